@@ -248,11 +248,10 @@ __device__ static inline uint64_t told_abort(const codelet_args &a)
 }
 
 /*
- * A wait that lasts, every CALL_SPINS_PER_LOOK turns: whether it must end; call_explain then says why. start: 0 at first.
- * headers: this call has them, so another call of a peer shows; lanes share the ranks. peer(): as call_note has it, each lane its own. Notes are
- * stored here, without a call, for which a kernel would need more registers.
+ * One look of a wait: whether it must end; call_explain then says why. start: 0 at the first one. headers: this call has them, so another call of
+ * a peer shows; the lanes of a warp share the ranks. Notes are stored here, without a function call, for which a kernel would need more registers.
  */
-template <class Peer>
+template <bool DEADLINE, class Peer>
 __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers, Peer peer)
 {
 	bool stop = told_abort(a) != 0;
@@ -261,7 +260,7 @@ __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, u
 		stop = stop || (r != a.rank && differs(a, epoch, r, &got));
 	}
 	if (spins / CALL_SPINS_PER_LOOK % CALL_LOOKS_PER_HOST == 0) {
-		uint64_t now = sync_now_ns(), timeout = a.state->timeout_ns, since = *start;
+		uint64_t now = sync_now_ns(), timeout = DEADLINE ? a.state->timeout_ns : 0, since = *start;
 		if (!since)
 			*start = now;
 		else if (!stop && now - since > CALL_LONG_NS)
@@ -288,6 +287,77 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 		call_fail(a, -(int)(told & ~(uint32_t)CODELET_LOCAL_ABORT), a.rank, epoch, 0, 0);
 	else
 		call_fail(a, CORALE_ETIMEDOUT, peer < 0 ? a.rank : peer, epoch, 0, 0);
+}
+
+/* Who waits: a thread for itself, or a warp until all of its lanes are ready. */
+struct one_thread {
+	__device__ static __forceinline__ bool any(bool mine)
+	{
+		return mine;
+	}
+	__device__ static __forceinline__ bool all(bool mine)
+	{
+		return mine;
+	}
+	__device__ static __forceinline__ bool explains(int)
+	{
+		return true;
+	}
+};
+
+struct one_warp {
+	__device__ static __forceinline__ bool any(bool mine)
+	{
+		return __any_sync(~0u, mine);
+	}
+	__device__ static __forceinline__ bool all(bool mine)
+	{
+		return __all_sync(~0u, mine);
+	}
+	/* The first lane that knows for whom it waits. */
+	__device__ static __forceinline__ bool explains(int peer)
+	{
+		const unsigned known = __ballot_sync(~0u, peer >= 0);
+		return (int)threadIdx.x % 32 == (known ? __ffs((int)known) - 1 : 0);
+	}
+};
+
+/* A warp that waits for one peer: of fewer registers. */
+struct one_warp_one_peer : one_warp {
+	__device__ static __forceinline__ bool explains(int)
+	{
+		return threadIdx.x % 32 == 0;
+	}
+};
+
+struct no_check {
+	__device__ bool operator()() const
+	{
+		return true;
+	}
+};
+
+/*
+ * The one wait of all kernels: until ready(). False if that can not come: the call has failed, a peer has made another call (headers: this call has
+ * them), or the deadline has passed; the reason is recorded then. All threads of the group call ready(), and every CALL_SPINS_PER_LOOK turns
+ * check(), which is false for all of them if it has found another reason, and recorded it. peer(): for whom this thread waits, as call_note has it.
+ */
+template <class Group, bool DEADLINE = true, class Ready, class Peer, class Check = no_check>
+__device__ static __forceinline__ bool wait_until(const codelet_args &a, uint64_t epoch, bool headers, Ready ready, Peer peer, Check check = {})
+{
+	uint64_t start = 0;
+	for (uint32_t spins = 1; !Group::all(ready()); spins++) {
+		if (spins % CALL_SPINS_PER_LOOK)
+			continue;
+		if (!check())
+			return false;
+		if (!Group::any(call_look<DEADLINE>(a, spins, &start, epoch, headers, peer)))
+			continue;
+		if (Group::explains(peer()))
+			call_explain(a, peer(), epoch, headers);
+		return false;
+	}
+	return true;
 }
 
 /*

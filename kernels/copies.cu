@@ -21,7 +21,7 @@ enum { WARP = 32, ROW = WARP * sizeof(vector), LINE = 128 };
 
 /* What is waited for. */
 struct awaited {
-	uint64_t epoch, start; /* start: of a wait that lasts */
+	uint64_t epoch;
 	uint32_t sequence, step; /* 0: none */
 	int32_t of; /* rank + 1; 0: all */
 	bool headers;
@@ -54,34 +54,23 @@ __device__ static inline int missing(const codelet_args &a, const awaited &w)
 }
 
 /* A whole warp. */
-__device__ static inline bool hear(const codelet_args &a, awaited *w)
+__device__ static inline bool hear(const codelet_args &a, const awaited &w)
 {
-	for (uint32_t spins = 1;; spins++) {
-		int peer = missing(a, *w);
-		unsigned lacking = __ballot_sync(~0u, peer >= 0);
-		if (!lacking)
-			break;
-		if (spins % CALL_SPINS_PER_LOOK)
-			continue;
-		/* who has not made the call, rather than who waits for that rank too */
-		const int header = header_lacking(a, w->epoch);
-		const unsigned absent = __ballot_sync(~0u, header >= 0);
-		peer = absent ? header : peer;
-		lacking = absent ? absent : lacking;
-		if (!__any_sync(~0u, call_look(a, spins, &w->start, w->epoch, true, [&] { return peer; })))
-			continue;
-		if (threadIdx.x + 1 == (unsigned)__ffs((int)lacking))
-			call_explain(a, peer, w->epoch, true);
-		return false;
-	}
+	int lacking;
+	auto name_absent = [&] { /* ranks that have not made the call, rather than those that wait for them too */
+		const int absent = header_lacking(a, w.epoch);
+		lacking = __any_sync(~0u, absent >= 0) ? absent : lacking;
+		return true;
+	};
+	const bool good = wait_until<one_warp>(
+		a, w.epoch, true, [&] { return (lacking = missing(a, w)) < 0; }, [&] { return lacking; }, name_absent);
 	sync_fence();
-	return true;
+	return good;
 }
 
 __device__ static inline bool hear_job(const codelet_args &a, uint64_t epoch, const codelet_job &job)
 {
-	awaited data = { epoch, 0, job.sequence, job.arrival, job.of, false };
-	return hear(a, &data);
+	return hear(a, { epoch, job.sequence, job.arrival, job.of, false });
 }
 
 /* The same where a kernel has other need of its registers. */
@@ -93,10 +82,10 @@ __device__ static __noinline__ bool hear_job_apart(const codelet_args &a, uint64
 /* At most 32 registers. */
 __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
-	awaited w = { call_epoch(s.args), 0, s.sequence, s.hear, s.of, s.headers != 0 };
+	const awaited w = { call_epoch(s.args), s.sequence, s.hear, s.of, s.headers != 0 };
 	__syncwarp(); /* all lanes read the epoch before any signals: the signal lets a concurrent kernel end the call, which advances it */
 	tell(s, w.epoch);
-	if ((s.hear || s.headers) && !hear(s.args, &w))
+	if ((s.hear || s.headers) && !hear(s.args, w))
 		return;
 	if (s.last)
 		call_end(s.args, w.epoch);

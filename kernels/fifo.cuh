@@ -32,7 +32,6 @@ struct lane {
 	uint64_t epoch; /* in every flag */
 	uint32_t number, lanes; /* this block's, of how many */
 	uint32_t ring;
-	uint64_t start; /* of a wait that lasts */
 };
 
 __device__ static inline uint64_t flag_value(const lane &l, uint64_t message)
@@ -74,14 +73,7 @@ __device__ static inline unsigned char *place_of(const codelet_args &a, int rank
 /* One thread: waits until ready(), which orders what it saw before what follows. False if the call has failed. */
 template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, lane *l, int peer, Ready ready)
 {
-	const bool headers = l->ring != CODELET_PAIRS;
-	for (uint32_t spins = 1; !ready(); spins++) {
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &l->start, l->epoch, headers, [&] { return peer; }))
-			continue;
-		call_explain(a, peer, l->epoch, headers);
-		return false;
-	}
-	return true;
+	return wait_until<one_thread>(a, l->epoch, l->ring != CODELET_PAIRS, ready, [&] { return peer; });
 }
 
 /* The same for a flag that comes as far as value. */
@@ -95,15 +87,8 @@ __device__ static inline bool hear_all(const codelet_args &a, const warp_group &
 {
 	bool good = true;
 	if (w.thread < 32) {
-		for (uint32_t spins = 1; good; spins++) {
-			const unsigned lacking = __ballot_sync(~0u, !headers_heard(a, l->epoch));
-			auto peer = [&] { return header_lacking(a, l->epoch); };
-			if (!lacking)
-				break;
-			good = spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, true, peer));
-			if (!good && w.thread + 1 == (unsigned)__ffs((int)lacking))
-				call_explain(a, peer(), l->epoch, true);
-		}
+		good = wait_until<one_warp>(
+			a, l->epoch, true, [&] { return headers_heard(a, l->epoch); }, [&] { return header_lacking(a, l->epoch); });
 		sync_fence();
 	}
 	return warp_group_agrees(w, good);

@@ -77,7 +77,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_moves(const __grid_co
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	const range piece = cut(a.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 }, messages_of(a.bytes, gridDim.x, a.slot_bytes) };
+	move_call m = { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST }, messages_of(a.bytes, gridDim.x, a.slot_bytes) };
 	bool good;
 	send_headers(a, epoch);
 	if (threadIdx.x < SEND_THREADS)

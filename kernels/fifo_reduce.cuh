@@ -20,8 +20,8 @@ __device__ static inline bool is_two_shot(const codelet_args &a)
 __device__ static fold_call fold_call_of(const codelet_args &a, uint64_t epoch)
 {
 	const uint64_t largest = is_two_shot(a) ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
-	return { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 },
-		 { epoch, blockIdx.x, gridDim.x, CODELET_SECOND, 0 },
+	return { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST },
+		 { epoch, blockIdx.x, gridDim.x, CODELET_SECOND },
 		 messages_of(largest, gridDim.x, a.slot_bytes) };
 }
 

@@ -54,7 +54,7 @@ struct run {
 
 __device__ static inline lane lane_of(const run &r, uint32_t ring)
 {
-	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_LOWERED + ring, 0 };
+	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_LOWERED + ring };
 }
 
 __device__ static inline unsigned char *slot_at(const run &r, uint32_t ring, int sender, int receiver, uint32_t message)
@@ -691,7 +691,7 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	if (gridDim.x == 1 && blockDim.x <= LOWERED_FEW_THREADS) /* more would keep out what this one waits for */
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
-	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST, 0 };
+	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST };
 	send_headers(a.args, epoch);
 	tell(epoch);
 	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
@@ -741,7 +741,7 @@ __device__ static bool count_agrees(const codelet_lowered_all_to_all_v &e, int f
 {
 	const codelet_args &a = e.plan.args;
 	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
-	lane l = { epoch, 0, 1, CODELET_FIRST, 0 };
+	lane l = { epoch, 0, 1, CODELET_FIRST };
 	vector packet;
 	auto ready = [&] {
 		packet = sync_load_packet(count_of_edge(a, from, a.rank, epoch));

@@ -13,14 +13,9 @@ __global__ __launch_bounds__(32) void follow(const __grid_constant__ codelet_fol
 	const codelet_args &a = f.args;
 	if (threadIdx.x)
 		return;
-	for (uint32_t spins = 1; sync_load_acquire(&a.state->done) < f.until; spins++) {
-		uint64_t no_start = 0;
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &no_start, 0, false, [] { return -1; }))
-			continue;
-		call_explain(a, a.rank, call_epoch(a), false);
-		return;
-	}
-	sync_settle();
+	auto ready = [&] { return sync_load_acquire(&a.state->done) >= f.until; };
+	if (wait_until<one_thread, false>(a, call_epoch(a), false, ready, [] { return -1; }))
+		sync_settle();
 }
 
 int codelets_follow(const codelet_follow *args, void *stream)

@@ -107,25 +107,23 @@ __device__ static bool check_count(edge *e)
 	const codelet_args &a = *e->a;
 	const bool pairs = e->path.ring == CODELET_PAIRS;
 	int from = e->m->peer;
-	for (uint32_t spins = 1;; spins++) {
-		vector h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, pairs) + 16);
-		uint64_t what = word_of(h);
-		int32_t ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
+	vector h;
+	int32_t ahead;
+	auto ready = [&] {
+		h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, pairs) + 16);
+		ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
 		if (ahead && !pairs) /* a collective's count may be any number of epochs old, but never ahead */
 			ahead = -1;
-		if (ahead > 0 && e->path.number) /* the first lane has checked this one, and the sender went on */
-			return true;
-		if (ahead >= 0 && h.w == h.y) { /* ahead: it was sent in lines, as fewer bytes */
-			bool same = ahead == 0 && what == codelet_what(e->m);
-			if (!same)
-				call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), what);
-			return same;
-		}
-		if (spins % CALL_SPINS_PER_LOOK || !call_look(a, spins, &e->path.start, e->path.epoch, !pairs, [&] { return from; }))
-			continue;
-		call_explain(a, from, e->path.epoch, !pairs);
+		return ahead >= 0 && (h.w == h.y || (ahead && e->path.number));
+	};
+	if (!wait_ready(a, &e->path, from, ready))
 		return false;
-	}
+	if (ahead && e->path.number) /* the first lane has checked this one, and the sender went on */
+		return true;
+	bool same = ahead == 0 && word_of(h) == codelet_what(e->m); /* ahead: it was sent in lines, as fewer bytes */
+	if (!same)
+		call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), word_of(h));
+	return same;
 }
 
 /* ---- Into registered memory -------------------------------------------------------------------------------- */
@@ -374,7 +372,7 @@ __device__ static uint32_t list_of_block(const codelet_group &g, list_block *b)
 
 __device__ static lane lane_of_block(const list_block &b)
 {
-	return { 0, b.number, b.g->most_lanes, CODELET_PAIRS, 0 };
+	return { 0, b.number, b.g->most_lanes, CODELET_PAIRS };
 }
 
 /* Of pairs alone, for each kind of messages: a kernel needs the registers of the way that needs most. */

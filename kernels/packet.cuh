@@ -85,30 +85,18 @@ template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
 
 enum { A_HEADER = 31 }; /* the bit of a header that has not come */
 
-/*
- * A wait that lasts. missing() looks again and says which of the awaited ranks have not come, one bit each; rank_of gives the rank of
- * a bit, as call_note has it. From now on peers can see which call this is. False if the call has failed.
- */
+/* A wait that lasts: from now on peers can see which call this is. */
 template <class Missing, class RankOf>
 __device__ static __forceinline__ bool persist(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
 {
-	uint64_t start = 0;
+	unsigned lacking;
 	send_headers(a, epoch);
-	for (uint32_t spins = 1;; spins++) {
-		unsigned lacking = missing(), lanes = __ballot_sync(~0u, lacking != 0);
-		if (!lanes)
-			return true;
-		if (spins % CALL_SPINS_PER_LOOK)
-			continue;
-		auto peer = [&] { return lacking ? rank_of(__ffs((int)lacking) - 1) : -1; };
-		if (!__any_sync(~0u, call_look(a, spins, &start, epoch, true, peer)))
-			continue;
-		if ((int)threadIdx.x % 32 == __ffs((int)lanes) - 1)
-			call_explain(a, peer(), epoch, true);
-		return false;
-	}
+	return wait_until<one_warp>(
+		a, epoch, true, [&] { return !(lacking = missing()); }, [&] { return lacking ? rank_of(__ffs((int)lacking) - 1) : -1; });
 }
 
+/* Until missing() is 0: which of the awaited ranks have not come, one bit each. rank_of gives the rank of a bit, as call_note has it. False if the
+ * call has failed. */
 template <class Missing, class RankOf>
 __device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
 {

@@ -110,35 +110,23 @@ template <bool WHOLE> __device__ static inline bool has_packet(const line_ring &
 
 /* ---- Waits -------------------------------------------------------------------------------------------------- */
 
-/* What the other end announced for this message, if it has: another count or type? */
-__device__ static inline bool announced_other(const pair_lines &p)
+/* False if the sender announced another count or type for this message: that fails the call. */
+__device__ static inline bool announced_agrees(const pair_lines &p)
 {
 	const codelet_args &a = p.g->args;
 	vector h = sync_load_packet((unsigned char *)header_of(a, p.m->peer, a.rank, 1) + 16);
 	uint64_t expected = codelet_what(p.m), got = word_of(h);
-	bool other = h.y == (uint32_t)p.path.epoch && h.w == h.y && got != expected;
-	if (other)
+	bool agrees = h.y != (uint32_t)p.path.epoch || h.w != h.y || got == expected;
+	if (!agrees)
 		call_fail<true>(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, expected, got);
-	return other;
+	return agrees;
 }
 
-/* The whole warp waits until all its threads are ready. */
+/* The whole warp waits until all its threads are ready. A receiver looks for what the other end announced, too, which fails the call. */
 template <class Ready> __device__ static inline bool await_pair(const pair_lines &p, Ready ready)
 {
-	const codelet_args &a = p.g->args;
-	uint64_t start = 0;
-	for (uint32_t spins = 1; !__all_sync(~0u, ready()); spins++) {
-		if (spins % CALL_SPINS_PER_LOOK)
-			continue;
-		if (__any_sync(~0u, !p.m->sending && announced_other(p)))
-			return false;
-		if (!__any_sync(~0u, call_look(a, spins, &start, p.path.epoch, false, [&] { return (int)p.m->peer; })))
-			continue;
-		if (threadIdx.x % 32 == 0)
-			call_explain(a, p.m->peer, p.path.epoch, false);
-		return false;
-	}
-	return true;
+	return wait_until<one_warp_one_peer>(
+		p.g->args, p.path.epoch, false, ready, [&] { return (int)p.m->peer; }, [&] { return p.m->sending || __all_sync(~0u, announced_agrees(p)); });
 }
 
 /* ---- Of a message, the slots of a ring from `first` on that come before `end`, N at once -------------------------- */

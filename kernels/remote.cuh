@@ -150,19 +150,14 @@ __device__ static inline bool remote_await_few(const codelet_args &a, lane *l, c
 	const uint32_t pair = threadIdx.x % 32, words = remote_words_in(bytes), flag = remote_flag(message + 1);
 	const uint4 *at = remote_pair(port, message);
 	*v = make_uint4(0, 0, 0, 0);
-	for (uint32_t spins = 1;; spins++) {
+	auto ready = [&] {
 		if (2 * pair < words)
 			*v = sync_load_packet(at);
 		const bool here = 2 * pair >= words || (v->y == flag && (v->w == flag || 2 * pair + 1 >= words)),
 			   is_long = pair == 0 && ((uint64_t)v->y << 32 | v->x) == message + 1;
-		if (__all_sync(~0u, here) || __any_sync(~0u, is_long))
-			return true;
-		if (spins % CALL_SPINS_PER_LOOK || !__any_sync(~0u, call_look(a, spins, &l->start, l->epoch, false, [&] { return place; })))
-			continue;
-		if (pair == 0)
-			call_explain(a, place, l->epoch, false);
-		return false;
-	}
+		return __any_sync(~0u, is_long) || here;
+	};
+	return wait_until<one_warp_one_peer>(a, l->epoch, false, ready, [&] { return place; });
 }
 
 /* Whether the message is of the same call and length; the first thread says so if not. */

@@ -189,7 +189,7 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void scatter_allgather(const __
 	const uint64_t epoch = call_epoch(a);
 	const uint32_t threads = blockDim.x / WARP_GROUPS, group = threadIdx.x / threads, others = (uint32_t)a.ranks - 1;
 	const uint64_t messages = (messages_of(a.bytes, gridDim.x, a.slot_bytes) + WARP_GROUPS - 1) / WARP_GROUPS;
-	deal d = { { epoch, blockIdx.x, gridDim.x, CODELET_BROADCAST + group, 0 }, a.rank - a.root, (int)others, group };
+	deal d = { { epoch, blockIdx.x, gridDim.x, CODELET_BROADCAST + group }, a.rank - a.root, (int)others, group };
 	d.place += d.place < 0 ? a.ranks : 0;
 	d.first = others ? (blockIdx.x * WARP_GROUPS + group) % others : 0;
 	d.rounds = others ? (messages + others - 1) / others : 0;
