@@ -26,7 +26,7 @@ struct plan_gpus {
 	struct rates described; /* of the class, with links that a machine's text describes otherwise */
 	char described_name[96];
 	struct gpu_machine node;
-	struct planner narrow; /* of small calls between nodes */
+	struct planner single; /* of small calls between nodes */
 	struct planner_room room; /* for lanes between nodes */
 };
 

@@ -29,8 +29,8 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 	if (!gpus->used)
 		return 0;
 	gpu_machine_init(&gpus->node, &topo->map, settings, rates_of_links(gpus, topo, rates));
-	gpu_planners_init(topo, settings, &gpus->node, &lanes, planner, &gpus->narrow);
-	if (planner->small && !planner_room_init(&gpus->room, planner))
+	gpu_planners_init(topo, settings, &gpus->node, &lanes, planner, &gpus->single);
+	if (planner->single && !planner_room_init(&gpus->room, planner))
 		planner->room = &gpus->room;
 	return 1;
 }

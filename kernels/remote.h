@@ -23,11 +23,11 @@
 
 enum {
 	REMOTE_CHANNELS = 8, /* of a plan at most */
-	REMOTE_NARROW =
+	REMOTE_SINGLE =
 	    REMOTE_CHANNELS, /* the one channel of plans for whose messages there is no room on those */
 	REMOTE_PAIRS = PLAN_MAX_QUEUES, /* a ring of their own for sends, receives and all_to_all_v */
 	REMOTE_RINGS,
-	REMOTE_ALL_CHANNELS = REMOTE_NARROW + 1,
+	REMOTE_ALL_CHANNELS = REMOTE_SINGLE + 1,
 	REMOTE_LANES = REMOTE_ALL_CHANNELS * REMOTE_RINGS,
 	REMOTE_LANE_BYTES = 64 << 10, /* of a send, from which it has another lane */
 	REMOTE_LINE = 128,
@@ -37,7 +37,7 @@ enum {
 enum remote_direction { REMOTE_OUT, REMOTE_IN };
 
 /* What a lane is for decides how large its slots are. */
-enum remote_use { REMOTE_OF_PLANS, REMOTE_OF_NARROW_PLANS, REMOTE_OF_PAIRS, REMOTE_USES };
+enum remote_use { REMOTE_OF_PLANS, REMOTE_OF_SINGLE_CHANNEL, REMOTE_OF_PAIRS, REMOTE_USES };
 
 /* One line. Written by kernels: posted, taken. Written by the proxy: free. */
 struct remote_words {
@@ -114,7 +114,7 @@ PLAN_FN enum remote_use remote_use_of(uint32_t lane)
 {
 	if (lane % REMOTE_RINGS == REMOTE_PAIRS)
 		return REMOTE_OF_PAIRS;
-	return lane / REMOTE_RINGS == REMOTE_NARROW ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS;
+	return lane / REMOTE_RINGS == REMOTE_SINGLE ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS;
 }
 
 PLAN_FN const struct remote_slots *remote_slots_of(const struct remote *r, uint32_t lane)

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "net/lanes.h"
 #include "net/gpu_planners.h"
-#include "plan/choose/lane_ends.h"
+#include "plan/choose/connection_ends.h"
 #include "plan/codelet/row.h"
 #include "plan/lower_room.h"
 #include "plan/choose/planner_room.h"
@@ -43,7 +43,7 @@ static void check_shape(int nodes, int each, int least, size_t cap)
 	assert_true(lanes_bytes(&r, cap) <= cap);
 	if (peers <= LANES_FAR)
 		assert_true(2 * (size_t)peers * PLAN_MAX_QUEUES *
-				remote_end_bytes(&r.slots[REMOTE_OF_NARROW_PLANS]) <=
+				remote_end_bytes(&r.slots[REMOTE_OF_SINGLE_CHANNEL]) <=
 			    cap / 8);
 }
 
@@ -115,7 +115,7 @@ static void test_places(void **state)
 struct machine {
 	struct topo *topo;
 	struct gpu_machine node;
-	struct planner planner, narrow;
+	struct planner planner, single;
 	struct remote shape;
 };
 
@@ -142,8 +142,8 @@ static void plan_machine(struct machine *m, size_t slots_bytes, size_t cap)
 					.many_far = map->max_node_size > 1 };
 	topo_set_gpus(m->topo, m->node.rates);
 	m->shape = lanes_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
-	gpu_planners_init(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->narrow);
-	m->planner.small_class = -1;
+	gpu_planners_init(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->single);
+	m->planner.single_class = -1;
 }
 
 static void make_machine(struct machine *m, const char *text, size_t slots_bytes, size_t cap)
@@ -172,7 +172,8 @@ static void drop_machine(struct machine *m)
 
 /* What is opened as lib/cuda/engine_cuda_lanes.c does, on all ranks: by sender, receiver and lane. */
 struct open {
-	const struct lane_edges *edges; /* that must hold all of it; NULL: only what is opened is looked at */
+	const struct connection_edges
+	    *edges; /* that must hold all of it; NULL: only what is opened is looked at */
 	const struct plan_map *map;
 	unsigned char *lanes;
 };
@@ -185,7 +186,7 @@ static unsigned char *lane_at(const struct open *o, int from, int to, uint32_t l
 static void open_lanes(const struct open *o, const struct lowered_op *op, const struct lowered_peer *peers,
 		       int rank, int channels)
 {
-	const struct lane_edges *e = o->edges;
+	const struct connection_edges *e = o->edges;
 	const int n = o->map->ranks;
 	for (int k = 0; k < op->to_count; k++) {
 		const int to = peers[op->to_first + k].rank;
@@ -221,11 +222,11 @@ static void check_room_of_ranks(const struct open *o, const struct planner *plan
 			for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
 				ends +=
 				    (size_t)(*lane_at(o, rank, other, lane) + *lane_at(o, other, rank, lane));
-		assert_true(ends <= planner->lane_ends);
+		assert_true(ends <= planner->connection_ends);
 	}
 }
 
-/* All plans of the rows that have room, from all roots, in wide lanes or narrow ones. */
+/* All plans of the rows that have room, from all roots, on several channels or on one. */
 static int open_rows(const struct open *o, const struct planner *planner, const struct planner_room *room,
 		     int which)
 {
@@ -252,8 +253,8 @@ static void check_lanes(struct machine *m)
 	struct planner_room room;
 	assert_int_equal(planner_room_init(&room, &m->planner), 0);
 	m->planner.room = &room;
-	for (int which = ROOM_WIDE; which <= ROOM_NARROW; which++) {
-		const struct planner *planner = which == ROOM_WIDE ? &m->planner : &m->narrow;
+	for (int which = ROOM_MULTI; which <= ROOM_SINGLE; which++) {
+		const struct planner *planner = which == ROOM_MULTI ? &m->planner : &m->single;
 		const size_t ranks = (size_t)map->ranks;
 		struct open o = { .map = map, .lanes = calloc(ranks * ranks, REMOTE_LANES) };
 		assert_non_null(o.lanes);
@@ -288,8 +289,8 @@ static void check_edges(struct machine *m, int root_step, int each)
 {
 	int rows;
 	const struct row *table = row_table(&rows);
-	struct lane_edges edges;
-	assert_int_equal(lane_edges_open(&edges, &m->topo->map), 0);
+	struct connection_edges edges;
+	assert_int_equal(connection_edges_open(&edges, &m->topo->map), 0);
 	for (int row = 0; row < rows; row++)
 		for (uint8_t power = 0; power <= 30; power += 30) {
 			const struct plan_key key = { .coll = (uint8_t)table[row].coll,
@@ -301,13 +302,13 @@ static void check_edges(struct machine *m, int root_step, int each)
 			    (!each && !coll_is_rooted(key.coll)) ||
 			    planner_build_steps(&m->planner, &key, row, &plan))
 				continue;
-			lane_edges_begin(&edges);
-			lane_edges_add(&edges, &plan, table[row].traits & ROW_FLAT);
+			connection_edges_begin(&edges);
+			connection_edges_add(&edges, &plan, table[row].traits & ROW_FLAT);
 			for (int root = 0; root < (coll_is_rooted(key.coll) ? m->topo->map.ranks : 1);
 			     root += root_step)
 				open_plan(&o, &plan, root);
 		}
-	lane_edges_close(&edges);
+	connection_edges_close(&edges);
 	drop_machine(m);
 }
 
@@ -353,26 +354,26 @@ static void test_full(void **state)
 	(void)state;
 	struct machine m;
 	struct plan plan;
-	struct lane_edges edges;
-	struct lane_ends ends;
+	struct connection_edges edges;
+	struct connection_ends ends;
 	enum { PEERS = 8, CHANNELS = 4, MOST = 2 * PEERS * CHANNELS };
 	make_machine(&m, "node:9 gpu:1 nvlink:390 rail:50", SLOTS, CAP / 4);
 	const struct plan_key key = { .coll = CORALE_ALL_TO_ALL, .size_class = 20 };
 	assert_int_equal(
 	    planner_build_steps(&m.planner, &key, row_find(CORALE_ALL_TO_ALL, "pairwise"), &plan), 0);
-	assert_int_equal(lane_edges_open(&edges, &m.topo->map), 0);
-	lane_edges_begin(&edges);
-	lane_edges_add(&edges, &plan, 1);
-	assert_int_equal(lane_ends_open(&ends, &edges, MOST - 1), 0);
-	assert_int_equal(lane_ends_take(&ends, &edges, CHANNELS), 0);
+	assert_int_equal(connection_edges_open(&edges, &m.topo->map), 0);
+	connection_edges_begin(&edges);
+	connection_edges_add(&edges, &plan, 1);
+	assert_int_equal(connection_ends_open(&ends, &edges, MOST - 1), 0);
+	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 0);
 	for (int i = 0; i < m.topo->map.ranks; i++)
 		assert_int_equal(ends.of_rank[i], 0);
 	ends.most = MOST;
-	assert_int_equal(lane_ends_take(&ends, &edges, CHANNELS), 1);
-	assert_int_equal(lane_ends_take(&ends, &edges, CHANNELS), 1); /* no more lanes */
-	assert_int_equal(lane_ends_take(&ends, &edges, CHANNELS + 1), 0);
-	lane_ends_close(&ends);
-	lane_edges_close(&edges);
+	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 1);
+	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 1); /* no more lanes */
+	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS + 1), 0);
+	connection_ends_close(&ends);
+	connection_edges_close(&edges);
 	drop_machine(&m);
 }
 

@@ -85,7 +85,7 @@ static void expect_peers(const struct lowered *list, int first, int count, const
 
 /* Where blocks lie together is what an action says, run by run. */
 static void expect_runs(const struct plan_env *env, const struct plan_action *a,
-			const struct plan_place *place, const struct lowered_call *c,
+			const struct plan_location *place, const struct lowered_call *c,
 			const struct lowered_op *o, const struct lowered_span *span, size_t first)
 {
 	for (size_t done = 0, n; (o->flags & LOWERED_BLOCKS) && place->space && done < a->count; done += n) {

@@ -183,7 +183,7 @@ static void test_spans_tile(void **state)
 			for (var[0] = 0; var[0] < 4; var[0]++) /* one more than there is: none */
 				for (var[1] = 0; var[1] < 10; var[1]++)
 					for (var[2] = 0; var[2] < 2; var[2]++) {
-						struct plan_place place;
+						struct plan_location place;
 						ptrdiff_t n = plan_locate(&plan, &env, var, &span, &place);
 						assert_int_equal(n < 0, var[0] == 3 || var[1] >= env.chunks);
 						for (ptrdiff_t i = 0; i < n; i++)
@@ -261,7 +261,7 @@ static void test_cells(void **state)
 			struct plan_action at = a;
 			at.src.offset = (size_t)a.src.block * plan_cell_elements(&plan, &env) + 2;
 			for (int i = 0; i < 5; i++) {
-				const struct plan_place cell = plan_cell_at(&plan, &env, &at, i);
+				const struct plan_location cell = plan_cell_at(&plan, &env, &at, i);
 				assert_int_equal(cell.space, PLAN_SCRATCH);
 				assert_int_equal((rank + cell.block) % 5, i); /* the rank so far ahead */
 				assert_int_equal(cell.offset, cell.block * (spans ? 3 : 7) + 2);

@@ -74,7 +74,7 @@ static int make(corale_comm **comm)
 /* ---- Messages, as kernels post and take them ------------------------------------------------------------------ */
 
 /* A lane of each use, to and from each rank of another node. */
-static const uint32_t lanes[] = { 0, (uint32_t)REMOTE_NARROW *REMOTE_RINGS, REMOTE_PAIRS };
+static const uint32_t lanes[] = { 0, (uint32_t)REMOTE_SINGLE *REMOTE_RINGS, REMOTE_PAIRS };
 enum { LANES = sizeof lanes / sizeof *lanes };
 
 struct end {

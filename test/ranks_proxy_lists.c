@@ -173,7 +173,7 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 	uint64_t node[PROXY_WORLD_RANKS];
 	struct topo *topo;
 	struct gpu_machine limits;
-	struct planner planner, narrow;
+	struct planner planner, single;
 	struct player p = { .world = w };
 	for (int r = 0; r < w->size; r++)
 		node[r] = (uint64_t)(r / node_ranks);
@@ -182,7 +182,7 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 	topo_set_gpus(topo, rates_of_default_gpu());
 	gpu_machine_init(&limits, &topo->map, settings, rates_of_default_gpu());
 	const struct remote lanes = gpu_planners_lanes(&topo->map, settings);
-	gpu_planners_init(topo, settings, &limits, &lanes, &planner, &narrow);
+	gpu_planners_init(topo, settings, &limits, &lanes, &planner, &single);
 	p.topo = topo;
 	const int played = play_rows(&p, &planner);
 	topo_destroy(topo);

@@ -74,7 +74,7 @@ static struct piece piece_at(const struct walker *w, size_t done)
 	return p;
 }
 
-static unsigned char *place(const struct state *s, const struct walker *w, const struct plan_place *p,
+static unsigned char *place(const struct state *s, const struct walker *w, const struct plan_location *p,
 			    size_t offset)
 {
 	if (!p->space)
@@ -105,7 +105,7 @@ static int kind(int wire)
 
 static struct reduce_input own_input(const struct state *s, const struct walker *w, const struct piece *p)
 {
-	const struct plan_place *src = &w->action.src;
+	const struct plan_location *src = &w->action.src;
 	return (struct reduce_input){ place(s, w, src, p->src), kind(src->space == PLAN_SCRATCH) };
 }
 

@@ -41,7 +41,7 @@ struct machine {
 	struct topo *topo;
 	struct settings settings;
 	struct gpu_machine node;
-	struct planner planner, narrow;
+	struct planner planner, single;
 };
 
 static void open_machine_with(struct machine *m, const char *text, char **variables)
@@ -56,7 +56,7 @@ static void open_machine_with(struct machine *m, const char *text, char **variab
 	}
 	const struct remote lanes = gpu_planners_lanes(&m->topo->map, &m->settings);
 	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
-	gpu_planners_init(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->narrow);
+	gpu_planners_init(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->single);
 }
 
 static void open_machine(struct machine *m, const char *text)
@@ -274,7 +274,7 @@ static void test_kinds(void **state)
 		char error[256];
 		open_machine(&m, machines[i / 2]);
 		m.planner.partials_float32 = i % 2;
-		m.narrow.partials_float32 = i % 2;
+		m.single.partials_float32 = i % 2;
 		for (int type = 0; type < CORALE_NUM_TYPES; type++) {
 			struct choices *first = &of[choices_kind((corale_type)type)];
 			memset(&list, 0, sizeof list);

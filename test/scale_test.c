@@ -30,7 +30,7 @@ static size_t position(const struct plan *plan, const struct plan_env *env, cons
 	if (a->op != PLAN_MOVE ||
 	    (coll != CORALE_ALL_REDUCE && coll != CORALE_BROADCAST && coll != CORALE_ALL_GATHER))
 		return 0;
-	const struct plan_place *place = a->dst.space ? &a->dst : &a->src;
+	const struct plan_location *place = a->dst.space ? &a->dst : &a->src;
 	int own = coll == CORALE_ALL_GATHER && place->space == PLAN_SEND;
 	return place->offset + (own ? (size_t)env->rank * env->count : 0);
 }

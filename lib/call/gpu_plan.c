@@ -34,7 +34,7 @@ static int prepare_row(struct comm *comm, int row, corale_coll coll, corale_type
 	struct planner planner = comm->gpu_plans.planner;
 	struct plan plan;
 	int ret = 0, list;
-	planner.small = NULL;
+	planner.single = NULL;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
 		struct plan_key key =
 		    planner_key(coll, counts[i] / corale_type_bytes(type) + 1, type, CORALE_SUM);
@@ -146,7 +146,8 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 	struct plans_list *list;
 	int ret = find_list(comm, c, choice, &entry, &list);
 	if (!ret && !list->made)
-		ret = make_list(comm, &entry->plan, choice->narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS,
+		ret = make_list(comm, &entry->plan,
+				choice->single_channel ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS,
 				c->record.root, list);
 	if (ret)
 		return ret;
@@ -156,7 +157,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,
 				   .list = list->number,
-				   .narrow = choice->narrow,
+				   .narrow = choice->single_channel,
 				   .messages = list->counted ? &list->messages : NULL };
 	return 0;
 }

@@ -118,7 +118,7 @@ static int gather_cells(struct world *world, struct context *c, int *n)
 	if (!reserve_values(world, (size_t)a->cells * (a->count + 1)))
 		return world_fail(world, c, "out of memory");
 	for (*n = 0; *n < a->cells && !ret; ++*n) {
-		const struct plan_place cell = plan_cell_at(plan_of(world, c), &c->env, a, *n);
+		const struct plan_location cell = plan_cell_at(plan_of(world, c), &c->env, a, *n);
 		ret = memory_read(world, c, &cell, a->count, world->values + (size_t)*n * a->count);
 	}
 	return ret;
@@ -274,7 +274,7 @@ int action_run(struct world *world, struct context *c)
 	if (a->src.space && a->dst.space) {
 		const struct plan *plan = plan_of(world, c);
 		const struct plan_step *step = &plan->steps[c->cursor.pc - 1];
-		struct plan_place place;
+		struct plan_location place;
 		ptrdiff_t dst = plan_locate(plan, &c->env, c->cursor.var, &step->dst, &place);
 		dst *= step->blocks ? plan_value(plan, &c->env, c->cursor.var, step->blocks) : 1;
 		if (dst != (ptrdiff_t)a->count)

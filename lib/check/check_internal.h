@@ -127,14 +127,14 @@ int world_begin_call(struct world *world, struct rank *rank);
 int world_verify(struct world *world, const struct rank *rank);
 
 /* Cells of a place, or -1 (reported) when it is out of bounds. */
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place,
+ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_location *place,
 		      size_t count);
-int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_read(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		uint64_t *values);
-int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_write(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		 const uint64_t *values);
 /* Remembers that the cells of place must stay as they are until the message was read. */
-int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_hold(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		struct message *message);
 
 /* Runs the context's action: 1 done, 0 blocked, negative: a violation (reported). */

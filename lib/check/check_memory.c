@@ -13,7 +13,7 @@ static const char *space_name(int space)
 	return space == PLAN_SEND ? "SEND" : space == PLAN_RECV ? "RECV" : "SCRATCH";
 }
 
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_place *place,
+ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_location *place,
 		      size_t count)
 {
 	const struct rank *rank = &world->ranks[c->rank];
@@ -42,14 +42,14 @@ static int *read_time(const struct rank *rank, int context, size_t cell)
 }
 
 /* The elements of the action's span that lie together from its element `done` on: how many, and *run where. */
-static size_t next_run(const struct context *c, const struct plan_place *place, size_t done,
-		       struct plan_place *run)
+static size_t next_run(const struct context *c, const struct plan_location *place, size_t done,
+		       struct plan_location *run)
 {
 	*run = *place;
 	return plan_span_run(&c->env, &c->action, place, done, &run->offset);
 }
 
-static int read_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+static int read_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		    uint64_t *values)
 {
 	struct rank *rank = &world->ranks[c->rank];
@@ -78,10 +78,10 @@ static int read_run(struct world *world, struct context *c, const struct plan_pl
 	return 0;
 }
 
-int memory_read(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_read(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		uint64_t *values)
 {
-	struct plan_place run;
+	struct plan_location run;
 	int ret = 0;
 	for (size_t done = 0, n; !ret && done < count; done += n) {
 		n = next_run(c, place, done, &run);
@@ -90,7 +90,7 @@ int memory_read(struct world *world, struct context *c, const struct plan_place 
 	return ret;
 }
 
-static int check_readers(struct world *world, const struct context *c, const struct plan_place *place,
+static int check_readers(struct world *world, const struct context *c, const struct plan_location *place,
 			 size_t cell)
 {
 	const struct rank *rank = &world->ranks[c->rank];
@@ -142,7 +142,7 @@ static int is_result(const struct world *world, const struct rank *rank, uint64_
 	return !coll_folds(rank->plan->key.coll) || fold_is_complete(&world->folds, value_node(value));
 }
 
-static int write_cell(struct world *world, struct context *c, const struct plan_place *place, size_t at,
+static int write_cell(struct world *world, struct context *c, const struct plan_location *place, size_t at,
 		      uint64_t value)
 {
 	struct rank *rank = &world->ranks[c->rank];
@@ -165,7 +165,7 @@ static int write_cell(struct world *world, struct context *c, const struct plan_
 	return 0;
 }
 
-static int write_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+static int write_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		     const uint64_t *values)
 {
 	ptrdiff_t first = memory_find(world, c, place, count);
@@ -177,10 +177,10 @@ static int write_run(struct world *world, struct context *c, const struct plan_p
 	return ret;
 }
 
-int memory_write(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_write(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		 const uint64_t *values)
 {
-	struct plan_place run;
+	struct plan_location run;
 	int ret = 0;
 	for (size_t done = 0, n; !ret && done < count; done += n) {
 		n = next_run(c, place, done, &run);
@@ -189,7 +189,7 @@ int memory_write(struct world *world, struct context *c, const struct plan_place
 	return ret;
 }
 
-static int hold_run(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+static int hold_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		    struct message *message)
 {
 	struct rank *rank = &world->ranks[c->rank];
@@ -215,10 +215,10 @@ static int hold_run(struct world *world, struct context *c, const struct plan_pl
 	return 0;
 }
 
-int memory_hold(struct world *world, struct context *c, const struct plan_place *place, size_t count,
+int memory_hold(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		struct message *message)
 {
-	struct plan_place run;
+	struct plan_location run;
 	int ret = 0;
 	for (size_t done = 0, n; !ret && done < count; done += n) {
 		n = next_run(c, place, done, &run);

@@ -84,7 +84,7 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 	for (int i = 0; lacking && !ret && i < list->nops; i++) {
 		const struct lowered_op *op = &list->ops[i];
 		times = op->op == LOWERED_REPEAT ? op->times : op->op == LOWERED_AGAIN ? 1 : times;
-		for (uint32_t c = 0; !ret && c <= REMOTE_NARROW; c++)
+		for (uint32_t c = 0; !ret && c <= REMOTE_SINGLE; c++)
 			if (lacking >> c & 1)
 				ret = open_operation(e, list, op, times, c);
 	}

@@ -64,7 +64,7 @@ static size_t kind_bytes(const struct host_run *run, int wire)
 static struct host_source local_source(const struct move *m)
 {
 	const struct host_run *run = m->run;
-	const struct plan_place *src = &m->a->src;
+	const struct plan_location *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
 		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
 					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0, 0 };
@@ -323,11 +323,11 @@ static int fill_run(struct move *m, const struct host_target *target, size_t cou
 }
 
 /* The span of an action that may be of several runs: the one in a buffer, if there is one; and how long the first run is. */
-static const struct plan_place *find_span(const struct move *m, size_t *first)
+static const struct plan_location *find_span(const struct move *m, size_t *first)
 {
 	const struct plan_action *a = m->a;
 	const int is_src = a->src.space && (a->src.space != PLAN_SCRATCH || !a->dst.space);
-	const struct plan_place *span = is_src ? &a->src : &a->dst;
+	const struct plan_location *span = is_src ? &a->src : &a->dst;
 	size_t offset;
 	*first = plan_span_run(&m->ch->env, a, span, 0, &offset);
 	return span;
@@ -343,7 +343,7 @@ static unsigned char *address_of(const struct move *m, int space, size_t offset)
 }
 
 /* One run of a span after the other, at either end; all else goes on behind the elements before. */
-static int fill_runs(struct move *m, const struct host_target *target, const struct plan_place *span)
+static int fill_runs(struct move *m, const struct host_target *target, const struct plan_location *span)
 {
 	const int own = span == &m->a->src ? m->nsources - 1
 			: m->result        ? 0
@@ -391,7 +391,7 @@ static int copy_or_fold(struct move *m, const struct host_target *target)
 		fold_cells(m, target);
 		return 0;
 	}
-	const struct plan_place *span = find_span(m, &first);
+	const struct plan_location *span = find_span(m, &first);
 	return first == m->a->count ? fill_run(m, target, first) : fill_runs(m, target, span);
 }
 
@@ -426,7 +426,7 @@ static const unsigned char *find_shared(const struct move *m)
 
 static void open_local(struct move *m)
 {
-	const struct plan_place *dst = &m->a->dst;
+	const struct plan_location *dst = &m->a->dst;
 	m->local = (struct host_target){ NULL, is_wide(m, dst->space == PLAN_SCRATCH) };
 	if (dst->space == PLAN_SCRATCH)
 		m->local.data = m->ch->scratch + dst->offset * m->run->wire_bytes;

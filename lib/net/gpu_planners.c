@@ -81,12 +81,12 @@ void gpu_planners_init(const struct topo *topo, const struct settings *settings,
 	if (topo->map.nodes == 1)
 		return;
 	const struct remote_slots *large = &lanes->slots[REMOTE_OF_PLANS],
-				  *small = &lanes->slots[REMOTE_OF_NARROW_PLANS];
+				  *small = &lanes->slots[REMOTE_OF_SINGLE_CHANNEL];
 	planner_limit_remote(multi, large->bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
 	planner_limit_remote(single, small->bytes, 1, REMOTE_BLOCKS);
 	multi->by_nodes = topo->map.max_node_size > 1;
-	multi->small_class = small_class(large, small, multi->by_nodes);
-	multi->small = single;
-	multi->lane_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
-	single->lane_ends = lanes_ends(lanes, REMOTE_OF_NARROW_PLANS, settings->pinned_memory);
+	multi->single_class = small_class(large, small, multi->by_nodes);
+	multi->single = single;
+	multi->connection_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
+	single->connection_ends = lanes_ends(lanes, REMOTE_OF_SINGLE_CHANNEL, settings->pinned_memory);
 }

@@ -2,7 +2,7 @@
 
 enum {
 	EIGHTHS_OF_PAIRS = 3,
-	EIGHTHS_OF_NARROW = 1,
+	EIGHTHS_OF_SINGLE = 1,
 	EIGHTHS_OF_PLANS = 4,
 	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
 	/* Many slots of a size that UCX still sends at once keep a network busiest. Of fewer than four each message costs a credit of its own. */
@@ -20,7 +20,7 @@ enum {
 static size_t share(enum remote_use use, size_t cap)
 {
 	const size_t eighths[] = { [REMOTE_OF_PLANS] = EIGHTHS_OF_PLANS,
-				   [REMOTE_OF_NARROW_PLANS] = EIGHTHS_OF_NARROW,
+				   [REMOTE_OF_SINGLE_CHANNEL] = EIGHTHS_OF_SINGLE,
 				   [REMOTE_OF_PAIRS] = EIGHTHS_OF_PAIRS };
 	return (cap - REMOTE_LINE) / 8 * eighths[use];
 }
@@ -95,12 +95,12 @@ struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, s
 	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
 	struct remote r = { .peers = peers };
 	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR,
-		     narrow = share(REMOTE_OF_NARROW_PLANS, cap), ends = 2 * far * PLAN_MAX_QUEUES;
+		     single = share(REMOTE_OF_SINGLE_CHANNEL, cap), ends = 2 * far * PLAN_MAX_QUEUES;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
 							    REMOTE_CHANNELS * RINGS_OF_PLANS);
-	r.slots[REMOTE_OF_NARROW_PLANS] =
-	    most_each == 1 ? slots_of_singles(narrow, ends) : slots_of_lists(narrow, ends);
+	r.slots[REMOTE_OF_SINGLE_CHANNEL] =
+	    most_each == 1 ? slots_of_singles(single, ends) : slots_of_lists(single, ends);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);
 	return r;
 }
@@ -116,8 +116,8 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 	size_t bytes = REMOTE_LINE;
 	bytes += smaller(share(REMOTE_OF_PLANS, cap), peers * REMOTE_CHANNELS * PLAN_MAX_QUEUES *
 							  remote_end_bytes(&r->slots[REMOTE_OF_PLANS]));
-	bytes += smaller(share(REMOTE_OF_NARROW_PLANS, cap),
-			 peers * PLAN_MAX_QUEUES * remote_end_bytes(&r->slots[REMOTE_OF_NARROW_PLANS]));
+	bytes += smaller(share(REMOTE_OF_SINGLE_CHANNEL, cap),
+			 peers * PLAN_MAX_QUEUES * remote_end_bytes(&r->slots[REMOTE_OF_SINGLE_CHANNEL]));
 	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
 }
 

@@ -3,7 +3,7 @@
  * agree without a message.
  *
  * Of a rank's pinned memory sends, all_to_all and all_to_all_v have three eighths, enough for all that they may ever open; so have plans
- * of one channel, the narrow ones (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
+ * of one channel (an eighth), while there are no more than LANES_FAR ranks elsewhere. The lanes of all other plans have half,
  * in large slots for one rank or a few of each node; which rows have room for theirs is in plan/choose/planner_room.h.
  */
 #ifndef LANES_H

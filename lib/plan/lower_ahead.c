@@ -9,7 +9,7 @@ static int count_targets(const struct lowered *list, int i)
 }
 
 /* Whether two operations send to one rank along one queue. */
-static int share_lane(const struct lowered *list, int one, int other)
+static int share_connection(const struct lowered *list, int one, int other)
 {
 	const struct lowered_op *a = &list->ops[one], *b = &list->ops[other];
 	if (a->to_queue != b->to_queue || !a->to_count || !b->to_count)
@@ -23,7 +23,7 @@ static int share_lane(const struct lowered *list, int one, int other)
 	return 0;
 }
 
-/* Its lanes have no other messages of its program, from first to end, and what it sends is the user's. */
+/* Its connections have no other messages of its program, from first to end, and what it sends is the user's. */
 static int may_go_ahead(const struct lowered *list, int first, int end, int at, int first_far)
 {
 	const struct lowered_op *op = &list->ops[at];
@@ -36,7 +36,7 @@ static int may_go_ahead(const struct lowered *list, int first, int end, int at, 
 		if (list->peers[op->to_first + i].rank < first_far)
 			return 0;
 	for (int i = first; i < end; i++)
-		if (share_lane(list, at, i))
+		if (share_connection(list, at, i))
 			return 0;
 	return 1;
 }

@@ -30,7 +30,7 @@ struct plan_env {
 	    *recv_displs; /* by rank; NULL but for all_to_all_v */
 };
 
-struct plan_place {
+struct plan_location {
 	int space, block; /* enum plan_space; block index or -1 */
 	size_t offset; /* elements from the start of the space (SCRATCH: of this channel's cells) */
 };
@@ -43,7 +43,7 @@ struct plan_action {
 	int rail;
 	int run; /* blocks of a run, each of which is followed by as many that are left out; 0: there is one */
 	int cells; /* that are folded: where they are, plan_cell_at; 0: src is no such list */
-	struct plan_place src, dst; /* space PLAN_NOWHERE when absent */
+	struct plan_location src, dst; /* space PLAN_NOWHERE when absent */
 	size_t count; /* elements moved; 0 sends a message without payload */
 };
 
@@ -353,7 +353,7 @@ PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env
 /* A span of several blocks from its element `done` on: how many elements lie together, up to the end of a run or of the buffer, at whose start the
  * others are; *offset: where, in the span's space. */
 PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_action *action,
-			     const struct plan_place *place, size_t done, size_t *offset)
+			     const struct plan_location *place, size_t done, size_t *offset)
 {
 	const size_t count = action->count, left = count - done;
 	*offset = place->offset + done;
@@ -383,12 +383,12 @@ PLAN_FN size_t plan_cell_elements(const struct plan *plan, const struct plan_env
 }
 
 /* The i-th cell that an action folds. */
-PLAN_FN struct plan_place plan_cell_at(const struct plan *plan, const struct plan_env *env,
-				       const struct plan_action *action, int i)
+PLAN_FN struct plan_location plan_cell_at(const struct plan *plan, const struct plan_env *env,
+					  const struct plan_action *action, int i)
 {
 	const size_t cell = plan_cell_elements(plan, env), first = (size_t)action->src.block,
 		     at = (first + (size_t)i) % plan->scratch_cells;
-	struct plan_place place = action->src;
+	struct plan_location place = action->src;
 	place.block = (int)at;
 	place.offset = action->src.offset - first * cell + at * cell;
 	return place;
@@ -396,7 +396,7 @@ PLAN_FN struct plan_place plan_cell_at(const struct plan *plan, const struct pla
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
 PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
-				    const struct plan_span *span, struct plan_place *place)
+				    const struct plan_span *span, struct plan_location *place)
 {
 	place->space = span->space;
 	place->block = PLAN_NONE;

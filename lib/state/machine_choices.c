@@ -84,7 +84,7 @@ uint64_t machine_choices_sample(struct machine_choices *machine, const struct pl
 
 static int count_room(struct machine_choices *machine, const struct planner *planner, int rank)
 {
-	if (machine->has_room || !planner->small)
+	if (machine->has_room || !planner->single)
 		return 0;
 	const int ret = planner_room_init(&machine->room, planner);
 	machine->has_room = !ret;

@@ -59,7 +59,7 @@ static int place_ranks(struct world *w, int rank)
 static struct remote make_shape(uint32_t slot_bytes, int peers)
 {
 	return (struct remote){ .slots = { [REMOTE_OF_PLANS] = { slot_bytes, 4 },
-					   [REMOTE_OF_NARROW_PLANS] = { slot_bytes / 2, 2 },
+					   [REMOTE_OF_SINGLE_CHANNEL] = { slot_bytes / 2, 2 },
 					   [REMOTE_OF_PAIRS] = { slot_bytes - REMOTE_LINE, 2 } },
 				.pair_channels = REMOTE_CHANNELS / 2,
 				.peers = peers };

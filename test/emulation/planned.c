@@ -351,7 +351,7 @@ static int run_ranks(struct job *j)
 static size_t place_of(const struct job *j, int rank, const struct plan_action *a)
 {
 	const struct plan_env *env = &j->nodes[rank].env;
-	const struct plan_place *p = a->src.space ? &a->src : &a->dst;
+	const struct plan_location *p = a->src.space ? &a->src : &a->dst;
 	size_t before = 0;
 	if (p->block >= 0 && p->space == PLAN_SEND && env->send_displs)
 		before = env->send_displs[p->block];

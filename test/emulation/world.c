@@ -198,7 +198,7 @@ static void place_peers(struct world *w, int rank, int narrow, struct lowered *l
 		lowered->peers[i].rank = (int16_t)place_of[lowered->peers[i].rank];
 	if (place_of) {
 		lower_ahead(lowered, w->engines[rank].ranks,
-			    remote_ahead(&slots[narrow ? REMOTE_OF_NARROW_PLANS : REMOTE_OF_PLANS]));
+			    remote_ahead(&slots[narrow ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS]));
 		memset(messages, 0, sizeof *messages);
 	}
 }

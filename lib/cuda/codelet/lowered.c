@@ -164,7 +164,7 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 				     .world = e->world_ranks,
 				     .remote = e->remote,
 				     .nfar = (uint16_t)list->nfar,
-				     .first_channel = launch->narrow ? REMOTE_NARROW : 0 };
+				     .first_channel = launch->narrow ? REMOTE_SINGLE : 0 };
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
 	engine_patch_args(e, c, &l.args);

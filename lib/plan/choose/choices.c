@@ -43,7 +43,7 @@ static uint64_t last_of(struct asked *a, const struct row *row, uint64_t from, u
 static int is_alike(const struct row_choice *a, const struct row_choice *b)
 {
 	return a->row == b->row && a->channels == b->channels && a->chunk_bytes == b->chunk_bytes &&
-	       a->narrow == b->narrow;
+	       a->single_channel == b->single_channel;
 }
 
 /* One more choice; where there is no room for it, the last one holds on. */
@@ -114,7 +114,8 @@ static int choose_class(struct classes *c, int power, struct row_choice *out)
 	out->row = row_table(&rows) + plan.algo;
 	out->chunk_bytes = plan.chunk_bytes;
 	out->channels = plan.channels;
-	out->narrow = c->planner->small && planner_by_room(c->planner, &key, plan.algo) == c->planner->small;
+	out->single_channel =
+	    c->planner->single && planner_by_room(c->planner, &key, plan.algo) == c->planner->single;
 	return 0;
 }
 
@@ -222,8 +223,8 @@ int choices_build(const struct planner *planner, const struct row_choice *choice
 {
 	int rows;
 	const int row = (int)(choice->row - row_table(&rows));
-	return planner_build_cut(choice->narrow ? planner->small : planner, key, row, choice->channels,
-				 choice->chunk_bytes, out);
+	return planner_build_cut(choice->single_channel ? planner->single : planner, key, row,
+				 choice->channels, choice->chunk_bytes, out);
 }
 
 /* ---- In words --------------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ struct row_choice {
 	const struct row *row; /* NULL: none can run them; of choices_of_codelets: none with a codelet */
 	uint32_t chunk_bytes; /* without a codelet: how its plan is cut; of size classes, powers of 2 */
 	uint8_t channels;
-	uint8_t narrow; /* between nodes: in the lanes of narrow plans */
+	uint8_t single_channel; /* between nodes: by the connections of such plans */
 };
 
 enum { CHOICES_MOST = 16 };
@@ -22,7 +22,7 @@ struct choices {
 	struct row_choice best[CHOICES_MOST];
 };
 
-/* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Narrow floats, whose partial sums may be
+/* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Floats of 8 and 16 bits, whose partial sums may be
  * float32, are kinds of their own. */
 enum { CHOICES_KINDS = 8 };
 

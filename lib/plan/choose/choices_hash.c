@@ -70,8 +70,8 @@ static uint64_t add_planner(uint64_t hash, const struct planner *p)
 				     (uint64_t)p->reproducible << 1 | (uint64_t)p->partials_float32,
 				     (uint64_t)p->most_channels,
 				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
-				     (uint64_t)p->small_class,
-				     p->lane_ends };
+				     (uint64_t)p->single_class,
+				     p->connection_ends };
 	hash = hash_bytes(hash, numbers, sizeof numbers);
 	return hash_bytes(hash, p->algo, strlen(p->algo));
 }
@@ -79,7 +79,7 @@ static uint64_t add_planner(uint64_t hash, const struct planner *p)
 uint64_t choices_hash_inputs(const struct planner *p)
 {
 	uint64_t hash = add_planner(add_topo(hash_start, p->topo), p);
-	hash = p->small ? add_planner(hash, p->small) : hash;
+	hash = p->single ? add_planner(hash, p->single) : hash;
 	return p->machine ? add_machine(hash, p->machine) : hash;
 }
 

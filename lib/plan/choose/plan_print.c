@@ -294,7 +294,7 @@ size_t plan_print(const struct plan *plan, char *buf, size_t bytes)
 	return out.length;
 }
 
-static void print_place(struct out *out, const struct plan_place *place, size_t count)
+static void print_place(struct out *out, const struct plan_location *place, size_t count)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
 	print(out, "%s[%zu, %zu)", names[place->space], place->offset, place->offset + count);

@@ -17,7 +17,7 @@ enum {
 	CHANNEL_BYTES = 256 << 10, /* a channel is worth it from here on, */
 	GPU_CHANNEL_BYTES = 4 << 10, /* and on GPUs, where it costs a block */
 	SCRATCH_QUEUES = 2, /* as much as the slots of so many */
-	GPU_SLOTS = 2, /* messages in flight of a lane */
+	GPU_SLOTS = 2, /* messages in flight of a connection */
 	GPU_LEAST_SLOT = 16 << 10, /* rather than more channels */
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
@@ -25,7 +25,7 @@ enum {
 	CELLS_BYTES = 16 << 20, /* of a channel's cells that one fold takes */
 	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,
-	MOST_AHEAD = 64, /* header lines of a lane */
+	MOST_AHEAD = 64, /* header lines of a connection */
 	CHUNK_CHOICES = 4, /* slot, slot / 2, slot / 4, slot / 8 */
 	GPU_CHUNK_CHOICES =
 	    6 /* and on GPUs, where rings over many nodes have as many messages a chunk, slot / 32 */
@@ -46,7 +46,7 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	planner->topo = topo;
 	planner->slot_bytes = (uint32_t)settings->slot_bytes;
 	planner->chunk_bytes = (uint32_t)settings->chunk_bytes;
-	planner->small_class = -1;
+	planner->single_class = -1;
 	planner->slots = settings->slots < 2 ? 2 : settings->slots;
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
@@ -105,9 +105,9 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 				 const struct row *row)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
-	int wide = planner->partials_float32 && coll_folds(key->coll) && type_is_narrow_float(key->type) &&
-		   !(row->traits & ROW_ALL_AT_ONCE);
-	call.wire_type = wide ? CORALE_FLOAT32 : key->type;
+	int float32 = planner->partials_float32 && coll_folds(key->coll) && type_is_narrow_float(key->type) &&
+		      !(row->traits & ROW_ALL_AT_ONCE);
+	call.wire_type = float32 ? CORALE_FLOAT32 : key->type;
 	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;
 	call.slot_bytes = planner->slot_bytes;

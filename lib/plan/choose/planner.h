@@ -18,12 +18,12 @@ struct planner {
 	int slots, max_channels, reproducible, partials_float32;
 	int most_at_once; /* ranks whose messages one fold waits for; 0: PLANNER_MOST_AT_ONCE */
 	int most_channels; /* 0: no more limit than max_channels */
-	int by_nodes; /* prefer rows that know nodes */
+	int by_nodes; /* rows that know nodes are preferred */
 	int gpus; /* plans are lowered, a block a program and channel, max_channels blocks at most */
-	/* Between nodes of several ranks: calls of up to this size class take one channel, -1: none; by this planner. */
-	int small_class;
-	const struct planner *small;
-	size_t lane_ends; /* between nodes: as many ends of lanes has a rank memory for */
+	/* Between nodes: calls of up to this size class have plans of one channel, made by another planner; -1: none. */
+	int single_class;
+	const struct planner *single;
+	size_t connection_ends; /* between nodes: as many ends of connections has a rank memory for */
 	const struct planner_room *room; /* which rows have room for theirs (planner_room.h); NULL: all */
 	const struct gpu_machine *machine; /* of GPUs: what their rows depend on; NULL: of hosts */
 	char algo[256]; /* CORALE_ALGO, already checked by planner_check_algo */
@@ -33,7 +33,7 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 /* For one node's GPUs. machine stays the caller's, and is read by each choice. */
 void planner_init_gpus(struct planner *planner, const struct topo *topo, const struct settings *settings,
 		       const struct gpu_machine *machine);
-/* Of plans between nodes: bytes of a message and channels at most, as lanes have; blocks of a kernel. */
+/* Of plans between nodes: bytes of a message and channels at most, as connections have; blocks of a kernel. */
 void planner_limit_remote(struct planner *planner, uint32_t slot_bytes, int channels, int blocks);
 
 /* Checks a CORALE_ALGO text ("ring", "all_reduce:ring,broadcast:flat", "^ring"); 0, or CORALE_ESETTING with the
@@ -43,7 +43,7 @@ int planner_check_algo(const char *text, char *error, size_t error_bytes);
 /* The planner of calls of a key's size. */
 static inline const struct planner *planner_of(const struct planner *planner, const struct plan_key *key)
 {
-	return planner->small && key->size_class <= planner->small_class ? planner->small : planner;
+	return planner->single && key->size_class <= planner->single_class ? planner->single : planner;
 }
 
 /* The key of a call; count as in corale.h (elements of one block or vector; send/recv: of the message). */
@@ -89,7 +89,8 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *fits,
 		       struct plan *out, char *error, size_t error_bytes);
 
-/* The planner of a row's calls of a key's size. Small ones run in narrow lanes, but for those whose messages, of several blocks, are too long for these. */
+/* The planner of a row's calls of a key's size. Small ones have one channel, but for those whose messages, of several blocks, are too long for
+ * its connections. */
 const struct planner *planner_for(const struct planner *planner, const struct plan_key *key, int row);
 
 /* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */

@@ -176,7 +176,8 @@ static int lacks_room(const struct planner *planner, corale_coll coll)
 static const char *advice(const struct planner *planner, corale_coll coll)
 {
 	if (lacks_room(planner, coll))
-		return ", or no pinned memory is left for its lanes: raise CORALE_PINNED_MEMORY on all ranks";
+		return ", or no pinned memory is left for its connections: raise CORALE_PINNED_MEMORY on all "
+		       "ranks";
 	if (planner->gpus && planner->reproducible && coll_folds(coll) &&
 	    planner->topo->map.ranks > PLANNER_MOST_AT_ONCE)
 		return ": on GPUs of more than 1024 ranks none sums in rank order; sum on hosts, or unset "

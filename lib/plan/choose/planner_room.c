@@ -3,13 +3,14 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "lane_ends.h"
+#include "connection_ends.h"
 #include "planner_algo.h"
 
 /* ---- Rows' plans ------------------------------------------------------------------------------------------ */
 
 /* Adds the edges of a row's plans by one planner, whose steps may depend on size and type; returns the most channels, 0: it runs no call. */
-static int add_plans(struct lane_edges *edges, const struct planner *planner, int index, uint64_t *counted)
+static int add_plans(struct connection_edges *edges, const struct planner *planner, int index,
+		     uint64_t *counted)
 {
 	static const uint8_t classes[] = { 36, 20, 0 }, types[] = { CORALE_FLOAT32, CORALE_FLOAT16 };
 	enum { CLASSES = sizeof classes };
@@ -24,7 +25,7 @@ static int add_plans(struct lane_edges *edges, const struct planner *planner, in
 			continue;
 		const uint64_t steps = plan_hash_steps(&plan);
 		if (steps != *counted)
-			lane_edges_add(edges, &plan, row->traits & ROW_FLAT);
+			connection_edges_add(edges, &plan, row->traits & ROW_FLAT);
 		*counted = steps;
 		channels = plan.channels > channels ? plan.channels : channels;
 	}
@@ -49,33 +50,33 @@ static int pass_of(const struct planner *planner, int index)
 }
 
 struct rooms {
-	struct lane_edges edges;
-	struct lane_ends wide, narrow;
+	struct connection_edges edges;
+	struct connection_ends multi, single; /* of plans of several channels, and of one */
 };
 
 static int open_rooms(struct rooms *r, const struct planner *planner)
 {
 	*r = (struct rooms){ 0 };
-	int ret = lane_edges_open(&r->edges, &planner->topo->map);
-	ret = ret ? ret : lane_ends_open(&r->wide, &r->edges, planner->lane_ends);
-	return ret ? ret : lane_ends_open(&r->narrow, &r->edges, planner->small->lane_ends);
+	int ret = connection_edges_open(&r->edges, &planner->topo->map);
+	ret = ret ? ret : connection_ends_open(&r->multi, &r->edges, planner->connection_ends);
+	return ret ? ret : connection_ends_open(&r->single, &r->edges, planner->single->connection_ends);
 }
 
 static void close_rooms(struct rooms *r)
 {
-	lane_ends_close(&r->narrow);
-	lane_ends_close(&r->wide);
-	lane_edges_close(&r->edges);
+	connection_ends_close(&r->single);
+	connection_ends_close(&r->multi);
+	connection_edges_close(&r->edges);
 }
 
-/* Finds the edges of a row's plans in wide lanes and narrow ones; returns the most channels. */
+/* Finds the edges of a row's plans on several channels and on one; returns the most channels. */
 static int find_edges(struct rooms *r, const struct planner *planner, int row)
 {
 	uint64_t counted = 0;
-	lane_edges_begin(&r->edges);
+	connection_edges_begin(&r->edges);
 	const int channels = add_plans(&r->edges, planner, row, &counted);
 	if (channels)
-		add_plans(&r->edges, planner->small, row, &counted);
+		add_plans(&r->edges, planner->single, row, &counted);
 	return channels;
 }
 
@@ -85,10 +86,10 @@ static void give_room(struct rooms *r, const struct planner *planner, int row, s
 	room->wanted[row] = (uint8_t)channels;
 	if (!channels)
 		return;
-	if (lane_ends_take(&r->wide, &r->edges, channels))
+	if (connection_ends_take(&r->multi, &r->edges, channels))
 		room->channels[row] = (uint8_t)channels;
-	room->of[row] = (uint8_t)((room->channels[row] ? ROOM_WIDE : 0) |
-				  (lane_ends_take(&r->narrow, &r->edges, 1) ? ROOM_NARROW : 0));
+	room->of[row] = (uint8_t)((room->channels[row] ? ROOM_MULTI : 0) |
+				  (connection_ends_take(&r->single, &r->edges, 1) ? ROOM_SINGLE : 0));
 }
 
 /* On half of the channels, or a quarter, and so on. */
@@ -97,10 +98,10 @@ static void give_rest(struct rooms *r, const struct planner *planner, int row, s
 	if (!room->wanted[row] || room->channels[row])
 		return;
 	int channels = find_edges(r, planner, row) / 2;
-	while (channels && !lane_ends_take(&r->wide, &r->edges, channels))
+	while (channels && !connection_ends_take(&r->multi, &r->edges, channels))
 		channels /= 2;
 	room->channels[row] = (uint8_t)channels;
-	room->of[row] |= channels ? ROOM_WIDE : 0;
+	room->of[row] |= channels ? ROOM_MULTI : 0;
 }
 
 /* Of the rows of a pass, and of those with a root behind it. */
@@ -140,15 +141,15 @@ const struct planner *planner_by_room(const struct planner *planner, const struc
 	if (!planner->room)
 		return rather;
 	const int room = planner->room->of[row];
-	if (room & (rather == planner ? ROOM_WIDE : ROOM_NARROW))
+	if (room & (rather == planner ? ROOM_MULTI : ROOM_SINGLE))
 		return rather;
-	return room & ROOM_WIDE ? planner : room & ROOM_NARROW ? planner->small : NULL;
+	return room & ROOM_MULTI ? planner : room & ROOM_SINGLE ? planner->single : NULL;
 }
 
 static const char *room_text(const struct planner_room *room, int row, char text[24])
 {
-	if (!(room->of[row] & ROOM_WIDE))
-		return room->of[row] & ROOM_NARROW ? "narrow" : "none";
+	if (!(room->of[row] & ROOM_MULTI))
+		return room->of[row] & ROOM_SINGLE ? "1 channel" : "none";
 	snprintf(text, 24, "%d channel%s", room->channels[row], room->channels[row] == 1 ? "" : "s");
 	return text;
 }

@@ -1,4 +1,4 @@
-#include "lane_ends.h"
+#include "connection_ends.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { MOST_EXACT = 256 /* ranks */ };
 
-static size_t cells(const struct lane_edges *e)
+static size_t cells(const struct connection_edges *e)
 {
 	const size_t ranks = (size_t)e->map->ranks;
 	return e->exact ? ranks * ranks : ranks;
@@ -20,7 +20,7 @@ static int behind(int a, int b, int n)
 	return b >= a ? b - a : b - a + n;
 }
 
-static uint8_t *cell_of(const struct lane_edges *e, int from, int to)
+static uint8_t *cell_of(const struct connection_edges *e, int from, int to)
 {
 	const int n = e->map->ranks;
 	return &e->queues[e->exact ? (size_t)from * (size_t)n + (size_t)to : (size_t)behind(from, to, n)];
@@ -31,9 +31,9 @@ static int node_size(const struct plan_map *map, int node)
 	return map->node_first[node + 1] - map->node_first[node];
 }
 
-int lane_edges_open(struct lane_edges *e, const struct plan_map *map)
+int connection_edges_open(struct connection_edges *e, const struct plan_map *map)
 {
-	*e = (struct lane_edges){ .map = map, .exact = map->ranks <= MOST_EXACT, .alike = 1 };
+	*e = (struct connection_edges){ .map = map, .exact = map->ranks <= MOST_EXACT, .alike = 1 };
 	for (int node = 0; node < map->nodes; node++)
 		e->alike &= node_size(map, node) == map->max_node_size;
 	for (int i = 0; i < map->ranks; i++)
@@ -42,17 +42,17 @@ int lane_edges_open(struct lane_edges *e, const struct plan_map *map)
 	e->apart = calloc((size_t)map->ranks, 1);
 	if (e->queues && e->apart)
 		return 0;
-	lane_edges_close(e);
+	connection_edges_close(e);
 	return CORALE_ENOMEM;
 }
 
-void lane_edges_close(struct lane_edges *e)
+void connection_edges_close(struct connection_edges *e)
 {
 	free(e->queues);
 	free(e->apart);
 }
 
-void lane_edges_begin(struct lane_edges *e)
+void connection_edges_begin(struct connection_edges *e)
 {
 	memset(e->queues, 0, cells(e));
 }
@@ -60,7 +60,7 @@ void lane_edges_begin(struct lane_edges *e)
 /* ---- A walk of a plan's sends ----------------------------------------------------------------------------- */
 
 struct walk {
-	struct lane_edges *edges;
+	struct connection_edges *edges;
 	const struct plan *plan;
 	struct plan_env env;
 	int var[PLAN_MAX_LOOPS], depth;
@@ -183,7 +183,7 @@ static void add_ranks(struct walk *w, int first, int end, int step)
 
 /* ---- All ranks and roots ---------------------------------------------------------------------------------- */
 
-static void spread_over_ranks(struct lane_edges *e)
+static void spread_over_ranks(struct connection_edges *e)
 {
 	const struct plan_map *map = e->map;
 	const int n = map->ranks;
@@ -196,7 +196,7 @@ static void spread_over_ranks(struct lane_edges *e)
 }
 
 /* Rails are the parts of the largest node. */
-static void spread_over_rails(struct lane_edges *e, int node, int other, uint8_t queues)
+static void spread_over_rails(struct connection_edges *e, int node, int other, uint8_t queues)
 {
 	const struct plan_map *map = e->map;
 	for (int rail = 0; rail < map->max_node_size; rail++)
@@ -204,7 +204,7 @@ static void spread_over_rails(struct lane_edges *e, int node, int other, uint8_t
 			 map->member[map->node_first[other] + rail % node_size(map, other)]) |= queues;
 }
 
-static void spread_over_nodes(struct lane_edges *e)
+static void spread_over_nodes(struct connection_edges *e)
 {
 	const int n = e->map->nodes;
 	for (int d = 1; d < n; d++)
@@ -233,14 +233,14 @@ static void find_full(struct walk *w)
 
 static void add_unrooted(struct walk *w, int flat)
 {
-	const struct lane_edges *e = w->edges;
+	const struct connection_edges *e = w->edges;
 	if (flat)
 		find_full(w);
 	w->add = add_edge;
 	add_ranks(w, 0, e->map->ranks, flat || e->exact || !e->alike ? 1 : e->map->max_node_size);
 }
 
-void lane_edges_add(struct lane_edges *e, const struct plan *plan, int flat)
+void connection_edges_add(struct connection_edges *e, const struct plan *plan, int flat)
 {
 	struct walk w = { .edges = e, .plan = plan };
 	w.env = (struct plan_env){ .map = *e->map, .unit = 1, .chunk = 1, .chunks = 1 };
@@ -250,58 +250,60 @@ void lane_edges_add(struct lane_edges *e, const struct plan *plan, int flat)
 
 /* ---- Room ------------------------------------------------------------------------------------------------- */
 
-int lane_ends_open(struct lane_ends *ends, const struct lane_edges *edges, size_t most)
+int connection_ends_open(struct connection_ends *ends, const struct connection_edges *edges, size_t most)
 {
 	const size_t ranks = (size_t)edges->map->ranks;
-	*ends = (struct lane_ends){ .most = most, .lanes = calloc(cells(edges), sizeof *ends->lanes) };
+	*ends = (struct connection_ends){ .most = most,
+					  .connections = calloc(cells(edges), sizeof *ends->connections) };
 	ends->of_rank = calloc(ranks, sizeof *ends->of_rank);
 	ends->more = calloc(ranks, sizeof *ends->more);
-	if (ends->lanes && ends->of_rank && ends->more)
+	if (ends->connections && ends->of_rank && ends->more)
 		return 0;
-	lane_ends_close(ends);
+	connection_ends_close(ends);
 	return CORALE_ENOMEM;
 }
 
-void lane_ends_close(struct lane_ends *ends)
+void connection_ends_close(struct connection_ends *ends)
 {
-	free(ends->lanes);
+	free(ends->connections);
 	free(ends->of_rank);
 	free(ends->more);
 }
 
-/* By a set of queues: the lanes of all channels. */
-static void find_lanes(int channels, uint32_t lanes[1 << PLAN_MAX_QUEUES])
+/* By a set of queues: the connections of all channels. */
+static void find_connections(int channels, uint32_t connections[1 << PLAN_MAX_QUEUES])
 {
 	for (uint32_t queues = 0; queues < 1 << PLAN_MAX_QUEUES; queues++) {
-		lanes[queues] = 0;
+		connections[queues] = 0;
 		for (int channel = 0; channel < channels; channel++)
-			lanes[queues] |= queues << (channel * PLAN_MAX_QUEUES);
+			connections[queues] |= queues << (channel * PLAN_MAX_QUEUES);
 	}
 }
 
 /* By distances each rank has a receiver and a sender at each: all ranks have the ends of rank 0. */
-static void count_more(struct lane_ends *ends, const struct lane_edges *e, size_t cell, uint32_t lanes)
+static void count_more(struct connection_ends *ends, const struct connection_edges *e, size_t cell,
+		       uint32_t connections)
 {
 	const size_t n = (size_t)e->map->ranks;
-	const uint32_t more = (uint32_t)__builtin_popcount(lanes & ~ends->lanes[cell]);
+	const uint32_t more = (uint32_t)__builtin_popcount(connections & ~ends->connections[cell]);
 	ends->more[e->exact ? cell / n : 0] += more;
 	ends->more[e->exact ? cell % n : 0] += more;
 }
 
-int lane_ends_take(struct lane_ends *ends, const struct lane_edges *e, int channels)
+int connection_ends_take(struct connection_ends *ends, const struct connection_edges *e, int channels)
 {
 	const size_t n = (size_t)e->map->ranks, all = cells(e);
-	uint32_t lanes[1 << PLAN_MAX_QUEUES];
+	uint32_t connections[1 << PLAN_MAX_QUEUES];
 	int fits = 1;
-	find_lanes(channels, lanes);
+	find_connections(channels, connections);
 	memset(ends->more, 0, n * sizeof *ends->more);
 	for (size_t i = 0; i < all; i++)
 		if (e->queues[i])
-			count_more(ends, e, i, lanes[e->queues[i]]);
+			count_more(ends, e, i, connections[e->queues[i]]);
 	for (size_t i = 0; i < n; i++)
 		fits &= ends->of_rank[i] + ends->more[i] <= ends->most;
 	for (size_t i = 0; fits && i < all; i++)
-		ends->lanes[i] |= lanes[e->queues[i]];
+		ends->connections[i] |= connections[e->queues[i]];
 	for (size_t i = 0; fits && i < n; i++)
 		ends->of_rank[i] += ends->more[i];
 	return fits;
