@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "state/comm.h"
+#include "comm/comm_doors.h"
 #include "corale_mpi.h"
 #include "base/log.h"
 #include "base/process.h"

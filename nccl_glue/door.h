@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "state/comm.h"
+#include "comm/comm_doors.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "boot/boot.h"

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "state/comm.h"
+#include "comm/comm_doors.h"
 #include "team.h"
 
 enum { RANKS = 4, LARGE = 4 << 20, PAUSE_MS = 300, PATIENCE_S = 10 };

@@ -1,6 +1,7 @@
 /* Ranks that another one waits for outside of calls, to make a communicator with them: whether they can come. */
 #include <stdio.h>
 
+#include "comm_doors.h"
 #include "base/log.h"
 #include "health/diagnose.h"
 #include "host/liveness.h"

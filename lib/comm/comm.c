@@ -1,4 +1,4 @@
-#include "state/comm.h"
+#include "comm_doors.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "health/diagnose.h"
+#include "comm_doors.h"
 #include "gpu.h"
 #include "mem.h"
 #include "health/last_call.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "state/comm.h"
+#include "comm_doors.h"
 #include "base/log.h"
 #include "base/process.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm_doors.h"
 #include "call/coll.h"
 #include "base/log.h"
 #include "call/runner.h"

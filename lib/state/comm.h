@@ -190,18 +190,6 @@ int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 
-/*
- * What all doors create with. transport: the door's own, in place of the row of its name (NULL: none); stays while the communicator and those split
- * from it do. traits: NULL: all zero. on_destroy (or NULL): called with its ctx at the end of corale_comm_destroy, and when creation fails.
- */
-int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
-			       const struct transport_row *transport, const struct comm_traits *traits,
-			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
-    __attribute__((visibility("default")));
-
-/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. */
-void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
-
 /* A premultiplied sum of this communicator, or NULL. */
 static inline struct comm_premul *comm_premul_of(struct comm *comm, corale_op op)
 {
@@ -222,28 +210,6 @@ void call_let_go(const struct call *call);
 /* Gives a call copies of its count arrays, if it has any, in room for 4 n of them: one of each of n ranks. Returns what is behind them. */
 size_t *call_copy_counts(struct call *call, size_t n, size_t *room);
 
-/* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
- * text: the line for corale_comm_last_error. Any thread. */
-void comm_fail(struct comm *comm, int code, const char *text);
-/* Without a line, and no other rank hears of it. 1 if nothing had ended comm before. */
-int comm_end(struct comm *comm, int code, const char *text);
-/* As comm_fail where the cause is another rank, which all others then name. */
-void comm_fail_by(struct comm *comm, int code, int culprit, const char *text);
-
-/* Ends comm for this rank alone: its calls end with CORALE_EABORTED, its streams are no longer held, and a call of another rank fails when it waits for
- * this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent. */
-void comm_quit(corale_comm *handle);
-/* The same, but this rank may still make communicators of its ranks. */
-void comm_revoke(corale_comm *handle);
-
-/* For a function that makes a communicator of this one's ranks. Of ranks of the node (a bit each) those that can't come: they have ended, or wait in a
- * call that this rank has not made. */
-uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
-/* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */
-int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
-/* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */
-void comm_explain_mismatch(corale_comm *handle, const char *call);
-
 /* 0, or the code that has ended the communicator, as far as this process has found it; cheap. Any thread, until corale_comm_destroy. */
 static inline int comm_error(const corale_comm *handle)
 {
@@ -252,9 +218,6 @@ static inline int comm_error(const corale_comm *handle)
 	return comm ? atomic_load_explicit(&((struct comm *)(uintptr_t)comm)->error, memory_order_acquire)
 		    : CORALE_EINVAL;
 }
-
-/* Bytes of GPU memory that a CUDA communicator holds; of a host communicator all that corale_comm_memory counts. */
-size_t comm_device_memory(const corale_comm *handle);
 
 /* Seconds of one wait for a peer that is not a call's: while the communicator, or registered memory, is made. -1: no limit. */
 static inline double comm_wait_seconds(const struct comm *comm)

@@ -1,0 +1,36 @@
+/* What the front doors (inproc.c, mpi_glue, nccl_glue) ask of communicators beside corale.h. */
+#ifndef COMM_DOORS_H
+#define COMM_DOORS_H
+
+#include "state/comm.h"
+
+/*
+ * What all doors create with. transport: the door's own, in place of the row of its name (NULL: none); stays while the communicator and those split
+ * from it do. traits: NULL: all zero. on_destroy (or NULL): called with its ctx at the end of corale_comm_destroy, and when creation fails.
+ */
+int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
+			       const struct transport_row *transport, const struct comm_traits *traits,
+			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
+    __attribute__((visibility("default")));
+
+/* Destroys all communicators that were made with this on_destroy_ctx, and those split from them. */
+void corale_private_comm_destroy_all(void *on_destroy_ctx) __attribute__((visibility("default")));
+
+/* Ends comm for this rank alone: its calls end with CORALE_EABORTED, its streams are no longer held, and a call of another rank fails when it waits for
+ * this one. Only corale_comm_destroy may follow. Any thread; never blocks; idempotent. */
+void comm_quit(corale_comm *handle);
+/* The same, but this rank may still make communicators of its ranks. */
+void comm_revoke(corale_comm *handle);
+
+/* For a function that makes a communicator of this one's ranks. Of ranks of the node (a bit each) those that can't come: they have ended, or wait in a
+ * call that this rank has not made. */
+uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
+/* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */
+int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
+/* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */
+void comm_explain_mismatch(corale_comm *handle, const char *call);
+
+/* Bytes of GPU memory that a CUDA communicator holds; of a host communicator all that corale_comm_memory counts. */
+size_t comm_device_memory(const corale_comm *handle);
+
+#endif
