@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -238,7 +239,8 @@ static int open_rows(const struct open *o, const struct planner *planner, const 
 						      .type = CORALE_FLOAT32,
 						      .size_class = power };
 			struct plan plan;
-			if (planner_build_by(planner, &key, row, &plan))
+			if (planner_build_priced(planner, &key, row, INFINITY, &plan,
+						 &(struct plan_cost){ 0 }))
 				continue;
 			for (int root = 0; root < (coll_is_rooted(key.coll) ? o->map->ranks : 1); root++)
 				open_plan(o, &plan, root);
@@ -408,7 +410,7 @@ static void check_room(const struct machine *m, const struct plan_key *key, int 
 	struct plan_env env;
 	struct lowered_call call;
 	struct lowered_room room;
-	if (planner_build_by(&m->planner, key, row, &plan))
+	if (planner_build_priced(&m->planner, key, row, INFINITY, &plan, &(struct plan_cost){ 0 }))
 		return;
 	const size_t most = ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
 	plan_env_init(&env, &plan, &m->topo->map, 0, 0, most);

@@ -388,9 +388,9 @@ static void test_values(void **state)
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_WORLD, 0), 6 }, /* of position 3: 2 */
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_RAIL, 0), 1 },
 		{ plan_base(&plan, PLAN_TREE_PARENT, PLAN_NODE, 0), PLAN_NONE }, /* local 1, as the root's */
-		{ plan_child(&plan, PLAN_NODE, 0, 0, 0), 0 },
-		{ plan_child(&plan, PLAN_NODE, 1, 1, 0), PLAN_NONE },
-		{ plan_child(&plan, PLAN_WORLD, 0, 0, 0), PLAN_NONE },
+		{ plan_term(&plan, PLAN_TREE_CHILD, PLAN_NODE, 0, 0, 0), 0 },
+		{ plan_term(&plan, PLAN_TREE_CHILD, PLAN_NODE, 1, 1, 0), PLAN_NONE },
+		{ plan_term(&plan, PLAN_TREE_CHILD, PLAN_WORLD, 0, 0, 0), PLAN_NONE },
 		{ rail, PLAN_NONE }, /* 1 + 1 * 2 = 3: no such part */
 		{ none, PLAN_NONE },
 		{ at, 1 }, /* node 0, local 1 */

@@ -4,6 +4,7 @@
  */
 #include <mpi.h>
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -137,7 +138,7 @@ static int play_row(struct player *p, const struct planner *planner, int row, si
 	struct plan_env env;
 	const char *why;
 	char what[200];
-	if (planner_build_by(planner, &key, row, &plan) ||
+	if (planner_build_priced(planner, &key, row, INFINITY, &plan, &(struct plan_cost){ 0 }) ||
 	    lower_plan(&plan, map, p->world->rank, root, &p->list, &why))
 		return 0;
 	plan_env_init(&env, &plan, map, p->world->rank, root, count);

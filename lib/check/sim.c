@@ -312,7 +312,8 @@ static int step(struct sim *sim, int index)
 	double *core = find_core(sim, c->rank), start = *core > c->ready_ns ? *core : c->ready_ns;
 	struct cost_peers from = cost_peers(&sim->topo->map, c->rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&sim->topo->map, c->rank, a->to, a->to_group);
-	start = share(&sim->link_out[c->rank], start, cost_link_out_ns(sim->topo, sim->plan, a, &to));
+	start = share(&sim->link_out[c->rank], start,
+		      cost_link_ns(sim->topo, sim->plan, a, &to, a->flags & PLAN_TO_WIRE));
 	start = share(&sim->memory_free[c->rank], start, cost_memory_ns(sim->topo, sim->plan, a, &from));
 	double end = start + sim->slowdown * cost_work_ns(sim->topo, sim->plan, a, &from, &to);
 	*core = c->now_ns = end;

@@ -155,12 +155,6 @@ static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int q
 	return !skip;
 }
 
-/* What blocks may be taken of: whole ones. */
-static int has_whole_blocks(const struct plan_span *span)
-{
-	return !span->space || (span->block && !span->part && !span->chunk && !span->inner);
-}
-
 /* The number of a step's blocks; one is as if nothing was said of it. Returns 0 where the step is to be skipped. */
 static int lower_blocks(struct lowering *l, const struct plan_step *step, struct lowered_op *op)
 {
@@ -168,10 +162,8 @@ static int lower_blocks(struct lowering *l, const struct plan_step *step, struct
 		return 1;
 	const int n = plan_value(l->plan, &l->env, l->var, step->blocks),
 		  run = step->run ? plan_value(l->plan, &l->env, l->var, step->run) : 1 << LOWERED_ONE_RUN;
-	if (!has_whole_blocks(&step->src) || !has_whole_blocks(&step->dst) || n > INT16_MAX || run < 1 ||
-	    run & (run - 1))
-		fail(l, CORALE_ENOTSUP,
-		     "several blocks that are not whole, or not in runs of a power of two");
+	if (n > INT16_MAX || run < 1 || run & (run - 1))
+		fail(l, CORALE_ENOTSUP, "several blocks that are not in runs of a power of two");
 	if (n > 1) {
 		op->flags |= LOWERED_BLOCKS;
 		op->blocks = (int16_t)n;

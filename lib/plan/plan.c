@@ -43,35 +43,30 @@ uint8_t plan_const(struct plan *plan, int value)
 	return plan_expr(plan, (struct plan_expr){ .base = PLAN_CONST, .offset = value });
 }
 
-uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset)
+uint8_t plan_term(struct plan *plan, enum plan_base base, enum plan_group group, int var, int stride,
+		  int offset)
 {
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_ME,
+	return plan_expr(plan, (struct plan_expr){ .base = (uint8_t)base,
 						   .group = (uint8_t)group,
 						   .var = stride ? (uint8_t)var : 0,
-						   .wrap = 1,
+						   .wrap = base == PLAN_ME || base == PLAN_AHEAD,
 						   .stride = (int8_t)stride,
 						   .offset = offset });
+}
+
+uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset)
+{
+	return plan_term(plan, PLAN_ME, group, var, stride, offset);
 }
 
 uint8_t plan_var(struct plan *plan, int var, int offset)
 {
-	return plan_expr(plan, (struct plan_expr){
-				   .base = PLAN_CONST, .var = (uint8_t)var, .stride = 1, .offset = offset });
-}
-
-uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride, int offset)
-{
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_TREE_CHILD,
-						   .group = (uint8_t)group,
-						   .var = stride ? (uint8_t)var : 0,
-						   .stride = (int8_t)stride,
-						   .offset = offset });
+	return plan_term(plan, PLAN_CONST, PLAN_WORLD, var, 1, offset);
 }
 
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset)
 {
-	return plan_expr(
-	    plan, (struct plan_expr){ .base = (uint8_t)base, .group = (uint8_t)group, .offset = offset });
+	return plan_term(plan, base, group, 0, 0, offset);
 }
 
 uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int offset)

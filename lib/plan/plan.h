@@ -222,8 +222,7 @@ struct plan_key {
 struct plan {
 	struct plan_key key;
 	uint8_t algo; /* row of the algorithm table */
-	uint8_t
-	    codelet; /* codelet.index: what runs it on GPUs; 0: the step executor of hosts, or lowered */
+	uint8_t codelet; /* codelet.index: what runs it on GPUs; 0: the step executor of hosts, or lowered */
 	uint8_t protocol; /* enum plan_protocol: how that codelet's messages say that they are there */
 	uint8_t channels; /* slices of every part, run side by side */
 	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
@@ -253,12 +252,13 @@ struct plan_map {
 void plan_init(struct plan *plan, const struct plan_key *key);
 uint8_t plan_expr(struct plan *plan, struct plan_expr expr);
 uint8_t plan_const(struct plan *plan, int value);
+/* A base with stride * variable + offset; my index wraps around the group, other bases do not */
+uint8_t plan_term(struct plan *plan, enum plan_base base, enum plan_group group, int var, int stride,
+		  int offset);
 /* (my index + stride * variable + offset) mod size of group */
 uint8_t plan_shift(struct plan *plan, enum plan_group group, int var, int stride, int offset);
-/* variable + offset, not wrapped */
+/* variable + offset */
 uint8_t plan_var(struct plan *plan, int var, int offset);
-/* My child of level stride * variable + offset in the group's tree */
-uint8_t plan_child(struct plan *plan, enum plan_group group, int var, int stride, int offset);
 uint8_t plan_base(struct plan *plan, enum plan_base base, enum plan_group group, int offset);
 /* Rounds over distances by powers of radix among the group */
 uint8_t plan_rounds(struct plan *plan, enum plan_group group, int radix, int offset);

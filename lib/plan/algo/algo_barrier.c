@@ -31,7 +31,7 @@ void algo_doubling_barrier(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, signal_to(give, queue));
 	plan_step(plan, wait_for(take, queue));
 	int k = plan_loop(plan, plan_base(plan, PLAN_DOUBLING_STEPS, PLAN_WORLD, 0));
-	uint8_t partner = algo_partner(plan, PLAN_WORLD, k, 1, 0);
+	uint8_t partner = plan_term(plan, PLAN_DOUBLING, PLAN_WORLD, k, 1, 0);
 	plan_step(plan, signal_to(partner, queue));
 	plan_step(plan, wait_for(partner, queue));
 	plan_end(plan);

@@ -30,7 +30,7 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 {
 	int levels = levels_of(sums->n);
 	struct plan_step step = algo_sums_step(sums), leaf = step;
-	step.from = plan_child(plan, sums->group, 0, 0, 0);
+	step.from = plan_term(plan, PLAN_TREE_CHILD, sums->group, 0, 0, 0);
 	step.src = sums->local;
 
 	leaf.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
@@ -39,16 +39,16 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 	plan_step(plan, algo_if(leaf, PLAN_EQ, step.from, plan_const(plan, PLAN_NONE)));
 
 	if (levels > 1) {
-		add_child(plan, sums, step, plan_child(plan, sums->group, 0, 0, 1));
+		add_child(plan, sums, step, plan_term(plan, PLAN_TREE_CHILD, sums->group, 0, 0, 1));
 		step.src = sums->acc;
 	}
 	if (levels > 2) {
 		int k = plan_loop(plan, plan_rounds(plan, sums->group, 2, -2));
-		step.from = plan_child(plan, sums->group, k, 1, 1);
-		add_child(plan, sums, step, plan_child(plan, sums->group, k, 1, 2));
+		step.from = plan_term(plan, PLAN_TREE_CHILD, sums->group, k, 1, 1);
+		add_child(plan, sums, step, plan_term(plan, PLAN_TREE_CHILD, sums->group, k, 1, 2));
 		plan_end(plan);
 	}
-	step.from = plan_child(plan, sums->group, 0, 0, levels - 1);
+	step.from = plan_term(plan, PLAN_TREE_CHILD, sums->group, 0, 0, levels - 1);
 	algo_sums_end(plan, sums, step);
 }
 
@@ -66,8 +66,9 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
-	struct plan_step first = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD,
-					   plan_child(plan, PLAN_WORLD, 0, 0, levels - 1), queue);
+	struct plan_step first =
+	    algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD,
+		      plan_term(plan, PLAN_TREE_CHILD, PLAN_WORLD, 0, 0, levels - 1), queue);
 	first.dst = all;
 	plan_step(plan, first);
 	plan_step(plan,
@@ -75,7 +76,8 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 	if (levels > 1) {
 		int k = plan_loop(plan, plan_rounds(plan, PLAN_WORLD, 2, -1));
 		plan_step(plan,
-			  algo_send(all, PLAN_WORLD, plan_child(plan, PLAN_WORLD, k, -1, levels - 2), queue));
+			  algo_send(all, PLAN_WORLD,
+				    plan_term(plan, PLAN_TREE_CHILD, PLAN_WORLD, k, -1, levels - 2), queue));
 		plan_end(plan);
 	}
 	plan_end(plan);

@@ -73,25 +73,18 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 	plan_end(plan);
 }
 
-/* The part of the rank so far from me, or none: it is the root. Parts are in rank order. */
-static uint8_t part_of(struct plan *plan, int var, int stride, int offset)
-{
-	return plan_expr(
-	    plan, (struct plan_expr){
-		      .base = PLAN_OTHERS, .var = (uint8_t)var, .stride = (int8_t)stride, .offset = offset });
-}
-
-/* The root has no part: its copies of what it scatters would only add to what the others receive. So no step of the second loop on is left for it. */
+/* Parts are of the others, in rank order. The root has none: its copies of what it scatters would only add to what the others receive. So no step of the second loop on is left for it. */
 void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int n = call->topo->map.ranks;
 	plan->parts = n - 1;
 	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
-		      root = algo_root(plan), mine = part_of(plan, 0, 0, 0);
+		      root = algo_root(plan), mine = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, 0, 0, 0);
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	int k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_EQ, me, root);
-	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1), part = part_of(plan, k, 1, 1);
+	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
+		part = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, 1, 1);
 	struct plan_step send = algo_send(algo_part(PLAN_SEND, part, chunk), PLAN_WORLD, to, scatter);
 	send.dst = algo_part(PLAN_RECV, part, chunk);
 	plan_step(plan, send);
@@ -104,6 +97,7 @@ void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan 
 	plan_end(plan);
 	plan_loop_if(plan, plan_const(plan, n - 1), PLAN_NE, me, root);
 	plan_step(plan, algo_receive(PLAN_WORLD, plan_shift(plan, PLAN_WORLD, k, -1, -1), gather,
-				     algo_part(PLAN_RECV, part_of(plan, k, -1, -1), chunk)));
+				     algo_part(PLAN_RECV, plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, -1, -1),
+					       chunk)));
 	algo_end(plan, 2);
 }

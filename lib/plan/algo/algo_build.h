@@ -236,20 +236,17 @@ static inline uint8_t algo_subtree_loop(struct plan *plan, int n, int last, uint
 	int levels = 0;
 	while (1 << levels < n)
 		levels++;
-	*blocks = plan_expr(plan, (struct plan_expr){ .base = PLAN_TREE_BLOCKS,
-						      .var = (uint8_t)level,
-						      .stride = (int8_t)stride,
-						      .offset = last ? levels - 1 : 0 });
+	*blocks = plan_term(plan, PLAN_TREE_BLOCKS, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
 	*cells =
 	    (struct plan_span){ PLAN_SCRATCH, .block = algo_bruck_expr(plan, PLAN_WORLD, PLAN_BRUCK_DISTANCE,
 								       level, 0, last) };
-	return plan_child(plan, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
+	return plan_term(plan, PLAN_TREE_CHILD, PLAN_WORLD, level, stride, last ? levels - 1 : 0);
 }
 
 /* How far rank 0 is ahead of me, around the circle of all ranks. */
 static inline uint8_t algo_rank_0_ahead(struct plan *plan)
 {
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_AHEAD, .group = PLAN_WORLD, .wrap = 1 });
+	return plan_base(plan, PLAN_AHEAD, PLAN_WORLD, 0);
 }
 
 /* Cells of scratch in which algo_fold_of_all keeps contributions: none where a fold waits for all of them. */
@@ -268,10 +265,7 @@ static inline struct plan_span algo_keep_all(struct plan *plan, const struct pla
 	const struct plan_span first = cell;
 	plan_step(plan, algo_if(algo_copy(fold->src, cell), fold->pred, fold->pred_a, fold->pred_b));
 	const int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -1));
-	cell.block = plan_expr(
-	    plan,
-	    (struct plan_expr){
-		.base = PLAN_SIZE, .group = PLAN_WORLD, .var = (uint8_t)k, .stride = -1, .offset = -1 });
+	cell.block = plan_term(plan, PLAN_SIZE, PLAN_WORLD, k, -1, -1);
 	/* in the order in which they send */
 	const struct plan_step keep = algo_with(
 	    algo_receive(PLAN_WORLD, plan_shift(plan, PLAN_WORLD, k, -1, -1), fold->from_queue, cell), 0);
@@ -393,16 +387,6 @@ struct plan_step algo_rounds_step(const struct algo_rounds *rounds);
 /* The end where n is no power of two: the result goes to whoever handed its data over. */
 void algo_give_back(struct plan *plan, const struct algo_rounds *rounds);
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds);
-
-/* The member to talk to in step stride * var + offset of recursive doubling. */
-static inline uint8_t algo_partner(struct plan *plan, enum plan_group group, int var, int stride, int offset)
-{
-	return plan_expr(plan, (struct plan_expr){ .base = PLAN_DOUBLING,
-						   .group = (uint8_t)group,
-						   .var = (uint8_t)var,
-						   .stride = (int8_t)stride,
-						   .offset = offset });
-}
 
 /*
  * One reduce among the ranks of a group to the member with the root's index: local holds this rank's contribution, acc its

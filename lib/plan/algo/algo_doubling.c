@@ -20,7 +20,7 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	step.flags = PLAN_TO_WIRE;
 	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
 		step.dst = rounds->acc;
-	step.to = algo_partner(plan, rounds->group, 0, 0, 0);
+	step.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 0);
 	step.pred = PLAN_EQ;
 	step.pred_a = take;
 	step.pred_b = plan_const(plan, PLAN_NONE);
@@ -42,8 +42,8 @@ static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 	step.src = step.dst = rounds->acc;
 	int k = plan_loop(plan, plan_const(plan, steps - 1 - first));
-	step.from = algo_partner(plan, rounds->group, k, 1, first);
-	step.to = algo_partner(plan, rounds->group, k, 1, first + 1);
+	step.from = plan_term(plan, PLAN_DOUBLING, rounds->group, k, 1, first);
+	step.to = plan_term(plan, PLAN_DOUBLING, rounds->group, k, 1, first + 1);
 	plan_step(plan, step);
 	plan_end(plan);
 }
@@ -88,13 +88,13 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 		struct plan_step first = step;
 		first.flags = PLAN_TO_WIRE;
 		first.src = rounds->local;
-		first.to = algo_partner(plan, rounds->group, 0, 0, 0);
+		first.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 0);
 		plan_step(plan, first);
 		if (steps > 1) {
 			first.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
 			first.dst = rounds->acc;
 			first.from = first.to;
-			first.to = algo_partner(plan, rounds->group, 0, 0, 1);
+			first.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 1);
 			plan_step(plan, first);
 		}
 	} else {
@@ -103,7 +103,7 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	exchange(plan, rounds, step, even, steps);
 	struct plan_step last = step;
 	last.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
-	last.from = algo_partner(plan, rounds->group, 0, 0, steps - 1);
+	last.from = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, steps - 1);
 	last.src = even && steps == 1 ? rounds->local : rounds->acc;
 	last.dst = rounds->result;
 	plan_step(plan, last);

@@ -22,17 +22,13 @@ struct halving {
 static struct plan_span half(const struct halving *h, struct plan_span span, enum plan_base base, int var,
 			     int stride, int offset)
 {
-	span.inner = plan_expr(h->plan, (struct plan_expr){ .base = (uint8_t)base,
-							    .group = (uint8_t)h->rounds->group,
-							    .var = (uint8_t)var,
-							    .stride = (int8_t)stride,
-							    .offset = offset });
+	span.inner = plan_term(h->plan, base, h->rounds->group, var, stride, offset);
 	return span;
 }
 
 static uint8_t partner(const struct halving *h, int var, int stride, int offset)
 {
-	return algo_partner(h->plan, h->rounds->group, var, stride, offset);
+	return plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 }
 
 /* Who has too many hands over; all others have something in acc then. */

@@ -42,7 +42,7 @@ static uint8_t node_loop(const struct broadcast *b)
 	int k = plan_loop(b->plan, plan_rounds(b->plan, PLAN_RAIL, 2, 0)), levels = 0;
 	while (1 << levels < b->nodes)
 		levels++;
-	return plan_child(b->plan, PLAN_RAIL, k, -1, levels - 1);
+	return plan_term(b->plan, PLAN_TREE_CHILD, PLAN_RAIL, k, -1, levels - 1);
 }
 
 static void spread(const struct broadcast *b, uint8_t part, uint8_t chunk)

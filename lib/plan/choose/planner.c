@@ -301,13 +301,8 @@ static int build_steps(const struct planner *planner, const struct plan_key *key
 
 int planner_build(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
 {
-	return planner_build_by(planner_for(planner, key, index), key, index, out);
-}
-
-int planner_build_by(const struct planner *planner, const struct plan_key *key, int index, struct plan *out)
-{
 	struct plan_cost ignored;
-	return planner_build_priced(planner, key, index, INFINITY, out, &ignored);
+	return planner_build_priced(planner_for(planner, key, index), key, index, INFINITY, out, &ignored);
 }
 
 int planner_build_priced(const struct planner *planner, const struct plan_key *key, int index, double most_ns,
@@ -320,7 +315,7 @@ int planner_build_priced(const struct planner *planner, const struct plan_key *k
 		return ret;
 	out->channels = choose_channels(planner, &call, out);
 	if (!choose_chunk(&call, out, most_ns, cost))
-		*cost = cost_plan(planner->topo, out, planner_class_count(key));
+		*cost = cost_plan_below(planner->topo, out, planner_class_count(key), INFINITY, 0);
 	const struct codelet *codelet = row_table(&rows)[index].codelet;
 	if (codelet && codelet->engine == PLAN_CE)
 		give_to_copies(out);

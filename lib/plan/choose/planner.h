@@ -95,8 +95,6 @@ const struct planner *planner_for(const struct planner *planner, const struct pl
 
 /* The plan of a row of the table, whatever else could run the call; CORALE_ENOTSUP if it does not apply. */
 int planner_build(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
-/* The same by this planner, be the call small or not. */
-int planner_build_by(const struct planner *planner, const struct plan_key *key, int row, struct plan *out);
 /* The same cut as is said, which takes no time of the model. */
 int planner_build_cut(const struct planner *planner, const struct plan_key *key, int row, int channels,
 		      uint32_t chunk_bytes, struct plan *out);
@@ -118,7 +116,7 @@ static inline size_t planner_class_count(const struct plan_key *key)
 	return ((size_t)1 << key->size_class) / corale_type_bytes((corale_type)key->type);
 }
 
-/* As planner_build_by, and what the plan costs with the most elements of the key. Where that is most_ns or more, *cost is so too, but no more is sure
+/* The same by this planner, be the call small or not, and what the plan costs with the most elements of the key. Where that is most_ns or more, *cost is so too, but no more is sure
  * of it, nor of the plan's chunk. */
 int planner_build_priced(const struct planner *planner, const struct plan_key *key, int row, double most_ns,
 			 struct plan *out, struct plan_cost *cost);

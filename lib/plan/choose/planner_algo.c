@@ -72,26 +72,21 @@ static int names_some_row_of(const struct item *item, corale_coll coll)
 
 int planner_algo_allows(const char *text, int row)
 {
-	int rows, wanted = 0, named = 0;
-	const struct row *algo = &row_table(&rows)[row];
+	const struct row *algo = row_table(&(int){ 0 }) + row;
+	int wanted = 0, named = 0;
 	struct item item;
-	if (!strcmp(algo->name, "local")) /* the only way to do nothing */
-		return 1;
-	while (next_item(&text, &item)) {
-		if (item.negative && names(&item, algo))
-			return 0;
+	for (const char *at = text; next_item(&at, &item);)
 		if (!item.negative && names_some_row_of(&item, algo->coll)) {
 			wanted = 1;
 			named |= names(&item, algo);
 		}
-	}
-	return !wanted || named;
+	/* local is the only way to do nothing */
+	return !strcmp(algo->name, "local") || ((!wanted || named) && !planner_algo_excludes(text, row));
 }
 
 int planner_algo_excludes(const char *text, int row)
 {
-	int rows;
-	const struct row *algo = &row_table(&rows)[row];
+	const struct row *algo = row_table(&(int){ 0 }) + row;
 	struct item item;
 	while (next_item(&text, &item))
 		if (item.negative && names(&item, algo) && strcmp(algo->name, "local"))

@@ -321,7 +321,7 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
 	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, step, a, &from);
-	double link = cost_link_out_ns(w->topo, w->plan, a, &to);
+	double link = cost_link_ns(w->topo, w->plan, a, &to, a->flags & PLAN_TO_WIRE);
 	double proxy = cost_proxy_ns(w->topo, w->plan, a, &from, &to);
 	double out = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE), to.remote),
 	       in = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE), from.remote);
@@ -329,7 +329,7 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
 	w->cost.link_out_ns += weight * link;
-	w->cost.link_in_ns += weight * cost_link_in_ns(w->topo, w->plan, a, &from);
+	w->cost.link_in_ns += weight * cost_link_ns(w->topo, w->plan, a, &from, a->flags & PLAN_FROM_WIRE);
 	w->cost.memory_ns += weight * cost_memory_ns(w->topo, w->plan, a, &from);
 	w->cost.proxy_ns += weight * proxy;
 	w->cost.out_ns += weight * out;
@@ -593,14 +593,9 @@ struct plan_cost cost_plan_below(const struct topo *topo, const struct plan *pla
 	return cost;
 }
 
-struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count)
-{
-	return cost_plan_below(topo, plan, count, INFINITY, 0);
-}
-
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count)
 {
-	return cost_plan(topo, plan, count).ns;
+	return cost_plan_below(topo, plan, count, INFINITY, 0).ns;
 }
 
 /* Bytes that must enter the busiest rank by its node's link (memory: through its cores), and each of the smallest

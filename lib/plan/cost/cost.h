@@ -12,11 +12,11 @@ struct plan_cost {
 	int slowest; /* which of the ranks that the model asks takes longest */
 };
 
-/* Of a plan for a call of count elements on this topology; its ns alone; and the bound below that no schedule on these links can have. */
-struct plan_cost cost_plan(const struct topo *topo, const struct plan *plan, size_t count);
-/* The same where only costs below most_ns count: from there on it is some cost that is no less, and busy_ns nothing. slowest: with which rank to begin. */
+/* Of a plan for a call of count elements on this topology. Only costs below most_ns are right: others are no less than it, and busy_ns is nothing.
+ * slowest: the rank to begin with, of those that the model asks. */
 struct plan_cost cost_plan_below(const struct topo *topo, const struct plan *plan, size_t count,
 				 double most_ns, int slowest);
+/* Its ns, and the bound that no schedule on these links can go below. */
 double cost_of_plan(const struct topo *topo, const struct plan *plan, size_t count);
 double cost_lower_bound(const struct topo *topo, corale_coll coll, size_t bytes);
 

@@ -26,24 +26,12 @@ double cost_message_bytes(const struct plan *plan, const struct plan_action *act
 	       (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
 }
 
-static double link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		      const struct cost_peers *peers, int wire)
+double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		    const struct cost_peers *peers, int wire)
 {
-	if (topo->shared_memory)
-		return 0;
-	return peers->local * cost_message_bytes(plan, action, wire) / topo->node.bytes_per_ns;
-}
-
-double cost_link_out_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-			const struct cost_peers *to)
-{
-	return link_ns(topo, plan, action, to, action->flags & PLAN_TO_WIRE);
-}
-
-double cost_link_in_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		       const struct cost_peers *from)
-{
-	return link_ns(topo, plan, action, from, action->flags & PLAN_FROM_WIRE);
+	return topo->shared_memory
+		   ? 0
+		   : peers->local * cost_message_bytes(plan, action, wire) / topo->node.bytes_per_ns;
 }
 
 double cost_step_ns(const struct topo *topo, const struct plan *plan)

@@ -37,12 +37,10 @@ double cost_recv_ns(const struct topo *topo, double bytes);
 double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		     const struct cost_peers *from, const struct cost_peers *to);
 
-/* Time that the link of a rank to the others of its node is busy, each way, with what an action sends and receives; 0 where that is memory, which
- * each core reaches by itself. */
-double cost_link_out_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-			const struct cost_peers *to);
-double cost_link_in_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		       const struct cost_peers *from);
+/* Time that the link of a rank to the others of its node is busy, each way, with what an action sends (wire: PLAN_TO_WIRE of its flags) or receives
+ * (PLAN_FROM_WIRE); 0 where that is memory, which each core reaches by itself. */
+double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
+		    const struct cost_peers *peers, int wire);
 
 /* Time that the memory of a GPU is busy with what an action folds or copies, which all its blocks share; 0 where cores reach memory each by
  * itself. */
