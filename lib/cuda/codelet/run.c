@@ -29,24 +29,6 @@ void engine_prepare(const struct engine *e, struct gpu_launch *l)
 	codelet_of(&l->cut)->fill(e, l);
 }
 
-int codelet_keeps_order(const struct engine *e, const struct launch *l)
-{
-	(void)e, (void)l;
-	return 0;
-}
-
-int codelet_overwrites(const struct engine *e, const struct launch *l)
-{
-	(void)e, (void)l;
-	return 1;
-}
-
-void codelet_set_peers(const struct engine *e, const struct call *c, struct codelet_args *a)
-{
-	a->peers = engine_region_of(e, c->record.target)->gpu_peers;
-	a->peers_at = engine_offset_of(c->record.target);
-}
-
 static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
 {
 	return c->send == c->recv && coll_overwrites(l->coll) && l->bytes && codelet_of(l)->overwrites(e, l);
