@@ -150,17 +150,13 @@ int boot_interface_class(const char *name)
 	return !strcmp(name, "lo") ? 3 : 1;
 }
 
-static int is_link_local(const struct boot_address *a)
-{
-	return a->family == 6 && a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80;
-}
-
 /* How good an address is, less is better; -1: unusable. */
 static int rank_address(const struct ifaddrs *i, const char *spec, int family, struct boot_address *a)
 {
 	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !boot_address_from_socket(i->ifa_addr, a))
 		return -1;
-	if ((family && a->family != family) || is_link_local(a))
+	const int is_link_local = a->family == 6 && a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80;
+	if ((family && a->family != family) || is_link_local)
 		return -1;
 	if (spec && spec[0])
 		return boot_interface_matches(spec, i->ifa_name) ? 0 : -1;

@@ -28,15 +28,10 @@ static int is_loopback(const struct boot_address *a)
 	return a->family == 4 ? a->ip[0] == 127 : !memcmp(a->ip, v6, sizeof(v6));
 }
 
-static int is_other_host(const struct boot_rank *b)
-{
-	return b->id.host[0] && strncmp(b->id.host, b->self.host, sizeof(b->id.host) - 1) != 0;
-}
-
 /* Nobody has the id at a loopback address: on another host that is no wonder, so the id need not be stale. */
 static int give_up_loopback(struct boot_rank *b)
 {
-	if (is_other_host(b))
+	if (b->id.host[0] && strncmp(b->id.host, b->self.host, sizeof(b->id.host) - 1) != 0)
 		return rank_fail(b, CORALE_EPEER,
 				 "rank %d on host %s: %s. The id was made on host %s, at that loopback "
 				 "address: it leads ranks of other hosts to themselves. NCCL_SOCKET_IFNAME "

@@ -42,13 +42,6 @@ uint64_t frame_get64(const unsigned char *from)
 	return frame_get32(from) | (uint64_t)frame_get32(from + 4) << 32;
 }
 
-static void take_header(struct frame_reader *r)
-{
-	r->bytes = frame_get32(r->header);
-	r->kind = frame_get32(r->header + 4);
-	r->number = frame_get64(r->header + 8);
-}
-
 /* Makes room for at least needed bytes of payload. */
 static int make_room(struct frame_reader *r, size_t needed)
 {
@@ -90,8 +83,11 @@ enum frame_status frame_read(struct frame_reader *r, int fd)
 		r->got += (size_t)n;
 		if (r->got < FRAME_HEADER_BYTES)
 			continue;
-		if (is_header)
-			take_header(r);
+		if (is_header) {
+			r->bytes = frame_get32(r->header);
+			r->kind = frame_get32(r->header + 4);
+			r->number = frame_get64(r->header + 8);
+		}
 		if (r->bytes > r->limit)
 			return FRAME_TOO_LONG;
 		if (r->got - FRAME_HEADER_BYTES == r->bytes)

@@ -1,5 +1,6 @@
 /* Creation compares by what all ranks choose how calls run, and what they choose: ranks that differ would wait for each other for ever. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "comm_create.h"
@@ -18,16 +19,11 @@ static int work_out(struct comm *comm, struct chosen *out)
 	return 0;
 }
 
-static int is_equal(struct chosen a, struct chosen b)
-{
-	return a.inputs == b.inputs && a.sample == b.sample;
-}
-
 /* The first rank that differs from rank 0; size: none. */
 static int find_odd(const struct chosen *all, int size)
 {
 	int rank = 1;
-	while (rank < size && is_equal(all[rank], all[0]))
+	while (rank < size && !memcmp(&all[rank], all, sizeof *all))
 		rank++;
 	return rank;
 }

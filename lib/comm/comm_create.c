@@ -265,14 +265,6 @@ int corale_comm_create(const corale_bootstrap *bootstrap, const corale_config *c
 
 enum { LEAVE_S = 10, NAP_US = 100 };
 
-/* After this the stores of comm_enter are visible, or its loads see what this thread has stored. Where the kernel forbids it, the store is visible long
- * before the communicator is freed. */
-static void meet_stores(void)
-{
-	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
-
 static int has_callers(const corale_comm *handle)
 {
 	return atomic_load_explicit(&((corale_comm *)(uintptr_t)handle)->callers, memory_order_acquire) != 0;
@@ -282,7 +274,10 @@ static int has_callers(const corale_comm *handle)
 static int end_callers(const corale_comm *handle, struct comm *comm)
 {
 	const int64_t until = wait_now_ns() + LEAVE_S * 1000000000ll;
-	meet_stores();
+	/* Behind this the stores of comm_enter are visible, or its loads see what this thread has stored. Where the kernel forbids it, the store is visible
+	 * long before the communicator is freed. */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	if (!has_callers(handle))
 		return 1;
 	comm_fail(

@@ -225,12 +225,6 @@ static int open_rails(struct comm *comm, int *good)
 	return ret;
 }
 
-static void open_slab(struct comm *comm, struct gpu_direct_outcome *o)
-{
-	const size_t behind = gpu_direct_probe_bytes(&comm->topo->map, comm->rank, comm->nrails);
-	o->code = engine_cuda.slab_open(comm->gpu, behind, &comm->direct->slab, o->why, sizeof o->why);
-}
-
 /* Channels whose lanes are on such rails. */
 static uint32_t channels_of(const struct comm *comm)
 {
@@ -256,7 +250,8 @@ static int find_rails(struct comm *comm, int *any)
 {
 	struct gpu_direct_outcome o = { 0 };
 	struct findings f;
-	open_slab(comm, &o);
+	const size_t behind = gpu_direct_probe_bytes(&comm->topo->map, comm->rank, comm->nrails);
+	o.code = engine_cuda.slab_open(comm->gpu, behind, &comm->direct->slab, o.why, sizeof o.why);
 	int ret = settle(comm, 0, &o, 1, &f), good = f.good, broken = 0;
 	for (int rail = 0; !ret && good && rail < comm->nrails; rail++) {
 		ret = find_rail(comm, rail, &f);

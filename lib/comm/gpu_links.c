@@ -1,5 +1,6 @@
 /* How the GPUs of a CUDA communicator reach each other, and by which protocols small messages may travel. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "comm_create.h"
@@ -12,11 +13,6 @@ struct worst {
 	int32_t peer;
 };
 
-static struct engine_identity identity_of(const struct engine_identity *ids, size_t stride, int rank)
-{
-	return *(const struct engine_identity *)(const void *)((const char *)ids + stride * (size_t)rank);
-}
-
 static int find_worst(const struct comm *comm, const struct engine_identity *ids, size_t stride,
 		      struct worst *out)
 {
@@ -26,7 +22,7 @@ static int find_worst(const struct comm *comm, const struct engine_identity *ids
 	int ret = local && links ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", n);
 	*out = (struct worst){ ENGINE_NVLINK, comm->rank };
 	for (int p = 0; !ret && p < n; p++)
-		local[p] = identity_of(ids, stride, gpu_rank_at(comm, p));
+		memcpy(&local[p], (const char *)ids + stride * (size_t)gpu_rank_at(comm, p), sizeof *local);
 	if (!ret)
 		engine_cuda.links(comm->gpu, local, n, links);
 	for (int p = 0; !ret && p < n; p++)

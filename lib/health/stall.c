@@ -61,13 +61,6 @@ static enum verdict judge(struct comm *comm, const struct stall_wait *wait, int 
 	}
 }
 
-/* Nobody but its calls moves a rank's messages. */
-static int answers_in_calls(const struct comm *comm)
-{
-	const struct transport *transport = comm->engine.transport;
-	return !comm->proxy && transport->ops->progress_by != TRANSPORT_OWN_THREAD;
-}
-
 static const char *text_of(struct comm *comm, const struct stall_wait *wait, int rank, enum verdict verdict)
 {
 	switch (verdict) {
@@ -76,7 +69,7 @@ static const char *text_of(struct comm *comm, const struct stall_wait *wait, int
 			   ? "it has made the call, but its process is stopped, by a signal or a debugger"
 			   : "its process is stopped, by a signal or a debugger";
 	case DOES_NOT_ANSWER:
-		return answers_in_calls(comm)
+		return !comm->proxy && comm->engine.transport->ops->progress_by != TRANSPORT_OWN_THREAD
 			   ? "it does not answer: it is outside of calls, its link is cut, or it is stopped"
 			   : "it does not answer: its link is cut, or it is stopped";
 	case HAS_NOT_CALLED:

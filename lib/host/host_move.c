@@ -450,12 +450,6 @@ static int reference_pays(const struct move *m)
 	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
 }
 
-/* Memory of the run goes when the call has failed, however far a thread of this process is with reading it; the user's stays. */
-static int is_of_run(const struct move *m)
-{
-	return m->run->copied || m->a->src.space == PLAN_SCRATCH;
-}
-
 /* 0 if the message needs a slot and none is free: nothing has happened then. */
 static int open_message(struct move *m)
 {
@@ -470,13 +464,15 @@ static int open_message(struct move *m)
 	m->out = NULL;
 	if (!host_sends_to_local(e, a))
 		return 1;
+	/* such memory goes when the call has failed, however far a thread of this process is with reading it; the user's stays */
+	const int is_of_run = m->run->copied || a->src.space == PLAN_SCRATCH;
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	m->out = host_out(e, d, m->ch->env.channel, a->to_queue);
 	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
 		m->message.data = m->header->inlined;
-	} else if (m->shared && !is_of_run(m) && reference_pays(m)) {
+	} else if (m->shared && !is_of_run && reference_pays(m)) {
 		m->kind = WINDOW_REFERENCE;
 	} else {
 		const int room = host_room(&e->layout, m->out->stride);

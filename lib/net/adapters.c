@@ -130,11 +130,6 @@ static int find_common(const struct adapters *adapters, int a, int b, int bridge
 	return -1;
 }
 
-static int share_a_node(const struct adapters_object *a, const struct adapters_object *b)
-{
-	return !a->nodes || !b->nodes || a->nodes & b->nodes;
-}
-
 /* A switch is two bridges on the way down: its port to the host and one of its ports to devices. Below the first one of a common switch a
  * device has the second one, and two more for each further switch. */
 static enum adapters_path path_between(const struct adapters *adapters, int a, int b)
@@ -143,7 +138,8 @@ static enum adapters_path path_between(const struct adapters *adapters, int a, i
 	const int common = find_common(adapters, a, b, bridges);
 	if (common >= 0 && adapters->object[common].kind != ADAPTERS_HOST_BRIDGE)
 		return bridges[0] <= 1 && bridges[1] <= 1 ? ADAPTERS_PIX : ADAPTERS_PXB;
-	if (common >= 0 || share_a_node(&adapters->object[a], &adapters->object[b]))
+	const uint64_t x = adapters->object[a].nodes, y = adapters->object[b].nodes;
+	if (common >= 0 || !x || !y || x & y)
 		return ADAPTERS_PHB;
 	return ADAPTERS_SYS;
 }

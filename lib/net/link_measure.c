@@ -94,11 +94,6 @@ static int one_way(const struct measurement *m, int leads, size_t bytes, int rou
 
 /* ---- Bursts in one direction, each answered by a message ---- */
 
-static int burst_length(const struct link *l)
-{
-	return l->out_depth < MOST_BURST ? l->out_depth : MOST_BURST;
-}
-
 /* The other end takes as many: both have slots of the same depth, or the first end waits for room. */
 static int send_bursts(const struct measurement *m, int n, double *ns)
 {
@@ -176,7 +171,7 @@ int link_measure(struct transport *t, struct link *l, int leads, int64_t timeout
 	const struct measurement m = { t, l, wait_now_ns() + timeout_ns };
 	*out = (struct link_costs){ 0 };
 	int ret = round_trips(&m, leads, SMALL_BYTES, WARM_ROUNDS);
-	const int n = burst_length(l);
+	const int n = l->out_depth < MOST_BURST ? l->out_depth : MOST_BURST;
 	ret = ret ? ret : one_way(&m, leads, SMALL_BYTES, BATCH_ROUNDS, &out->one_way_ns);
 	ret = ret ? ret : leads ? measure_sending(&m, n, out) : measure_receiving(&m, n, out);
 	ret = ret ? ret : leads ? measure_receiving(&m, n, out) : measure_sending(&m, n, out);

@@ -25,87 +25,81 @@ static const char *resource_of(const char *line)
 	return name && strchr(name, '/') ? name + 1 : NULL;
 }
 
-/*
- * UCX has no query for resources, but prints them for people; the form is that of 1.13 and has stayed so since. Calls f for each line; 0 without
- * memory.
- */
-static int each_line(ucp_context_h context, void (*f)(const char *line, void *arg), void *arg)
+static void add(char *text, size_t bytes, const char *name)
 {
-	char *info = NULL, *rest;
+	static const char more[] = ", ...";
+	size_t used = strlen(text);
+
+	if (is_local(name) || (used && !strcmp(text + used - (used < 3 ? used : 3), "...")))
+		return;
+	if (used + strlen(name) + 2 + sizeof(more) > bytes)
+		snprintf(text + used, bytes - used, "%s", used ? more : "...");
+	else
+		snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", name);
+}
+
+/* UCX has no query for resources, but prints them for people; the form is that of 1.13 and has stayed so since. NULL: no memory. */
+static char *print_info(ucp_context_h context)
+{
+	char *info = NULL;
 	size_t info_bytes;
 	FILE *stream = open_memstream(&info, &info_bytes);
 	if (!stream)
-		return 0;
+		return NULL;
 	ucp_context_print_info(context, stream);
 	fclose(stream);
-	for (char *line = info ? strtok_r(info, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
-		f(line, arg);
-	free(info);
-	return 1;
+	return info;
 }
 
-struct component {
-	const char *name;
-	int number; /* -1: not there */
-	uint64_t domains; /* a bit each */
-};
-
-/* A component's line is like "#     component 4  :  ib", a domain's, behind all components, like "#            md 0  :  component 4  fake0". */
-static void read_component(const char *line, void *arg)
+/* The next resource of what was printed, or NULL. */
+static const char *next_resource(char **info, char **rest)
 {
-	struct component *c = arg;
-	char found[64];
-	int number, of;
-	if (sscanf(line, "# component %d : %63s", &number, found) == 2 && !strcmp(found, c->name))
-		c->number = number;
-	if (sscanf(line, "# md %d : component %d", &number, &of) == 2 && of == c->number && number < 64)
-		c->domains |= UINT64_C(1) << number;
+	const char *name = NULL;
+	for (char *line; !name && (line = strtok_r(*info, "\n", rest)); *info = NULL)
+		name = resource_of(line);
+	return name;
 }
 
-static struct component find_component(ucp_context_h context, const char *name)
-{
-	struct component c = { .name = name, .number = -1 };
-	each_line(context, read_component, &c);
-	return c;
-}
-
+/* A component's line is like "#     component 4  :  ib". */
 int ucx_devices_have_component(ucp_context_h context, const char *name)
 {
-	return find_component(context, name).number >= 0;
+	char *info = print_info(context), *rest, *line, found[64];
+	int is_there = 0;
+	for (line = info ? strtok_r(info, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+		is_there |= sscanf(line, "# component %*d : %63s", found) == 1 && !strcmp(found, name);
+	free(info);
+	return is_there;
 }
 
+/* A domain's line is like "#            md 0  :  component 4  fake0", behind all components. */
 uint64_t ucx_devices_domains(ucp_context_h context, const char *component)
 {
-	return find_component(context, component).domains;
-}
-
-struct list {
-	char *text;
-	size_t bytes;
-};
-
-static void add(const char *line, void *arg)
-{
-	static const char more[] = ", ...";
-	const struct list *list = arg;
-	const char *name = resource_of(line);
-	const size_t used = strlen(list->text), left = list->bytes - used;
-	char *end = list->text + used;
-	if (!name || is_local(name) || (used && !strcmp(end - (used < 3 ? used : 3), "...")))
-		return;
-	if (strlen(name) + 2 + sizeof(more) > left)
-		snprintf(end, left, "%s", used ? more : "...");
-	else
-		snprintf(end, left, "%s%s", used ? ", " : "", name);
+	char *info = print_info(context), *rest, *line, found[64];
+	int number, of, wanted = -1;
+	uint64_t domains = 0;
+	for (line = info ? strtok_r(info, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+		if (sscanf(line, "# component %d : %63s", &number, found) == 2 && !strcmp(found, component))
+			wanted = number;
+		if (sscanf(line, "# md %d : component %d", &number, &of) == 2 && of == wanted && number < 64)
+			domains |= UINT64_C(1) << number;
+	}
+	free(info);
+	return domains;
 }
 
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes)
 {
-	struct list list = { text, bytes };
+	char *info = print_info(context), *begin = info, *rest;
+
 	text[0] = '\0';
-	if (!each_line(context, add, &list))
+	if (!info) {
 		snprintf(text, bytes, "not known: no memory");
-	else if (!text[0])
+		return;
+	}
+	for (const char *name; (name = next_resource(&begin, &rest)); begin = NULL)
+		add(text, bytes, name);
+	free(info);
+	if (!text[0])
 		snprintf(text, bytes, "none");
 }
 
@@ -121,24 +115,15 @@ int ucx_devices_is_rdma(const char *transport)
 	       !strncmp(transport, "srd/", strlen("srd/"));
 }
 
-struct kind {
-	int (*is_of_kind)(const char *transport);
-	int is_there;
-};
-
-static void look_for_kind(const char *line, void *arg)
-{
-	struct kind *kind = arg;
-	const char *name = resource_of(line);
-	kind->is_there |= name && kind->is_of_kind(name);
-}
-
 /* 1 if a context has a transport of a kind. */
 static int has_any(ucp_context_h context, int (*is_of_kind)(const char *transport))
 {
-	struct kind kind = { is_of_kind, 0 };
-	each_line(context, look_for_kind, &kind);
-	return kind.is_there;
+	char *info = print_info(context), *begin = info, *rest;
+	int found = 0;
+	for (const char *name; info && (name = next_resource(&begin, &rest)); begin = NULL)
+		found |= is_of_kind(name);
+	free(info);
+	return found;
 }
 
 int ucx_devices_call_cuda(ucp_context_h context)

@@ -20,26 +20,25 @@ static int has_adapter(const struct ucx_worker *w, const void *key, size_t bytes
 	return bytes > KEY_WITHOUT_DOMAIN && (domains & ucx_devices_domains(w->context, "ib"));
 }
 
-struct reason {
-	char *text;
+/* A slab that is to be made. */
+struct request {
+	struct ucx_worker *worker;
+	void *at;
 	size_t bytes;
+	char *why_not; /* for the caller, if it is refused */
+	size_t why_bytes;
 };
 
-static int refuse(const struct ucx_worker *w, size_t bytes, const char *step, const struct reason *why)
+static int refuse(const struct request *r, const char *step, ucs_status_t status)
 {
+	const struct ucx_gpudirect *g = &r->worker->gpudirect;
 	char facts[256];
-	ucx_gpudirect_print(&w->gpudirect, facts, sizeof(facts));
-	snprintf(why->text, why->bytes, "%zu bytes of a GPU's memory over %s: %s; GPUDirect RDMA %s: %s",
-		 bytes, w->devices, step, facts, ucx_gpudirect_advice(&w->gpudirect));
+	ucx_gpudirect_print(g, facts, sizeof(facts));
+	snprintf(r->why_not, r->why_bytes,
+		 "%zu bytes of a GPU's memory over %s: %s%s%s; GPUDirect RDMA %s: %s", r->bytes,
+		 r->worker->devices, step, status == UCS_OK ? "" : ": ",
+		 status == UCS_OK ? "" : ucs_status_string(status), facts, ucx_gpudirect_advice(g));
 	return CORALE_ENOTSUP;
-}
-
-static int refuse_status(const struct ucx_worker *w, size_t bytes, const char *step, ucs_status_t status,
-			 const struct reason *why)
-{
-	char text[128];
-	snprintf(text, sizeof(text), "%s: %s", step, ucs_status_string(status));
-	return refuse(w, bytes, text, why);
 }
 
 static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_rkey_h *out)
@@ -48,28 +47,24 @@ static ucs_status_t unpack_over_loop(struct ucx_worker *w, const void *key, ucp_
 	return status == UCS_OK ? ucp_ep_rkey_unpack(w->loop, key, out) : status;
 }
 
-static int map(struct ucx_worker *w, void *at, size_t bytes, struct link_slab *s, const struct reason *why)
+static int map(const struct request *r, struct link_slab *s)
 {
-	const ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-							    UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-							    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-					      .address = at,
-					      .length = bytes,
-					      .memory_type = UCS_MEMORY_TYPE_CUDA };
+	struct ucx_worker *w = r->worker;
+	const ucp_mem_map_params_t params = ucx_map_params(r->at, r->bytes, UCS_MEMORY_TYPE_CUDA);
 	void *key;
 	size_t key_bytes;
 	ucs_status_t status = ucp_mem_map(w->context, &params, &s->memory);
 	if (status != UCS_OK)
-		return refuse_status(w, bytes, "it cannot be registered", status, why);
+		return refuse(r, "it cannot be registered", status);
 	status = ucp_rkey_pack(w->context, s->memory, &key, &key_bytes);
 	if (status != UCS_OK)
-		return refuse_status(w, bytes, "it has no key", status, why);
+		return refuse(r, "it has no key", status);
 	const int is_registered = has_adapter(w, key, key_bytes);
 	status = is_registered ? unpack_over_loop(w, key, &s->key) : UCS_OK;
 	ucp_rkey_buffer_release(key);
 	if (!is_registered)
-		return refuse(w, bytes, "UCX has mapped it and registered it with no adapter", why);
-	return status == UCS_OK ? 0 : refuse_status(w, bytes, "the adapter cannot read it back", status, why);
+		return refuse(r, "UCX has mapped it and registered it with no adapter", UCS_OK);
+	return status == UCS_OK ? 0 : refuse(r, "the adapter cannot read it back", status);
 }
 
 static void unmap(struct link_slab *s)
@@ -85,7 +80,7 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 		 char *why_not, size_t why_bytes)
 {
 	struct ucx_worker *w = ((struct ucx_comm *)t)->worker;
-	const struct reason why = { why_not, why_bytes };
+	const struct request r = { w, at, bytes, why_not, why_bytes };
 	struct link_slab *s = calloc(1, sizeof(*s));
 	if (!s) {
 		snprintf(why_not, why_bytes, "no memory");
@@ -94,8 +89,8 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 	*s = (struct link_slab){ .worker = w, .reads_back = reads_back };
 	ucx_lock(w);
 	const int ret = w->gpu_slots
-			    ? map(w, at, bytes, s, &why)
-			    : refuse(w, bytes, "this transport was opened for slots in host memory", &why);
+			    ? map(&r, s)
+			    : refuse(&r, "this transport was opened for slots in host memory", UCS_OK);
 	if (ret)
 		unmap(s);
 	else

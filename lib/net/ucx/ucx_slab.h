@@ -5,6 +5,17 @@
 #include "net/link.h"
 #include "ucx_comm.h"
 
+/* Parameters of ucp_mem_map. */
+static inline ucp_mem_map_params_t ucx_map_params(void *at, size_t bytes, ucs_memory_type_t type)
+{
+	return (ucp_mem_map_params_t){ .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+						     UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+						     UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+				       .address = at,
+				       .length = bytes,
+				       .memory_type = type };
+}
+
 struct link_slab {
 	struct ucx_worker *worker;
 	ucp_mem_h memory;

@@ -14,35 +14,26 @@ struct ucx_retired {
 	struct ucx_slots slots;
 };
 
-/* Not counted by the kernel until it is used. */
-static unsigned char *map(size_t bytes)
-{
-	void *memory =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
 int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, const struct link_memory *user,
 		   int sends, size_t bytes)
 {
 	struct ucx_slots made = { .bytes = bytes, .given = user != NULL };
 	if (user)
 		made.user = *user;
-	made.at = !user ? map(bytes) : sends ? user->out : user->in;
+	if (user)
+		made.at = sends ? user->out : user->in;
+	else /* not counted by the kernel until it is used */
+		made.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (user && user->slab) {
 		made.memory = user->slab->memory;
 		*s = made;
 		return 0;
 	}
-	if (!made.at)
+	if (!made.at || made.at == MAP_FAILED)
 		return log_error(CORALE_ENOMEM, c->params.rank,
 				 "transport ucx: no memory for %zu bytes of slots for rank %d", bytes, peer);
-	const ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-							    UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-							    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-					      .address = made.at,
-					      .length = bytes,
-					      .memory_type = UCS_MEMORY_TYPE_HOST };
+	const ucp_mem_map_params_t params = ucx_map_params(made.at, bytes, UCS_MEMORY_TYPE_HOST);
 	const ucs_status_t status = ucp_mem_map(c->worker->context, &params, &made.memory);
 	if (status == UCS_OK) {
 		*s = made;
