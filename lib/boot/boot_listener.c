@@ -292,14 +292,6 @@ static int listen_at(struct boot_address *address, const char *where)
 	return fd;
 }
 
-static void stop_starting(void)
-{
-	boot_fds_close(it.wake);
-	if (it.nsockets)
-		boot_fds_close(it.sockets[0].fd);
-	it.nsockets = 0;
-}
-
 /* Under the lock. */
 static int start(const struct boot_options *o)
 {
@@ -319,7 +311,9 @@ static int start(const struct boot_options *o)
 	it.groups.maker.listener = address;
 	int error = it.wake < 0 ? errno : process_thread(&thread, listener_main, NULL);
 	if (error) {
-		stop_starting();
+		boot_fds_close(it.wake);
+		boot_fds_close(fd);
+		it.nsockets = 0;
 		return log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot start its thread: %s",
 				 strerror(error));
 	}

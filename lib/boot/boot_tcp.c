@@ -295,12 +295,6 @@ static const struct boot_ops tcp_ops = { .start = tcp_start,
 
 /* ---- Opening */
 
-static int64_t timeout_of(const struct boot_options *o)
-{
-	double s = o->timeout_s > 0 ? o->timeout_s : 1800;
-	return (int64_t)((s < 1e9 ? s : 1e9) * 1e9);
-}
-
 static int copy_options(struct boot_rank *b, const struct boot_options *o)
 {
 	b->options = *o;
@@ -328,7 +322,8 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	b->pid = getpid();
 	b->fd = -1;
 	b->pause = FIRST_PAUSE;
-	b->timeout = timeout_of(o);
+	const double s = o->timeout_s > 0 ? o->timeout_s : 1800;
+	b->timeout = (int64_t)((s < 1e9 ? s : 1e9) * 1e9);
 	b->stale_at = wait_now_ns() + (b->timeout / 2 < STALE_NS ? b->timeout / 2 : STALE_NS);
 	restart_clock(b);
 	int ret = copy_options(b, o);

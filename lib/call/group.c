@@ -438,28 +438,15 @@ static size_t same_dispatch(const struct grouped *g, size_t n)
 	return same;
 }
 
-/* Refuses the group before anything of it has started, or returns 0. */
-static int check_all(struct group *all, struct call *batch)
-{
-	struct grouped *g = all->calls;
-	const size_t n = all->ncalls;
-	int ret = check_group(all, g, n, batch);
-	if (!ret && (ret = cut_all_waves(g, n)))
-		refuse_alone(all, log_last_error());
-	return ret;
-}
-
 static int run_group(struct group *all)
 {
 	struct grouped *g = all->calls;
 	const size_t n = all->ncalls;
 	struct call *batch = arena_take(n * sizeof *batch);
-	int ret = batch ? 0 : no_memory(-1, "a group", n);
-	if (ret)
+	int ret = batch ? check_group(all, g, n, batch) : no_memory(-1, "a group", n);
+	if (!batch || (!ret && (ret = cut_all_waves(g, n))))
 		refuse_alone(all, log_last_error());
-	else
-		ret = check_all(all, batch);
-	if (ret) {
+	if (ret) { /* nothing of it has started */
 		end_taken(all);
 		return ret;
 	}

@@ -95,14 +95,6 @@ static int measure(struct comm *comm, struct net_sample *mine)
 	return 0;
 }
 
-static int all_valid(const struct net_sample *all, int n)
-{
-	int valid = 1;
-	for (int r = 0; r < n; r++)
-		valid &= all[r].valid;
-	return valid;
-}
-
 /* The agreed rates, as a sample that gives them again. */
 static struct net_sample sample_of(const struct topo *topo)
 {
@@ -126,7 +118,9 @@ static int measured(struct comm *comm, const char *transport)
 	struct net_sample mine = recall(transport);
 	int ret = 0;
 	struct net_sample *all = comm_gather(comm, &ret, "hold what the network takes", &mine, sizeof mine);
-	const int is_known = all && all_valid(all, comm->size);
+	int is_known = all != NULL;
+	for (int r = 0; all && r < comm->size; r++)
+		is_known &= all[r].valid;
 	if (all && !is_known) {
 		ret = comm_agree(comm, measure(comm, &mine), "time messages between nodes");
 		ret = ret ? ret : bootstrap_gather(&comm->bootstrap, &mine, sizeof mine, all);

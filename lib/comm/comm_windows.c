@@ -121,14 +121,6 @@ static int choose_layout(struct comm *comm)
 	return 0;
 }
 
-static int any_failed(const struct window_hello *all, int size)
-{
-	int failed = 0;
-	for (int r = 0; r < size; r++)
-		failed |= all[r].status != 0;
-	return failed;
-}
-
 enum { SPARE_DESCRIPTORS = 16 };
 
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
@@ -165,7 +157,10 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		ret = bootstrap_gather(b, &mine, sizeof mine, all);
 	if (!ret)
 		ret = mine.status;
-	if (!ret && !any_failed(all, comm->size)) {
+	int failed = ret;
+	for (int r = 0; !ret && r < comm->size; r++)
+		failed |= all[r].status;
+	if (!failed) {
 		ret = map_peers(comm, hellos, all, pass, fd);
 		if (!ret)
 			probe_references(comm, hellos, all);

@@ -262,15 +262,6 @@ static int find_rails(struct comm *comm, int *any)
 	return ret;
 }
 
-static void close_rails(struct comm *comm)
-{
-	for (int rail = 0; rail < comm->nrails; rail++) {
-		transport_close(comm->rails[rail]);
-		comm->rails[rail] = NULL;
-	}
-	comm->nrails = 0;
-}
-
 /* Collective: whether all ranks have adapters, near enough to their GPUs. */
 static int has_adapters(struct comm *comm, int *good)
 {
@@ -320,23 +311,22 @@ int gpu_direct_open(struct comm *comm)
 		log_rails(comm);
 		return 0;
 	}
-	close_rails(comm);
+	for (int rail = 0; rail < comm->nrails; rail++) {
+		transport_close(comm->rails[rail]);
+		comm->rails[rail] = NULL;
+	}
+	comm->nrails = 0;
 	return ret;
-}
-
-static void unmap_all(struct gpu_direct *d)
-{
-	for (int rail = 0; rail < TRANSPORT_RAILS; rail++)
-		for (int attempt = 0; attempt < GPU_DIRECT_ATTEMPTS; attempt++)
-			if (d->mapped[rail][attempt])
-				d->links->unmap(d->mapped[rail][attempt]);
 }
 
 int gpu_direct_free(struct gpu_direct *d)
 {
 	if (atomic_load(&d->held)) /* a link may still say that it lets go */
 		return 0;
-	unmap_all(d);
+	for (int rail = 0; rail < TRANSPORT_RAILS; rail++)
+		for (int attempt = 0; attempt < GPU_DIRECT_ATTEMPTS; attempt++)
+			if (d->mapped[rail][attempt])
+				d->links->unmap(d->mapped[rail][attempt]);
 	gpu_direct_free_probes(d);
 	free(d);
 	return 1;

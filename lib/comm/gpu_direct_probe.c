@@ -406,18 +406,12 @@ static int stream(struct comm *comm, struct gpu_direct_probe *p, int64_t *ns)
 	return ret;
 }
 
-static struct gpu_direct_probe *probe_of(struct comm *comm, struct link_slab *slab)
-{
-	struct gpu_direct_probe *p = comm->direct->probes;
-	while (p->peers[0].memory.slab != slab)
-		p = p->next;
-	return p;
-}
-
 int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *o)
 {
 	int64_t direct_ns = 0, pinned_ns = 0;
-	struct gpu_direct_probe *p = make(comm, rail, NULL);
+	struct gpu_direct_probe *direct = comm->direct->probes, *p = make(comm, rail, NULL);
+	while (direct->peers[0].memory.slab != slab)
+		direct = direct->next;
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "compare rates");
 	if (ret)
@@ -425,7 +419,7 @@ int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, stru
 	connect_peers(comm, rail, PINNED_LANE, NULL, p, o);
 	for (int i = 0; !ret && i < STREAMS; i++) {
 		ret = stream(comm, p, &pinned_ns);
-		ret = ret ? ret : stream(comm, probe_of(comm, slab), &direct_ns);
+		ret = ret ? ret : stream(comm, direct, &direct_ns);
 	}
 	if (ret || o->code)
 		return ret;

@@ -75,15 +75,6 @@ static int start_proxy(struct comm *comm)
 	return ret;
 }
 
-/* From here on the proxy moves the transport. */
-static void log_carrier(struct comm *comm)
-{
-	const struct transport *t = comm->engine.transport;
-	comm->manual = 0;
-	log_line(LOG_INFO, comm->rank, "messages of GPUs go between nodes over %s, carried by %d thread%s",
-		 t->row->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
-}
-
 static int open(struct comm *comm)
 {
 	int ret = gpu_direct_open(comm);
@@ -95,9 +86,12 @@ static int open(struct comm *comm)
 	}
 	if (!ret)
 		ret = comm_agree(comm, start_proxy(comm), "start the proxy to the other nodes");
-	if (!ret)
-		log_carrier(comm);
-	return ret;
+	if (ret)
+		return ret;
+	comm->manual = 0; /* the proxy calls the transport's progress from here on */
+	log_line(LOG_INFO, comm->rank, "messages of GPUs go between nodes over %s, carried by %d thread%s",
+		 comm->engine.transport->row->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
+	return 0;
 }
 
 /* UCX may call CUDA when it opens devices and registers memory. */
@@ -108,32 +102,23 @@ int gpu_remote_open(struct comm *comm)
 	return ret;
 }
 
-static void close_rails(struct comm *comm)
-{
-	for (int rail = 0; rail < comm->nrails; rail++)
-		if (comm->rails[rail] != comm->engine.transport)
-			transport_close(comm->rails[rail]);
-	comm->nrails = 0;
-}
-
-static void log_bytes(const struct comm *comm)
-{
-	uint64_t in_gpu, pinned;
-	proxy_bytes(comm->proxy, &in_gpu, &pinned);
-	log_line(LOG_INFO, comm->rank,
-		 "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu "
-		 "through pinned host memory",
-		 (unsigned long long)in_gpu, (unsigned long long)pinned);
-}
-
 /* The transports' requests point into the engine's memory until they are closed. */
 void gpu_remote_close(struct comm *comm)
 {
 	if (comm->proxy)
 		proxy_stop(comm->proxy, atomic_load(&comm->error) ? at_once_ns : stop_ns);
-	close_rails(comm);
+	for (int rail = 0; rail < comm->nrails; rail++)
+		if (comm->rails[rail] != comm->engine.transport)
+			transport_close(comm->rails[rail]);
+	comm->nrails = 0;
 	if (comm->proxy) {
-		log_bytes(comm);
+		uint64_t in_gpu, pinned;
+		proxy_bytes(comm->proxy, &in_gpu, &pinned);
+		log_line(
+		    LOG_INFO, comm->rank,
+		    "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu "
+		    "through pinned host memory",
+		    (unsigned long long)in_gpu, (unsigned long long)pinned);
 		transport_close(comm->engine.transport);
 		comm->engine.transport = NULL;
 	}

@@ -44,19 +44,15 @@ static struct journal journal_of(const struct comm *comm, int rank)
 	return (struct journal){ comm_control(comm, rank)->calls, WINDOW_CALLS };
 }
 
-/* Any process of the node may have written it, or sent it. */
-static int is_call(const struct record *r)
-{
-	return (int)r->coll >= 0 && r->coll < CORALE_NUM_COLLS && (int)r->type >= 0 &&
-	       r->type < CORALE_NUM_TYPES;
-}
-
 /* The call with that number; number 0 when it is not known, or no longer. */
 static struct record record_of(const struct comm *comm, int rank, uint64_t number)
 {
 	const struct journal journal = journal_of(comm, rank);
 	struct record record;
-	if (!journal_read(journal.calls, journal.n, number, &record) || !is_call(&record))
+	const int is_there = journal_read(journal.calls, journal.n, number, &record) != 0;
+	/* any process of the node may have written it, or sent it */
+	if (!is_there || (int)record.coll < 0 || record.coll >= CORALE_NUM_COLLS ||
+	    !corale_type_bytes(record.type))
 		record.number = 0;
 	return record;
 }

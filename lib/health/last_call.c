@@ -31,31 +31,20 @@ static int poll_peer(void *arg)
 		diagnose_presence(c->comm, c->peer) != IS_PRESENT);
 }
 
-/* Ranks of this node read it in the window. */
-static void exchange_calls(struct comm *comm, int before, int next)
-{
-	if (!host_is_local(&comm->engine, before))
-		diagnose_send_calls(comm, before);
-	if (!host_is_local(&comm->engine, next))
-		diagnose_ask(comm, next);
-}
-
-/* On GPUs of one node every kernel hears of all ranks. */
-static int is_heard(const struct comm *comm)
-{
-	return comm->size == 1 || (comm->gpu && !comm->proxy) || atomic_load(&comm->error);
-}
-
 int last_call_compare(struct comm *comm)
 {
 	const uint64_t number = atomic_load(&comm->number);
 	const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
 	struct record last;
-	if (is_heard(comm) || !diagnose_find_call(comm, comm->rank, number, &last) ||
-	    !coll_is_rooted(last.coll))
+	/* on GPUs of one node every kernel has a signal from all ranks */
+	if (comm->size == 1 || (comm->gpu && !comm->proxy) || atomic_load(&comm->error) ||
+	    !diagnose_find_call(comm, comm->rank, number, &last) || !coll_is_rooted(last.coll))
 		return 0;
 	struct comparison c = { comm, number, next, wait_now_ns() + MOST_MS * 1000000ll, 0 };
-	exchange_calls(comm, before, next);
+	if (!host_is_local(&comm->engine, before)) /* ranks of this node read it in the window */
+		diagnose_send_calls(comm, before);
+	if (!host_is_local(&comm->engine, next))
+		diagnose_ask(comm, next);
 	const int ret = wait_until(
 	    &(struct wait_policy){ .spin_ns = comm->policy.spin_ns, .sleep_ns = comm->policy.sleep_ns },
 	    poll_peer, &c);

@@ -73,13 +73,6 @@ static struct sharers count_sharers(const struct adapters *adapters, const char 
 	return sharers;
 }
 
-static void add_rail(struct adapters_choice *choice, const struct adapters_port *port)
-{
-	if (choice->rails < ADAPTERS_RAILS)
-		snprintf(choice->device[choice->rails++], ADAPTERS_DEVICE_BYTES, "%s:%d", port->name,
-			 port->number);
-}
-
 /* Rails first .. last - 1 of the ports in the set. */
 static void assign(struct adapters_choice *choice, const struct adapters *adapters, uint64_t ports, int first,
 		   int last)
@@ -87,8 +80,9 @@ static void assign(struct adapters_choice *choice, const struct adapters *adapte
 	for (int p = 0, n = 0; p < adapters->nports; p++) {
 		if (!(ports >> p & 1))
 			continue;
-		if (n >= first && n < last)
-			add_rail(choice, &adapters->port[p]);
+		if (n >= first && n < last && choice->rails < ADAPTERS_RAILS)
+			snprintf(choice->device[choice->rails++], ADAPTERS_DEVICE_BYTES, "%s:%d",
+				 adapters->port[p].name, adapters->port[p].number);
 		n++;
 	}
 }

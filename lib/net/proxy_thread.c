@@ -294,20 +294,15 @@ void proxy_unexpect(struct proxy *p, int captured)
 		atomic_store(&p->captured, 1); /* awake, as of proxy_expect */
 }
 
-static int is_sent(struct progress_thread *m, const struct proxy *p)
-{
-	lock_thread(m);
-	const int all = proxy_rail_sent(p, rail_of(m));
-	unlock_thread(m);
-	return all;
-}
-
 static int poll_sent(void *arg)
 {
 	const struct proxy *p = arg;
 	int all = 1;
-	for (int rail = 0; rail < p->params.nrails; rail++)
-		all &= is_sent(&threads[rail], p);
+	for (int rail = 0; rail < p->params.nrails; rail++) {
+		lock_thread(&threads[rail]);
+		all &= proxy_rail_sent(p, rail);
+		unlock_thread(&threads[rail]);
+	}
 	return all;
 }
 

@@ -76,14 +76,6 @@ static double measure(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes, 
 	return taken > before ? (double)bytes * (double)(taken - before) / ns : 0;
 }
 
-static double best_of(const double *gbps)
-{
-	double best = 0;
-	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++)
-		best = gbps[scheme] > best ? gbps[scheme] : best;
-	return best;
-}
-
 /* The first message connects and warms up; a scheme that is hopeless in the first round is not tried again. */
 static void measure_class(struct ucx_link *l, double *gbps)
 {
@@ -96,7 +88,9 @@ static void measure_class(struct ucx_link *l, double *gbps)
 	measure(l, UCX_SCHEME_AM, FIRST_BYTES, wait_now_ns() + connect_ns);
 	const int64_t deadline = wait_now_ns() + budget_ns;
 	for (int round = 0; round < ROUNDS; round++) {
-		double before = best_of(gbps);
+		double before = 0;
+		for (int scheme = 0; scheme < UCX_SCHEMES; scheme++)
+			before = gbps[scheme] > before ? gbps[scheme] : before;
 		for (int scheme = 0; scheme < schemes; scheme++) {
 			if (round && gbps[scheme] < before / 3)
 				continue;
