@@ -210,15 +210,6 @@ static void fail(struct boot_group *g, struct boot_reason reason)
 
 /* ---- Ids that have served */
 
-static void keep_served(struct boot_groups *all, const struct boot_group *g)
-{
-	if (g->id.flags || g->came != everybody(g))
-		return;
-	const unsigned at = all->nserved++ % BOOT_SERVED;
-	all->served[at].name = g->id.name;
-	all->served[at].size = g->size;
-}
-
 /* The size of its group; 0: not known. */
 static int find_served(const struct boot_groups *all, uint64_t name)
 {
@@ -483,7 +474,11 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 	if (g->has_failed || g->left != everybody(g))
 		return;
 	int opens = g->opens - 1;
-	keep_served(all, g);
+	if (!g->id.flags && g->came == everybody(g)) {
+		const unsigned at = all->nserved++ % BOOT_SERVED;
+		all->served[at].name = g->id.name;
+		all->served[at].size = g->size;
+	}
 	if (opens) {
 		clear(g);
 		g->opens = opens;

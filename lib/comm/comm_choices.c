@@ -19,15 +19,6 @@ static int work_out(struct comm *comm, struct chosen *out)
 	return 0;
 }
 
-/* The first rank that differs from rank 0; size: none. */
-static int find_odd(const struct chosen *all, int size)
-{
-	int rank = 1;
-	while (rank < size && !memcmp(&all[rank], all, sizeof *all))
-		rank++;
-	return rank;
-}
-
 static int refuse(const struct comm *comm, const struct chosen *all, int odd)
 {
 	const int inputs = all[odd].inputs != all[0].inputs;
@@ -51,8 +42,10 @@ int comm_compare_choices(struct comm *comm)
 		return 0;
 	int ret = work_out(comm, &mine);
 	struct chosen *all = comm_gather(comm, &ret, "compare how calls run", &mine, sizeof mine);
-	const int odd = all ? find_odd(all, comm->size) : comm->size;
-	if (odd < comm->size)
+	int odd = 1; /* the first rank that differs from rank 0 */
+	while (all && odd < comm->size && !memcmp(&all[odd], all, sizeof *all))
+		odd++;
+	if (all && odd < comm->size)
 		ret = refuse(comm, all, odd);
 	free(all);
 	return ret;

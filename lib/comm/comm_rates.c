@@ -58,13 +58,6 @@ static int partner(const struct comm *comm)
 	return map->member[map->node_first[other]];
 }
 
-/* One way less both ends' parts, but a tenth of it at least. */
-static double latency_of(const struct link_costs *costs)
-{
-	const double rest = costs->one_way_ns - costs->post_ns - costs->recv_ns;
-	return rest > costs->one_way_ns / 10 ? rest : costs->one_way_ns / 10;
-}
-
 static int measure(struct comm *comm, struct net_sample *mine)
 {
 	const int peer = partner(comm);
@@ -82,8 +75,10 @@ static int measure(struct comm *comm, struct net_sample *mine)
 		    "messages to and from rank %d could not be timed: %s; expected an answer within %d s; "
 		    "CORALE_NET_RATES=built-in does without",
 		    peer, corale_strerror(ret), (int)(measure_timeout_ns / 1000000000));
+	/* one way less both ends' parts, but a tenth of it at least */
+	const double rest = costs.one_way_ns - costs.post_ns - costs.recv_ns, least = costs.one_way_ns / 10;
 	*mine = (struct net_sample){ .valid = 1,
-				     .latency_ns = latency_of(&costs),
+				     .latency_ns = rest > least ? rest : least,
 				     .send_ns = costs.pace_ns > costs.post_ns ? costs.pace_ns : costs.post_ns,
 				     .recv_ns = costs.recv_ns,
 				     .byte_ns = costs.byte_ns };

@@ -235,16 +235,6 @@ static uint32_t channels_of(const struct comm *comm)
 	return channels;
 }
 
-static void log_rails(const struct comm *comm)
-{
-	if (!comm->rank)
-		log_line(LOG_INFO, comm->rank,
-			 "GPUDirect RDMA: messages between nodes go from and to the GPUs' memory, %zu bytes "
-			 "of each, over %d rail%s%s",
-			 comm->direct->slab.bytes, comm->nrails, comm->nrails > 1 ? "s" : "",
-			 comm->direct->reads_back ? "; the adapter reads their ends back" : "");
-}
-
 /* Collective: whether slots in GPU memory are used on any rail. */
 static int find_rails(struct comm *comm, int *any)
 {
@@ -308,7 +298,13 @@ int gpu_direct_open(struct comm *comm)
 	if (!ret && any) {
 		atomic_store(&comm->direct->settled, 1);
 		engine_cuda.slab_use(comm->gpu, channels_of(comm));
-		log_rails(comm);
+		if (!comm->rank)
+			log_line(LOG_INFO, comm->rank,
+				 "GPUDirect RDMA: messages between nodes go from and to the GPUs' memory, "
+				 "%zu bytes "
+				 "of each, over %d rail%s%s",
+				 comm->direct->slab.bytes, comm->nrails, comm->nrails > 1 ? "s" : "",
+				 comm->direct->reads_back ? "; the adapter reads their ends back" : "");
 		return 0;
 	}
 	for (int rail = 0; rail < comm->nrails; rail++) {

@@ -23,15 +23,6 @@ void host_lend_refused(struct host_engine *e, int q, int error)
 	    e->map.member[e->map.node_first[e->map.node_of[e->rank]] + q], strerror(error));
 }
 
-static int refuse(const struct host_engine *e, const void *data, size_t bytes, size_t readable)
-{
-	return log_error(
-	    CORALE_ESYSTEM, e->rank,
-	    "%zu bytes at %p are to be sent, of which this rank can read %zu: give a send buffer "
-	    "that is mapped as a whole",
-	    bytes, data, readable);
-}
-
 /* Message number k of a lane, still by reference, into its slot. */
 static int lend(const struct host_engine *e, const struct host_out *out, struct window_header *header,
 		uint64_t k)
@@ -46,7 +37,11 @@ static int lend(const struct host_engine *e, const struct host_out *out, struct 
 		    bytes, out->stride);
 	const size_t readable = mapped_readable(data, bytes);
 	if (readable < bytes)
-		return refuse(e, data, bytes, readable);
+		return log_error(
+		    CORALE_ESYSTEM, e->rank,
+		    "%zu bytes at %p are to be sent, of which this rank can read %zu: give a send "
+		    "buffer that is mapped as a whole",
+		    bytes, data, readable);
 	header->offset = k % (uint64_t)host_room(&e->layout, out->stride) * out->stride;
 	memcpy(out->payload + header->offset, data, bytes);
 	atomic_store_explicit(&header->bytes_kind, (uint64_t)bytes << 8 | WINDOW_SLOT, memory_order_release);

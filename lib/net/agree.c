@@ -38,14 +38,6 @@ static int find_cause(const struct outcome *all, int size)
 	return first;
 }
 
-static void describe_failure(struct failure *mine, int status)
-{
-	if (!status)
-		return;
-	gethostname(mine->host, sizeof mine->host - 1);
-	snprintf(mine->text, sizeof mine->text, "%s", log_last_error());
-}
-
 /* A rank with a cause of its own has logged it; all others log that of rank `cause`. */
 static int report_cause(int rank, int status, int cause, int code, struct failure *failure, const char *what)
 {
@@ -68,7 +60,8 @@ int agree(const corale_bootstrap *b, int status, const char *what, int64_t *most
 	if (!failed)
 		cause = find_cause(all, b->size);
 	if (cause >= 0) { /* on all ranks, as all have the same outcomes */
-		describe_failure(&own, status);
+		gethostname(own.host, sizeof own.host - 1);
+		snprintf(own.text, sizeof own.text, "%s", status ? log_last_error() : "");
 		failed = bootstrap_gather(b, &own, sizeof own, failures);
 	}
 	for (int r = 0; !failed && most && r < b->size; r++)

@@ -44,15 +44,6 @@ static void free_unconnected(struct ucx_comm *c)
 	ucx_comm_free(c);
 }
 
-/* A socket at both ends at least. Only connections that calls use are made, so too few may do. */
-static void expect_connections(const struct transport_params *params)
-{
-	int peers = 0;
-	for (int r = 0; r < params->size; r++)
-		peers += params->needed[r];
-	descriptors_expect(2 * peers, params->rank, "connecting to all ranks of other nodes");
-}
-
 /* More than four rails of tcp gained nothing (docs/performance.md). */
 static int open_ucx(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out)
@@ -69,7 +60,11 @@ static int open_ucx(const struct transport_row *row, const struct transport_para
 		free_unconnected(c);
 		return ret;
 	}
-	expect_connections(params);
+	int peers = 0;
+	for (int r = 0; r < params->size; r++)
+		peers += params->needed[r];
+	/* A socket at both ends at least. Only connections that calls use are made, so too few may do. */
+	descriptors_expect(2 * peers, params->rank, "connecting to all ranks of other nodes");
 	c->base.ops = &ops;
 	c->on_lost = ucx_link_blame_user;
 	c->base.rdma = c->worker->rdma;

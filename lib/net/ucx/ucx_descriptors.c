@@ -48,22 +48,19 @@ static int is_epoll(int fd)
 	       !memcmp(target, epoll, strlen(epoll));
 }
 
-/* Whether the descriptor still leads where it led when it became a member: its number may have been used again. */
-static int is_same_file(int fd, const char *line)
-{
-	struct stat file;
-	const char *inode = strstr(line, "ino:");
-	return !fstat(fd, &file) && (!inode || strtoull(inode + strlen("ino:"), NULL, 16) == file.st_ino);
-}
-
 typedef void visit(int fd, void *arg);
 
 static void read_member(const char *line, visit *f, void *arg)
 {
+	struct stat file;
+	const char *inode = strstr(line, "ino:");
 	if (strncmp(line, "tfd:", strlen("tfd:")))
 		return;
 	const int fd = (int)strtol(line + strlen("tfd:"), NULL, 10);
-	if (fd > STDERR_FILENO && fd < MOST && is_same_file(fd, line))
+	if (fd <= STDERR_FILENO || fd >= MOST || fstat(fd, &file))
+		return;
+	/* its number may have been used again since it became a member */
+	if (!inode || strtoull(inode + strlen("ino:"), NULL, 16) == file.st_ino)
 		f(fd, arg);
 }
 

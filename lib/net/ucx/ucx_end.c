@@ -25,22 +25,17 @@ static int poll_drained(void *arg)
 	return !left;
 }
 
-/* A put whose request is complete may not be there yet; all other messages are. */
-static void flush_data(struct ucx_comm *c)
-{
-	ucx_lock(c->worker);
-	for (int r = 0; r < c->params.size; r++)
-		if (c->peers[r])
-			ucx_endpoint_flush(c->peers[r]->endpoint, c->peers[r]->endpoint->data);
-	ucx_unlock(c->worker);
-}
-
 /* Waits for what links have under way: 1 if all of it is there. */
 static int drain(struct ucx_comm *c, const struct wait_policy *policy)
 {
 	if (wait_until(policy, poll_drained, c) <= 0)
 		return 0;
-	flush_data(c);
+	ucx_lock(
+	    c->worker); /* a put whose request is complete may not be there yet; all other messages are */
+	for (int r = 0; r < c->params.size; r++)
+		if (c->peers[r])
+			ucx_endpoint_flush(c->peers[r]->endpoint, c->peers[r]->endpoint->data);
+	ucx_unlock(c->worker);
 	return wait_until(policy, poll_drained, c) > 0;
 }
 
