@@ -50,8 +50,8 @@ static void append(struct lowering *l, const struct lowered_op *op)
 	out->ops[out->nops++] = *op;
 }
 
-/* The place of so many peers in the list's; equal lists share it. */
-static uint16_t place_peers(struct lowering *l, const struct lowered_peer *peers, int n)
+/* The index of so many peers in the list's; equal lists share it. */
+static uint16_t index_of_peers(struct lowering *l, const struct lowered_peer *peers, int n)
 {
 	struct lowered *out = l->out;
 	for (int i = 0; i + n <= out->npeers; i++)
@@ -131,7 +131,7 @@ static int lower_span(struct lowering *l, const struct plan_span *span, struct l
 	       resolve(l, span->inner, INT16_MAX, &out->inner);
 }
 
-/* The ranks that a step's from or to names, with this rank among ALL that it hears from. Returns 0 where the step is to be skipped. */
+/* The ranks that a step's from or to names, with this rank among ALL that it receives from. Returns 0 where the step is to be skipped. */
 static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int queue, int sending,
 		       uint16_t *first, uint16_t *count)
 {
@@ -149,7 +149,7 @@ static int lower_peers(struct lowering *l, int group, int rail, uint8_t e, int q
 		if (who != PLAN_ALL || !sending || rank != l->env.rank)
 			peers[n++] = (struct lowered_peer){ (int16_t)rank, (uint16_t)number };
 	}
-	*first = n ? place_peers(l, peers, n) : 0;
+	*first = n ? index_of_peers(l, peers, n) : 0;
 	*count = (uint16_t)n;
 	free(peers);
 	return !skip;
@@ -252,7 +252,7 @@ static int count_turns(struct lowering *l, const struct turn *t, int trip, int t
 }
 
 /* The ranks of all turns, one behind the other. */
-static void place_turns(struct lowering *l, struct lowered_op *op, uint16_t *first, int count, int times)
+static void add_turns(struct lowering *l, struct lowered_op *op, uint16_t *first, int count, int times)
 {
 	struct lowered_peer *peers = malloc((size_t)count * (size_t)times * sizeof *peers);
 	if (!peers)
@@ -262,7 +262,7 @@ static void place_turns(struct lowering *l, struct lowered_op *op, uint16_t *fir
 		peers[k] = (struct lowered_peer){ (int16_t)lowered_wrap(rank, l->env.map.ranks), 0 };
 	}
 	if (peers)
-		*first = place_peers(l, peers, count * times);
+		*first = index_of_peers(l, peers, count * times);
 	free(peers);
 }
 
@@ -275,9 +275,9 @@ static void end_repeat(struct lowering *l, int repeat, int times)
 		if (op->op == PLAN_LOOP)
 			continue;
 		if (op->moves & LOWERED_FROM)
-			place_turns(l, op, &op->from_first, op->from_count, times);
+			add_turns(l, op, &op->from_first, op->from_count, times);
 		if (op->moves & LOWERED_TO)
-			place_turns(l, op, &op->to_first, op->to_count, times);
+			add_turns(l, op, &op->to_first, op->to_count, times);
 	}
 	append(l, &(struct lowered_op){ .op = LOWERED_AGAIN, .body = (int16_t)(out->nops - repeat - 1) });
 }

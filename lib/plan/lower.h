@@ -104,7 +104,7 @@ struct lowered_slice {
 int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
 	       const char **why);
 /*
- * The same where messages are not numbered, as between nodes: lists that do not grow with the ranks. A loop of a plan whose trips differ in one place alone, that
+ * The same where messages are not numbered, as between nodes: lists that do not grow with the ranks. A loop of a plan whose trips differ in one step alone, that
  * of a circle (of ranks, parts or pieces), is a REPEAT: its steps once, then AGAIN. Its ranks stand one turn behind the other in the list's peers. REPEATs hold no
  * other ones; either may hold a loop over chunks.
  */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* How far it is from a to b in a circle of n, the shorter way. */
-static int way(int a, int b, int n)
+/* How far b is from a in a circle of n, in the direction in which that is less. */
+static int distance(int a, int b, int n)
 {
 	const int forth = lowered_wrap(b - a, n);
 	return forth > n / 2 ? forth - n : forth;
@@ -31,16 +31,16 @@ static int add_span(struct stride *s, int moves, const struct lowered_span *a, c
 		    const struct plan *plan, int ranks)
 {
 	if (a->inner >= 0 && b->inner >= 0 && a->inner != b->inner)
-		return add(s, moves | LOWERED_PIECES, way(a->inner, b->inner, plan->inner));
+		return add(s, moves | LOWERED_PIECES, distance(a->inner, b->inner, plan->inner));
 	if (a->block >= 0 && b->block >= 0 && a->space != PLAN_SCRATCH)
-		return add(s, moves, way(a->block, b->block, ranks));
+		return add(s, moves, distance(a->block, b->block, ranks));
 	return 1;
 }
 
 static int add_peers(struct stride *s, int moves, const struct lowered *list, int a, int b, int count,
 		     int ranks)
 {
-	return !count || add(s, moves, way(list->peers[a].rank, list->peers[b].rank, ranks));
+	return !count || add(s, moves, distance(list->peers[a].rank, list->peers[b].rank, ranks));
 }
 
 static int find_stride(const struct lowered *list, const struct plan *plan, int ranks,

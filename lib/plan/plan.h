@@ -43,7 +43,7 @@ enum {
 enum plan_group { PLAN_WORLD, PLAN_NODE, PLAN_RAIL };
 enum plan_op { PLAN_MOVE, PLAN_SIGNAL, PLAN_WAIT, PLAN_LOOP, PLAN_END };
 enum plan_space { PLAN_NOWHERE, PLAN_SEND, PLAN_RECV, PLAN_SCRATCH };
-/* Who runs a program (threads stand in for all on hosts). */
+/* What runs a program on GPUs; on hosts threads run all. */
 enum plan_engine { PLAN_SM, PLAN_CE, PLAN_NET };
 /*
  * PARITY: the sender need not wait for room. The checker proves that safe as long as only calls with PARITY queues use
@@ -87,7 +87,7 @@ enum plan_base {
 	PLAN_DOUBLING_GIVE, /* recursive doubling: whom I hand my data to before and get the result from after it, or none */
 	PLAN_DOUBLING_TAKE, /* the other end of that, or none */
 	PLAN_DOUBLING, /* my partner in a step of it, none if I sit it out */
-	/* Recursive halving with the partners of doubling: who knows a window after step s - 1 keeps one half of it in step s and
+	/* Recursive halving with the partners of doubling: a member that knows a window after step s - 1 keeps one half of it in step s and
 	 * gives the other one. Numbers of windows, see struct plan_span; none if I sit it out. */
 	PLAN_HALVING_KEPT, /* my window after a step; before the first step (-1) the whole */
 	PLAN_HALVING_GIVEN, /* the other half: my partner's window after that step */
@@ -101,11 +101,11 @@ enum plan_base {
 	/* ceil(log(size of group)) to the base radix: rounds in which the distances of all digits reach every member; of 2 the levels of the tree,
 	 * and so the children of its root. */
 	PLAN_ROUNDS,
-	/* Rounds over distances: whoever has as many blocks as radix^round, its own first, sends these to the members that are a distance away, one
-	 * for each digit, and gets as many from other ones, but no more than are missing. */
+	/* Rounds over distances: a member has radix^round blocks, its own first, sends these to the members that are a distance away, one for each
+	 * digit, and gets as many from other ones, but no more than are missing. */
 	PLAN_BRUCK_PEER, /* (my index + stride * distance + offset) mod size of group; none: no member is so far away */
 	PLAN_BRUCK_BLOCKS, /* min(radix^round, size of group - distance), times stride if that is above 0, + offset; none: these are none */
-	PLAN_BRUCK_DISTANCE, /* distance, in the same way, + offset */
+	PLAN_BRUCK_DISTANCE, /* distance, times stride if that is above 0, + offset */
 	PLAN_BRUCK_SET, /* numbers below size of group that have the distance's bit, + offset; of radix 2 */
 	PLAN_SIMPLE_BASES,
 	/* The (variable)-th part that local rank a of my node owns: a + variable * size of my node; none from the
@@ -133,7 +133,7 @@ enum plan_wait {
 
 /* How the value differs from rank to rank where all nodes have one size. */
 enum plan_symmetry {
-	PLAN_UNLIKE, /* in any way */
+	PLAN_UNLIKE, /* nothing is known */
 	PLAN_ROTATED, /* the circle of the group looks the same from each member */
 	PLAN_EQUAL /* not at all, or as the expressions that are its operands do */
 };

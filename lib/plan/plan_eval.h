@@ -159,12 +159,12 @@ PLAN_FN int plan_doubling(int base, int n, int me, int step)
 	while (core * 2 <= n)
 		core *= 2;
 	int extra = n - core; /* ranks 0 .. 2 extra - 1 pair up: even ones hand over to odd ones */
-	int paired = me < 2 * extra, odd = me & 1;
+	int paired = me < 2 * extra, is_odd = me & 1;
 	if (base == PLAN_DOUBLING_GIVE)
-		return paired && !odd ? me + 1 : PLAN_NONE;
+		return paired && !is_odd ? me + 1 : PLAN_NONE;
 	if (base == PLAN_DOUBLING_TAKE)
-		return paired && odd ? me - 1 : PLAN_NONE;
-	if (paired && !odd)
+		return paired && is_odd ? me - 1 : PLAN_NONE;
+	if (paired && !is_odd)
 		return PLAN_NONE;
 	int id = paired ? me / 2 : me - extra;
 	if (base != PLAN_DOUBLING)
@@ -237,7 +237,7 @@ PLAN_FN int plan_bruck(const struct plan_expr *x, int size, int me, int round)
 	return members * (x->stride > 0 ? x->stride : 1) + x->offset;
 }
 
-/* Values that are told from the root's index. */
+/* Values that follow from the root's index. */
 PLAN_FN int plan_rooted(const struct plan_expr *x, const struct plan_env *env, const int *var, int size)
 {
 	int root = plan_group_index(&env->map, x->group, env->root);
@@ -353,13 +353,13 @@ PLAN_FN_LARGE int plan_value(const struct plan *plan, const struct plan_env *env
 /* A span of several blocks from its element `done` on: how many elements lie together, up to the end of a run or of the buffer, at whose start the
  * others are; *offset: where, in the span's space. */
 PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_action *action,
-			     const struct plan_location *place, size_t done, size_t *offset)
+			     const struct plan_location *location, size_t done, size_t *offset)
 {
 	const size_t count = action->count, left = count - done;
-	*offset = place->offset + done;
-	if (count <= env->count || place->block < 0 || env->send_counts)
+	*offset = location->offset + done;
+	if (count <= env->count || location->block < 0 || env->send_counts)
 		return left;
-	if (place->space == PLAN_SCRATCH) {
+	if (location->space == PLAN_SCRATCH) {
 		const size_t run = action->run ? (size_t)action->run * env->count : count,
 			     rest = run - done % run;
 		*offset += done / run * run;
@@ -367,10 +367,10 @@ PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_actio
 	}
 	if (action->flags & PLAN_BACK) {
 		const size_t before = done / env->count, in = done % env->count;
-		*offset = (size_t)plan_wrap(place->block - (int)before, env->map.ranks) * env->count + in;
+		*offset = (size_t)plan_wrap(location->block - (int)before, env->map.ranks) * env->count + in;
 		return env->count - in;
 	}
-	const size_t room = (size_t)(env->map.ranks - place->block) * env->count;
+	const size_t room = (size_t)(env->map.ranks - location->block) * env->count;
 	if (done >= room)
 		*offset = done - room;
 	return done < room && left > room - done ? room - done : left;
@@ -388,24 +388,24 @@ PLAN_FN struct plan_location plan_cell_at(const struct plan *plan, const struct 
 {
 	const size_t cell = plan_cell_elements(plan, env), first = (size_t)action->src.block,
 		     at = (first + (size_t)i) % plan->scratch_cells;
-	struct plan_location place = action->src;
-	place.block = (int)at;
-	place.offset = action->src.offset - first * cell + at * cell;
-	return place;
+	struct plan_location location = action->src;
+	location.block = (int)at;
+	location.offset = action->src.offset - first * cell + at * cell;
+	return location;
 }
 
 /* Resolves one span; returns its number of elements, or -1 when the step is to be skipped. */
 PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_env *env, const int *var,
-				    const struct plan_span *span, struct plan_location *place)
+				    const struct plan_span *span, struct plan_location *location)
 {
-	place->space = span->space;
-	place->block = PLAN_NONE;
-	place->offset = 0;
+	location->space = span->space;
+	location->block = PLAN_NONE;
+	location->offset = 0;
 	if (span->space == PLAN_NOWHERE)
 		return 0;
 	size_t length = env->count, at = 0, begin, in_chunk = 0;
 	if (span->block) {
-		int block = place->block = plan_value(plan, env, var, span->block);
+		int block = location->block = plan_value(plan, env, var, span->block);
 		if (block < 0)
 			return -1;
 		if (span->space == PLAN_SEND && env->send_counts) {
@@ -443,9 +443,9 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 		length = plan_cut_inner(length, env->unit, plan->inner, inner, &in_chunk);
 		at += in_chunk;
 	}
-	place->offset = span->space == PLAN_SCRATCH
-			    ? (size_t)place->block * plan_cell_elements(plan, env) + in_chunk
-			    : at;
+	location->offset = span->space == PLAN_SCRATCH
+			       ? (size_t)location->block * plan_cell_elements(plan, env) + in_chunk
+			       : at;
 	return (ptrdiff_t)length;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Barriers: everybody tells everybody, or log2(n) rounds of exchanges where that is too much.
+ * Barriers: every rank signals every other, or log2(n) rounds of exchanges where that is too much.
  * Source: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization" (1988).
  */
 #include "algo_build.h"

@@ -1,5 +1,5 @@
 /*
- * Broadcasts that ignore nodes: the root tells everybody (one write where memory is shared); or it scatters parts,
+ * Broadcasts that ignore nodes: the root sends to all (one write where memory is shared); or it scatters parts,
  * which then travel around a ring; or it scatters parts to the others, each of which sends its part to all others at once.
  * Source: van de Geijn, "On global combine operations" (1994), for scatter and all-gather.
  */

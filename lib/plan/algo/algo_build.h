@@ -384,7 +384,7 @@ typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *roun
 
 /* A move from and to the group, on its ring, of and to nobody yet. */
 struct plan_step algo_rounds_step(const struct algo_rounds *rounds);
-/* The end where n is no power of two: the result goes to whoever handed its data over. */
+/* The end where n is no power of two: a rank that handed its data over gets the result. */
 void algo_give_back(struct plan *plan, const struct algo_rounds *rounds);
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds);
 

@@ -7,7 +7,7 @@
 
 #include "algo_build.h"
 
-/* Hands over, or takes and adds; whoever takes part starts its first exchange. */
+/* A rank hands over, or takes and adds; those that take part begin their first exchange. */
 static void begin(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
 {
 	uint8_t give = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);
@@ -111,8 +111,8 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 		algo_give_back(plan, rounds);
 }
 
-/* Such rounds among all ranks, for the whole vector. Partial sums stay in scratch until the last message has come: it is sent only by who has heard
- * from matching calls alone, so of calls that differ nothing is written into the receive buffer. */
+/* Such rounds among all ranks, for the whole vector. Partial sums stay in scratch until the last message has come: only a rank that has messages
+ * of matching calls alone sends it, so of calls that differ nothing is written into the receive buffer. */
 void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
 {
 	plan->scratch_cells = 1;

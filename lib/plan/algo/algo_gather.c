@@ -1,5 +1,5 @@
 /*
- * Flat gather: every block goes straight to its place at the root; one step, as few bytes as there can be.
+ * Flat gather: every rank sends its block to the root's buffer; one step, as few bytes as there can be.
  * Source: the linear gather of Chan et al., "Collective communication: theory, practice, and experience" (2007).
  */
 #include "algo_build.h"

@@ -31,7 +31,7 @@ static uint8_t partner(const struct halving *h, int var, int stride, int offset)
 	return plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 }
 
-/* Who has too many hands over; all others have something in acc then. */
+/* Ranks beyond a power of two hand their data over; then all others have something in acc. */
 static void begin(const struct halving *h)
 {
 	struct plan *plan = h->plan;
@@ -79,7 +79,7 @@ static struct plan_step fold_half(const struct halving *h, struct plan_span own,
 	return step;
 }
 
-/* Steps 0 .. steps - 1; the last fold has the result, which sets out on the way back at once. */
+/* Steps 0 .. steps - 1; the last fold has the result, which goes to the partner at once: the first step of the all-gather. */
 static void reduce_scatter(const struct halving *h, struct plan_span first)
 {
 	int last = h->steps - 1;

@@ -3,7 +3,7 @@
  * nodes are. Every rank goes through them, along its own rail. So all bytes cross each rail, and calls must be small. Nodes are of one size, with the
  * ranks in their order.
  *
- * all_gather: in the nodes first, then between them; whatever comes goes to its place. reduce_scatter in reverse: between nodes each rank folds what those of
+ * all_gather: in the nodes first, then between them; blocks go to the receive buffer at once. reduce_scatter in reverse: between nodes each rank folds what those of
  * its rail have, for all ranks of its node; these then fold among each other.
  * Source: Bruck et al. (1997) and Traff (2024), as in algo_bruck.c; Kandalla et al., "Designing multi-leader-based allgather algorithms for
  * multi-core clusters" (2009).

@@ -33,7 +33,7 @@ static struct plan_step node_sum(const struct small *s)
 	return algo_fold(PLAN_NODE, PLAN_EXPR_ALL, s->near, s->mine, s->sum);
 }
 
-/* Every rank has one peer on its rail at each other node, and that one hears from it too: two halves suffice here as well. */
+/* Every rank has one peer on its rail at each other node, and that peer waits for its message too: double buffering suffices here as well. */
 static void send_to_rail(struct small *s, struct plan_step fold)
 {
 	s->rail = plan_queue(s->plan, PLAN_PARITY, 2);
@@ -42,7 +42,7 @@ static void send_to_rail(struct small *s, struct plan_step fold)
 }
 
 /*
- * With nodes of several sizes a rank sends to whom it stands on the rail of: a smaller node's rank to several of a larger
+ * With nodes of several sizes a rank sends to all ranks whose rail it is on: a smaller node's rank to several of a larger
  * node, of which one sends to it.
  */
 static void send_to_rails(struct small *s, const struct algo_call *call, struct plan_step fold)

@@ -23,7 +23,7 @@ static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct 
 	plan_step(plan, algo_fold(PLAN_NODE, PLAN_EXPR_ALL, h->push, algo_part(PLAN_SEND, mine, chunk), sum));
 }
 
-/* The root's program beside: whoever gives a part to it never waits for the root's own sums. */
+/* A program of the root alone, so a rank that gives it a part never waits for the root's own sums. */
 static void collect(const struct hier *h)
 {
 	struct plan *plan = h->plan;

@@ -12,7 +12,7 @@ static struct plan_step send(enum plan_group group, uint8_t peer, uint8_t queue,
 	return algo_send(algo_block(PLAN_SEND, block, chunk), group, peer, queue);
 }
 
-/* What has the longest way first: along my own rails, and to be passed on along the others'. next: the node of a chain that it goes to; none: its own. */
+/* Blocks of other nodes first: along my own rails, and to the ranks that pass them on along theirs. next: the node of a chain that it goes to; none: its own. */
 static void spread(const struct algo_rooted *s, uint8_t next)
 {
 	struct plan *plan = s->plan;

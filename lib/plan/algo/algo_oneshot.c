@@ -1,12 +1,12 @@
 /*
- * One-shot: every rank tells every other all that it needs at once; one exchange, most bytes.
+ * One-shot: every rank sends every other all that it needs; one exchange, most bytes.
  * Source: the "one-shot" all-reduce of GPU inference engines and of OpenSHMEM-style libraries; as an idea, the
  * all-to-all broadcast of Johnsson and Ho, "Optimum broadcasting and personalized communication in hypercubes" (1989).
  */
 #include "algo_build.h"
 
-/* One message to all, then a fold of what all others sent. Whoever sends chunk c + 2 has heard from everybody after
- * they read chunk c, hence two halves suffice and nobody waits for room. */
+/* One message to all, then a fold of what all others sent. A rank that sends chunk c + 2 has a message that each other
+ * rank sent after it read chunk c, so double buffering suffices and no rank waits for room. */
 void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	(void)call;

@@ -1,5 +1,5 @@
 /*
- * One-shot reduce: everybody tells the root all at once, which folds in rank order; one step, most bytes into the root.
+ * One-shot reduce: all ranks send to the root, which folds in rank order; one step, most bytes into the root.
  * Source: the flat tree of the collectives that every message passing library begins with.
  */
 #include "algo_build.h"

@@ -1,5 +1,5 @@
 /*
- * Reduce of large vectors: a reduce-scatter by one exchange, whose parts then go to the root; everybody folds.
+ * Reduce of large vectors: a reduce-scatter by one exchange, whose parts then go to the root; every rank folds one.
  * Source: Rabenseifner, "Optimization of collective reduction operations" (2004), with direct instead of halving
  * exchanges.
  */

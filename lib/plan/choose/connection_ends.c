@@ -212,7 +212,7 @@ static void spread_over_nodes(struct connection_edges *e)
 			spread_over_rails(e, node, node + d < n ? node + d : node + d - n, e->apart[d]);
 }
 
-/* On nodes that are alike the rails are, too, and as far apart: then one rank of each tells what plans that know nodes send. */
+/* On nodes that are alike the rails are, too, and as far apart: then plans that know nodes send alike from each rail, and one rank of each node is looked at. */
 static void add_rooted(struct walk *w, int flat)
 {
 	w->add = flat ? add_ranks_apart : add_nodes_apart;

@@ -2,7 +2,7 @@
  * Ends of connections between nodes that rows use, counted over all ranks and, of rooted collectives, all roots. Pure.
  *
  * Plans for another root have the same edges elsewhere: those of rows that ignore nodes between ranks as far apart, those of rows that know nodes between
- * the same rails of nodes as far apart. So one root tells all, and the time grows with the ranks, not with their square.
+ * the same rails of nodes as far apart. So one root is enough, and the time grows with the ranks, not with their square.
  */
 #ifndef CONNECTION_ENDS_H
 #define CONNECTION_ENDS_H

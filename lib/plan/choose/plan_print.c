@@ -294,10 +294,10 @@ size_t plan_print(const struct plan *plan, char *buf, size_t bytes)
 	return out.length;
 }
 
-static void print_place(struct out *out, const struct plan_location *place, size_t count)
+static void print_location(struct out *out, const struct plan_location *location, size_t count)
 {
 	static const char *const names[] = { "", "send", "recv", "scratch" };
-	print(out, "%s[%zu, %zu)", names[place->space], place->offset, place->offset + count);
+	print(out, "%s[%zu, %zu)", names[location->space], location->offset, location->offset + count);
 }
 
 static void print_rank(struct out *out, int rank, int group, int queue)
@@ -322,13 +322,13 @@ size_t plan_print_action(const struct plan_action *action, char *buf, size_t byt
 	if (action->from != PLAN_NONE && action->src.space)
 		print(&out, " with ");
 	if (action->src.space)
-		print_place(&out, &action->src, action->count);
+		print_location(&out, &action->src, action->count);
 	if (action->cells > 1)
 		print(&out, " and %d cells behind it", action->cells - 1);
 	if (action->op == PLAN_MOVE)
 		print(&out, " -> ");
 	if (action->dst.space)
-		print_place(&out, &action->dst, action->count);
+		print_location(&out, &action->dst, action->count);
 	if (action->dst.space && action->to != PLAN_NONE)
 		print(&out, " and ");
 	if (action->to != PLAN_NONE)

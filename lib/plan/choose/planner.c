@@ -276,9 +276,9 @@ static int applies(const struct planner *planner, const struct plan_key *key, in
 
 const struct planner *planner_for(const struct planner *planner, const struct plan_key *key, int index)
 {
-	const struct planner *rather = planner_of(planner, key);
+	const struct planner *preferred = planner_of(planner, key);
 	struct algo_call call;
-	return rather == planner || applies(rather, key, index, &call) ? rather : planner;
+	return preferred == planner || applies(preferred, key, index, &call) ? preferred : planner;
 }
 
 /* All of a plan but how it is cut. */

@@ -80,7 +80,7 @@ int planner_algo_allows(const char *text, int row)
 			wanted = 1;
 			named |= names(&item, algo);
 		}
-	/* local is the only way to do nothing */
+	/* no other row runs calls of one rank */
 	return !strcmp(algo->name, "local") || ((!wanted || named) && !planner_algo_excludes(text, row));
 }
 

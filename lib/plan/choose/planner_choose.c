@@ -134,8 +134,8 @@ static int best_of(const struct planner *planner, const struct plan_key *key, co
 }
 
 /* The best offer whose plan fits: 1 if there is one, 0, or an error. Only where the best of all does not fit do the costs of all matter. */
-static int choose_of(const struct planner *planner, const struct plan_key *key, const struct selection *s,
-		     struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
+static int choose_among(const struct planner *planner, const struct plan_key *key, const struct selection *s,
+			struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
 {
 	struct offers offers;
 	int ret = collect(planner, key, s, 0, &offers, error, error_bytes);
@@ -155,12 +155,13 @@ static int choose_of(const struct planner *planner, const struct plan_key *key, 
 	return ret;
 }
 
-static int choose(const struct planner *planner, const struct plan_key *key, const struct selection *s,
-		  struct planner_fits *known, struct plan *out, char *error, size_t error_bytes)
+static int choose_or_spare(const struct planner *planner, const struct plan_key *key,
+			   const struct selection *s, struct planner_fits *known, struct plan *out,
+			   char *error, size_t error_bytes)
 {
 	const struct selection spare = { s->named, s->by_nodes, 1 };
-	const int found = choose_of(planner, key, s, known, out, error, error_bytes);
-	return found ? found : choose_of(planner, key, &spare, known, out, error, error_bytes);
+	const int found = choose_among(planner, key, s, known, out, error, error_bytes);
+	return found ? found : choose_among(planner, key, &spare, known, out, error, error_bytes);
 }
 
 static int lacks_room(const struct planner *planner, corale_coll coll)
@@ -192,11 +193,11 @@ int planner_plan_plain(const struct planner *planner, const struct plan_key *key
 	static const struct selection by_nodes = { 1, 1, 0 }, named = { 1, 0, 0 }, others = { 0, 0, 0 };
 	int found = 0;
 	if (planner_of(planner, key)->by_nodes && !*planner->algo)
-		found = choose(planner, key, &by_nodes, known, plan, error, error_bytes);
+		found = choose_or_spare(planner, key, &by_nodes, known, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &named, known, plan, error, error_bytes);
+		found = choose_or_spare(planner, key, &named, known, plan, error, error_bytes);
 	if (!found)
-		found = choose(planner, key, &others, known, plan, error, error_bytes);
+		found = choose_or_spare(planner, key, &others, known, plan, error, error_bytes);
 	if (found)
 		return found < 0 ? found : 0;
 	snprintf(error, error_bytes, "%s on %d ranks, %d nodes: no algorithm applies (CORALE_ALGO=%s%s)%s",
@@ -270,7 +271,7 @@ static int may_lower(const struct gpu_machine *machine)
 	       machine->ranks <= machine->rates->measured_ranks;
 }
 
-/* The row that may be lowered in the place of a codelet over nodes; NONE. */
+/* The row that may be lowered instead of a codelet over nodes; NONE. */
 static int beside_codelet(const struct planner *planner, corale_coll coll)
 {
 	int rows;

@@ -137,12 +137,12 @@ int planner_room_init(struct planner_room *room, const struct planner *planner)
 
 const struct planner *planner_by_room(const struct planner *planner, const struct plan_key *key, int row)
 {
-	const struct planner *rather = planner_for(planner, key, row);
+	const struct planner *preferred = planner_for(planner, key, row);
 	if (!planner->room)
-		return rather;
+		return preferred;
 	const int room = planner->room->of[row];
-	if (room & (rather == planner ? ROOM_MULTI : ROOM_SINGLE))
-		return rather;
+	if (room & (preferred == planner ? ROOM_MULTI : ROOM_SINGLE))
+		return preferred;
 	return room & ROOM_MULTI ? planner : room & ROOM_SINGLE ? planner->single : NULL;
 }
 

@@ -6,7 +6,7 @@
  * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step
  * that takes a message and passes one on is a link of a chain and waits for the wire every time. One that
  * only collects waits for the first of several peers, in each chunk; but once only in a program that
- * sends nothing, because whoever sends runs ahead of it. The wires bound it all from below. Programs of a
+ * sends nothing, because the senders run ahead of it. The wires bound it all from below. Programs of a
  * rank run side by side (joined by tokens they overlap but for the first chunk) and share the rank's
  * cores and links.
  */
@@ -50,7 +50,7 @@ static double slower(double a, double b)
 	return a > b ? a : b;
 }
 
-/* A ring's pace is the mean of its links, whoever is asked. A root that gathers is in no ring. */
+/* A ring's pace is the mean of its links, whichever rank is asked. A root that gathers is in no ring. */
 static double remote_share(const struct walk *w, const struct plan_action *a, const struct cost_peers *from)
 {
 	int n = w->env.map.ranks, coll = w->plan->key.coll;
@@ -66,8 +66,8 @@ static int has_base(const struct walk *w, int peer, int base)
 }
 
 /*
- * A link of a chain. Who folds the sums of its children waits for one after the other, as each has one more level below
- * it, and so do partners, each of which had one more before; who passes on what ranks of other nodes send at the same time
+ * A link of a chain. A rank that folds the sums of its children waits for one after the other, as each has one more level below
+ * it, and so do partners, each of which had one more before; a rank that passes on what ranks of other nodes send at the same time
  * waits for the first of them.
  */
 static int is_link(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
@@ -114,7 +114,7 @@ static int gathers_all(const struct walk *w, const struct plan_action *a)
 
 /*
  * What a message takes longer that comes behind another one. Proxies and wires serve one message after the other, side by side, so the slowest sets the
- * pace. Without proxies who runs the plan sends while the others do, and receives as messages come, so of wires only what they take beyond a message's
+ * pace. Without proxies the rank's threads send while the others do, and receives as messages come, so of wires only what they take beyond a message's
  * fixed part counts; cores move bytes at about the pace of such wires.
  */
 static double next_message_ns(const struct walk *w, const struct plan_action *a, double bytes)
@@ -165,7 +165,7 @@ static double receive_ns(const struct walk *w, const struct plan_step *step, con
 	       (1 - remote) * cost_node_latency_ns(w->topo);
 }
 
-/* Before who passes on what comes down a chain from its end, the next chunk is on its way already. */
+/* A rank that passes on what comes along a chain: the next chunk has been sent before it is done with this one. */
 static int runs_ahead(const struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
 	return coll_is_rooted(w->plan->key.coll) && a->op == PLAN_MOVE && a->from_group == a->to_group &&
@@ -435,7 +435,7 @@ static double first_share(const struct walk *w, double tokens)
 	return tokens > chunks ? share * chunks / tokens : share;
 }
 
-/* What the programs of a rank need of what it has once: its cores, its node's link each way, a GPU's memory, its proxy. */
+/* Time that a rank's programs take together of what it has once: cores, the node's link each way, a GPU's memory, a proxy. */
 struct shared {
 	double work_ns, link_out_ns, link_in_ns, memory_ns, proxy_ns;
 };
@@ -503,7 +503,7 @@ static struct plan_cost rank_cost(struct walk *w, int rank)
 }
 
 /* The first rank that takes over another one's share before doubling; rank 0 where none does. */
-static int who_takes(const struct plan *plan, const struct plan_map *map)
+static int first_taker(const struct plan *plan, const struct plan_map *map)
 {
 	for (int i = 0; i < plan->nexprs; i++)
 		if (plan->exprs[i].base == PLAN_DOUBLING_TAKE)
@@ -525,7 +525,7 @@ static int is_among(const int *ranks, int n, int rank)
 	return 0;
 }
 
-/* Whether an expression is the same seen from each rank. Who is next of all ranks may be of the own node or not. */
+/* Whether an expression is the same seen from each rank. Of all ranks the next one may be in my node or not. */
 static int is_of_circle(const struct plan_expr *x, const struct plan_map *map)
 {
 	const int one_kind = map->nodes == 1 || map->max_node_size == 1;
@@ -551,7 +551,7 @@ static int is_alike(const struct plan *plan, const struct topo *topo)
 
 enum { RANKS_ASKED = 8 };
 
-/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, who works for two, the farthest in trees
+/* Ranks that differ in what they have to do: the root, the ends of a node, one of the smallest node, one that works for two, the farthest in trees
  * of all ranks and of nodes, the last. Returns how many of them are enough. */
 static int find_ranks(const struct topo *topo, const struct plan *plan, int ranks[RANKS_ASKED])
 {
@@ -560,7 +560,7 @@ static int find_ranks(const struct topo *topo, const struct plan *plan, int rank
 				       map->member[map->node_first[1] - 1],
 				       topo->in_smallest,
 				       map->ranks / 2,
-				       who_takes(plan, map),
+				       first_taker(plan, map),
 				       deepest(map->ranks),
 				       map->member[map->node_first[deepest(map->nodes)]],
 				       map->ranks - 1 };

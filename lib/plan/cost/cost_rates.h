@@ -28,7 +28,7 @@ double cost_cores(const struct topo *topo, const struct plan *plan);
 double cost_node_latency_ns(const struct topo *topo);
 double cost_rail_latency_ns(const struct topo *topo);
 
-/* Time that sending or receiving a message of so many bytes between nodes takes of who does it: the rank's core, or its proxy. */
+/* Time that sending or receiving a message of so many bytes between nodes takes of the rank's core, or of its proxy. */
 double cost_send_ns(const struct topo *topo, double bytes);
 double cost_recv_ns(const struct topo *topo, double bytes);
 
@@ -47,7 +47,7 @@ double cost_link_ns(const struct topo *topo, const struct plan *plan, const stru
 double cost_memory_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		      const struct cost_peers *from);
 
-/* Time that the one who runs an action spends on it, waits not counted: the fixed cost, its messages, the fold or copy, and the writing of
+/* Time that a thread or block spends on an action, waits not counted: the fixed cost, its messages, the fold or copy, and the writing of
  * messages to ranks of its node. */
 double cost_work_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		    const struct cost_peers *from, const struct cost_peers *to);
