@@ -22,8 +22,7 @@ struct call {
 	void *recv;
 	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
 	struct shared_plan *plan; /* of a persistent plan, else NULL */
-	uint64_t
-	    scalar; /* of a premultiplied sum, when the call was made; the element's bits come first in memory */
+	uint64_t scalar; /* of a premultiplied sum: the element's bits come first in memory */
 	const void *scalar_at; /* memory of a GPU, from which its kernel reads the scalar; or NULL */
 	struct admission admission; /* on a GPU: gpu_admit fills it */
 	uint32_t number; /* on a GPU: the key of the record in its journal, which messages of failures name */

@@ -13,8 +13,7 @@
 struct record {
 	uint64_t number; /* of a collective, counted by communicator from 1; 0: none, or a send or receive */
 	uint64_t signature, count;
-	uint64_t
-	    target; /* of the receive buffer: registration + 1 << 48 | offset; 0: none, or it does not matter */
+	uint64_t target; /* receive buffer: registration + 1 << 48 | offset; 0: none, or any */
 	corale_coll coll;
 	corale_type type;
 	corale_op op;

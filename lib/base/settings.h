@@ -40,14 +40,12 @@ struct settings {
 	size_t pinned_memory;
 	int gpudirect, gpudirect_flush; /* CORALE_GPUDIRECT, CORALE_GPUDIRECT_FLUSH, enum settings_choice */
 	int rails; /* CORALE_RAILS: between nodes with GPUs; 0: by the network and cores per rank */
-	double
-	    spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: chosen by cores per rank */
+	double spin_us; /* CORALE_SPIN_US: a wait polls so long before it yields; < 0: by cores per rank */
 	int nccl_device; /* CORALE_NCCL_DEVICE, enum settings_nccl_device: where libnccl.so.2's buffers are */
 	int nccl_version; /* CORALE_NCCL_VERSION: what ncclGetVersion says */
 	double nccl_timeout; /* CORALE_NCCL_TIMEOUT, seconds: for calls of libnccl.so.2; 0: never */
 	double nccl_init_timeout; /* CORALE_NCCL_INIT_TIMEOUT, seconds; 0: never */
-	size_t
-	    nccl_window; /* CORALE_NCCL_WINDOW: bytes of a GPU's window, for libnccl.so.2's communicators */
+	size_t nccl_window; /* CORALE_NCCL_WINDOW: gpu_window of libnccl.so.2 */
 	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
 	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
 	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */

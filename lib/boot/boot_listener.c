@@ -215,8 +215,7 @@ static void serve(struct watched *w)
 
 static void *listener_main(void *arg)
 {
-	static struct watched
-	    w; /* static, so that a forked child, which has no such thread, can still reach its memory */
+	static struct watched w; /* static: a forked child, which has no such thread, reaches its memory */
 	(void)arg;
 	for (;;) {
 		pthread_mutex_lock(&it.lock);

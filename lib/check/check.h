@@ -17,8 +17,7 @@ struct check_options {
 	int resident; /* channels that run at a time per rank; 0: all */
 	unsigned seed; /* of the order in which runnable programs advance; 0: round-robin */
 	int calls; /* so many calls of the plan one after the other (cross-call hazards); 0: 1 */
-	const size_t
-	    *v_counts; /* all_to_all_v: [size * size], count from a to b at a * size + b; NULL otherwise */
+	const size_t *v_counts; /* all_to_all_v: from a to b at a * size + b; else NULL */
 };
 
 struct check_report {

@@ -29,7 +29,7 @@ static int check(const struct comm *comm, const char *name, const void *scalar, 
 static int add(struct comm *comm, const struct comm_premul *made, corale_op *op)
 {
 	static _Atomic unsigned
-	    made_before; /* in this process; the operator of another communicator is no other one of this */
+	    made_before; /* in this process: no two operators of communicators are equal */
 	for (int i = 0; i < COMM_MAX_PREMUL; i++) {
 		if (comm->premul[i].op)
 			continue;

@@ -11,8 +11,6 @@
 #include "cuda_driver.h"
 #include "engine.h"
 
-enum { ENGINE_SCRATCH_UNIT = 2 << 20 };
-
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
 	void *base; /* NULL: none */
@@ -72,8 +70,7 @@ struct engine_slab_memory {
 	void *at; /* NULL: none */
 	size_t bytes;
 	/* kernels that look at what comes: each has words of its own, in pinned memory; */
-	struct probe_words
-	    *words; /* they stay until the engine ends, as freeing waits for all work of the GPU */
+	struct probe_words *words; /* until the engine ends: freeing waits for all work of the GPU */
 	cudaStream_t probing; /* of the one that runs */
 	int probes, senders; /* so many kernels, with words for each sender */
 	int unbegun; /* kernels that were told to end before they began: they will look at their words */
@@ -119,8 +116,7 @@ struct engine {
 	struct codelet_p2p *p2p; /* the arguments of a launch, too large for a stack */
 	size_t bytes; /* of GPU memory held */
 	void *_Atomic spare; /* a little of it, which engine_wait_idle frees; of one thread at a time */
-	pthread_mutex_t
-	    opened_lock; /* of what regions have mapped of peers: a rank that answers a peer forgets it beside calls that give memory up */
+	pthread_mutex_t opened_lock; /* of what regions have mapped of peers, which two threads may give up */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
 	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */

@@ -73,8 +73,7 @@ struct window_control {
 	_Atomic uint8_t can_read[WINDOW_RANKS];
 	_Atomic uint8_t unmapped[WINDOW_RANKS];
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
-	_Atomic uint64_t
-	    reason[WINDOW_REASON / 8]; /* why the owner has ended it: text, before its abort words */
+	_Atomic uint64_t reason[WINDOW_REASON / 8]; /* text: why the owner has ended it */
 };
 
 struct window_layout {

@@ -80,8 +80,7 @@ struct link {
 	int peer, lane;
 	size_t slot_bytes;
 	int direct; /* messages may be posted from the user's memory */
-	void *
-	    landing; /* set by the receiver: where the awaited message may land instead of its slot; or NULL */
+	void *landing; /* the receiver's: where the awaited message may land; or NULL */
 	size_t landing_bytes;
 	int in_open, out_open;
 	/* Sending: message k may be filled and posted while k < limit. */

@@ -12,8 +12,7 @@
 struct link_costs {
 	double one_way_ns; /* of a small message, from its post until it is taken */
 	double post_ns, recv_ns; /* of that, of this end's core as its sender and its receiver */
-	double
-	    pace_ns; /* between two of a burst of the other end's, as they arrive: its adapter's time included */
+	double pace_ns; /* between two of a burst, as they arrive: the sender's adapter included */
 	double byte_ns; /* of each byte of a large one beyond that; 0: slots are too small to tell */
 };
 

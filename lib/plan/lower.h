@@ -59,8 +59,7 @@ struct lowered_op { /* 32 bytes */
 		 * LOWERED_BACK: so, too, and the blocks of a buffer are those before the span's (PLAN_BACK). */
 		uint8_t run_bits;
 	};
-	uint8_t
-	    ahead; /* it is done so many trips before the others (lower_ahead); of a LOOP: the most in it */
+	uint8_t ahead; /* trips that it goes before the others (lower_ahead); of a LOOP: the most in it */
 	union {
 		int16_t trips_peer; /* LOOP: whose edge */
 		int16_t times; /* REPEAT: at least 2 */
@@ -73,8 +72,7 @@ struct lowered_op { /* 32 bytes */
 
 struct lowered_peer {
 	int16_t rank;
-	uint16_t
-	    number; /* of messages of its connection before this one in a call, if every loop over chunks runs once */
+	uint16_t number; /* messages of its connection before it, if loops over chunks run once */
 };
 
 struct lowered {

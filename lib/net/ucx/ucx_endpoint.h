@@ -21,8 +21,7 @@ struct ucx_endpoint {
 	struct ucx_worker *worker;
 	uint64_t uid; /* the peer's worker */
 	ucp_ep_h ep; /* tells when the peer dies, and can be made to let go of the user's buffers */
-	ucp_ep_h
-	    data; /* of links; NULL: not made. ep itself for RDMA adapters, else without error handling, which costs copies */
+	ucp_ep_h data; /* of links, or NULL; ep itself for RDMA adapters, else without error handling */
 	struct ucx_class *class; /* of data's lanes, once it is there */
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];

@@ -63,8 +63,7 @@ struct launch {
 	struct grid grid; /* of copies: of the work beside them */
 	uint64_t piece,
 	    pieces; /* bytes of a block, vector or part at a time, each with an epoch or a round of copies; how many */
-	uint64_t
-	    message; /* bytes of a message through slots, or of a chunk of a chain of copies, at most; 0: there are none */
+	uint64_t message; /* most bytes of a message through slots, or a chunk of copies; 0: none */
 	uint32_t depth; /* messages in flight of a lane or warp group */
 	/* Lowered: */
 	const struct plan *plan;

@@ -65,8 +65,7 @@ struct row {
 	/* The rest is of rows that a codelet of GPUs runs: */
 	enum plan_protocol protocol;
 	const struct codelet *codelet; /* NULL: hosts run the plan, GPUs the plan lowered */
-	const char
-	    *differs; /* how the codelet's messages differ from the plan's; NULL: they are the plan's */
+	const char *differs; /* how the codelet's messages differ from the plan's; NULL: not at all */
 };
 
 /* The table; *count rows. Those of one collective in the order of preference. */

@@ -12,8 +12,7 @@ struct rates_links {
 	double node_ns, node_gbs; /* between ranks of a node */
 	double rail_ns, rail_gbs; /* between nodes, a rank */
 	double send_ns, recv_ns; /* of who sends and receives a message between nodes */
-	double
-	    proxy_ns; /* GPUs: from the GPU to its proxy and from the other proxy to its GPU, beside the network */
+	double proxy_ns; /* GPUs: between GPU and proxy, at both ends together */
 	double reduce_gbs; /* input bytes that one rank folds */
 	double step_ns; /* of each step of a plan */
 	double fused_step_ns; /* GPUs: of a step of a codelet */

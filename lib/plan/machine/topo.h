@@ -25,8 +25,7 @@ struct topo {
 	/* ranks of node b by local rank: member[node_first[b] .. node_first[b + 1]) */
 	int *node_first, *member;
 	/* What the cost model asks of the map for each plan: */
-	double
-	    crossing; /* of the steps around all ranks, from each to the next one, the share that goes between nodes */
+	double crossing; /* share of the steps around all ranks that goes between nodes */
 	int in_smallest; /* the first rank of the smallest node */
 	int in_order; /* nodes have the ranks one node after the other */
 	struct topo_link node; /* between ranks of a node */
