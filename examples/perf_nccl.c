@@ -39,15 +39,16 @@ struct perf_nccl {
 
 static int type_of(corale_type type)
 {
-	static const int types[] = {
-		/* -1: NCCL has none */
-		[CORALE_INT8] = 0,    [CORALE_UINT8] = 1,        [CORALE_INT32] = 2,
-		[CORALE_UINT32] = 3,  [CORALE_INT64] = 4,        [CORALE_UINT64] = 5,
-		[CORALE_FLOAT16] = 6, [CORALE_BFLOAT16] = 9,     [CORALE_FLOAT32] = 7,
-		[CORALE_FLOAT64] = 8, [CORALE_FLOAT8_E4M3] = 10, [CORALE_FLOAT8_E5M2] = 11,
+	static const corale_type types[] = {
+		/* in the order of NCCL's */
+		CORALE_INT8,    CORALE_UINT8,    CORALE_INT32,       CORALE_UINT32,
+		CORALE_INT64,   CORALE_UINT64,   CORALE_FLOAT16,     CORALE_FLOAT32,
+		CORALE_FLOAT64, CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT8_E5M2,
 	};
-	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a number for each type");
-	return types[type];
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (types[i] == type)
+			return (int)i;
+	return -1; /* NCCL has none */
 }
 
 static int op_of(corale_op op)

@@ -21,6 +21,8 @@
 #include <stdint.h>
 
 #include "remote.h"
+#include "base/status.h"
+#include "base/types.h"
 #include "plan/lower.h"
 #include "plan/plan_eval.h"
 #include "plan/codelet/launch.h"
@@ -165,7 +167,7 @@ struct codelet_args {
 	unsigned char *recv;
 	struct codelet_state *state;
 	int32_t rank, ranks, root; /* root: the only rank that sends, or -1 */
-	int32_t op; /* corale_op; CORALE_NUM_OPS: premultiplied sum */
+	int32_t op; /* codelet_op */
 	uint64_t bytes; /* of a block or vector */
 	uint64_t send_block, recv_block; /* bytes from one rank's block to the next one's; 0: one for all */
 	uint32_t piece, pieces; /* of packets: bytes of all but the last; each has an epoch */
@@ -190,6 +192,16 @@ struct codelet_args {
 	const void
 	    *scalar_at; /* where the scalar lies in memory, which is read when the kernel runs, or NULL */
 };
+
+/* The operator in a kernel's arguments: op_kind. Where signed and unsigned integers share kernels, min, max and avg of unsigned ones have CODELET_UNSIGNED. */
+enum { CODELET_UNSIGNED = 8 };
+
+static inline int codelet_op(corale_type type, corale_op op)
+{
+	const int by_sign = op == CORALE_MIN || op == CORALE_MAX || op == CORALE_AVG;
+	const int is_unsigned = type_shares_kernels(type) && type_rows[type].kind == TYPE_UNSIGNED;
+	return op_kind(op) | (by_sign && is_unsigned ? CODELET_UNSIGNED : 0);
+}
 
 /* One message between two ranks, or within one (then both pointers are set). */
 struct codelet_message {

@@ -444,7 +444,7 @@ template <int TYPE> __device__ static void store_each(const run &r, const lowere
 /* A fold in the order of the sources. */
 template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
 {
-	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op(op, o);
+	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op<vector_shares_kernels<TYPE>>(op, o);
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
 		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
@@ -479,16 +479,16 @@ __device__ static bool converts(const run &r, const lowered_op &o)
 }
 
 /* Whether a MOVE does more than to copy bits. */
-template <bool WIDE> __device__ static inline bool computes(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static inline bool computes(const run &r, const lowered_op &op)
 {
-	return lowered_folds(*r.a, op, r.s->nsources, r.s->own == 0) || (WIDE && converts(r, op));
+	return lowered_folds<vector_shares_kernels<TYPE>>(*r.a, op, r.s->nsources, r.s->own == 0) || (WIDE && converts(r, op));
 }
 
 template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
 {
 	const block_state *s = r.s;
 	const uint32_t element = (uint32_t)vector_element_bytes<TYPE>;
-	if (computes<WIDE>(r, op))
+	if (computes<TYPE, WIDE>(r, op))
 		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
 		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
@@ -562,7 +562,7 @@ __device__ static void scatter_blocks(const run &r, const lowered_op &op, uint32
 template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes(const run &r, const lowered_op &op)
 {
 	const block_state *s = r.s;
-	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<WIDE>(r, op))
+	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<TYPE, WIDE>(r, op))
 		return 0;
 	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : vector_element_bytes<TYPE>);
 	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;

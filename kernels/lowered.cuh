@@ -15,17 +15,23 @@ __device__ static inline unsigned char *lowered_place(const codelet_lowered &a, 
 	return (span.space == PLAN_SEND ? (unsigned char *)a.args.send : a.args.recv) + at * element;
 }
 
-/* One input alone keeps its bits, unless the operator multiplies or divides it. */
-__device__ static inline bool lowered_folds(const codelet_lowered &a, const lowered_op &op, int sources, bool own_alone)
+/* SHARED: kernels that signed and unsigned types share. */
+template <bool SHARED> __device__ static inline bool lowered_is_avg(int op)
 {
-	const bool divides = op.flags & PLAN_FINAL && a.args.op == CORALE_AVG && a.world > 1;
+	return (SHARED ? op & ~CODELET_UNSIGNED : op) == CORALE_AVG;
+}
+
+/* One input alone keeps its bits, unless the operator multiplies or divides it. */
+template <bool SHARED> __device__ static inline bool lowered_folds(const codelet_lowered &a, const lowered_op &op, int sources, bool own_alone)
+{
+	const bool divides = op.flags & PLAN_FINAL && lowered_is_avg<SHARED>(a.args.op) && a.world > 1;
 	return sources > 1 || divides || (own_alone && a.args.op == CORALE_NUM_OPS);
 }
 
 /* What finishes a fold: partial sums of an average are not divided. */
-__device__ static inline int lowered_last_op(int op, const lowered_op &o)
+template <bool SHARED> __device__ static inline int lowered_last_op(int op, const lowered_op &o)
 {
-	return !(o.flags & PLAN_FINAL) && op == CORALE_AVG ? (int)CORALE_SUM : op;
+	return !(o.flags & PLAN_FINAL) && lowered_is_avg<SHARED>(op) ? (int)CORALE_SUM : op;
 }
 
 #endif

@@ -198,8 +198,8 @@ __device__ static packet_op resolve(const codelet_lowered &a, const lowered_op &
 	p.src = op.src.space ? lowered_place(a, channel, op.src, src, element) : nullptr;
 	p.dst = op.dst.space ? lowered_place(a, channel, op.dst, dst, element) : nullptr;
 	p.multiplies = op.src.space == PLAN_SEND && a.args.op == CORALE_NUM_OPS;
-	p.folds = lowered_folds(a, op, sources, p.multiplies && sources == 1);
-	p.last = (int8_t)lowered_last_op(a.args.op, op);
+	p.folds = lowered_folds<true>(a, op, sources, p.multiplies && sources == 1);
+	p.last = (int8_t)lowered_last_op<true>(a.args.op, op);
 	p.from_first = op.from_first;
 	p.to_first = op.to_first;
 	p.from_count = op.from_count;

@@ -252,8 +252,9 @@ struct fold_row {
 };
 
 static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
-	return fold_row{ { one_shot<type.value, false>, one_shot<type.value, true> },
-			 { two_shot<type.value, false>, two_shot<type.value, true> } };
+	constexpr int TYPE = type.value;
+	constexpr bool ODD = vector_shares_kernels<TYPE>; /* else: of even addresses */
+	return fold_row{ { one_shot<TYPE, ODD>, one_shot<TYPE, true> }, { two_shot<TYPE, ODD>, two_shot<TYPE, true> } };
 });
 static const kernel copies[2] = { one_shot_moves<false>, one_shot_moves<true> };
 

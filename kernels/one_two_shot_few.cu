@@ -374,11 +374,12 @@ struct few_row { /* [1]: sums alone; [1][0]: in one piece */
 
 static constexpr auto rows = vector_table_of<few_row>([](auto type) {
 	constexpr int TYPE = type.value;
-	return few_row{ { one_shot_few<TYPE, false>, one_shot_few<TYPE, true> },
+	constexpr bool SUMS = !vector_shares_kernels<TYPE>, SEVERAL = !SUMS;
+	return few_row{ { one_shot_few<TYPE, false>, one_shot_few<TYPE, SUMS> },
 			one_shot_few_scatter<TYPE>,
 			one_shot_few_long_scatter<TYPE>,
 			{ { two_shot_few<TYPE, false, true>, two_shot_few<TYPE, false, true> },
-			  { two_shot_few<TYPE, true, false>, two_shot_few<TYPE, true, true> } } };
+			  { two_shot_few<TYPE, SUMS, SEVERAL>, two_shot_few<TYPE, SUMS, true> } } };
 });
 static const kernel moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
 static const kernel long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };

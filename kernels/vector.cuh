@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/types.h"
+#include "codelets.h"
 #include "reduce/float_convert.h"
 
 #define VECTOR_FN __host__ __device__ __forceinline__
@@ -372,8 +373,9 @@ template <class U, class S> struct vector_integers {
 	}
 };
 
-/* Four bytes in a word at a time. */
-template <class S> struct vector_bytes {
+/* Integers of 8 or 16 bits: a word's four or two elements at a time. Those of 16 are unsigned where op says so (codelet_op). */
+template <int BITS, bool SIGNED> struct vector_small_integers {
+	static constexpr uint32_t MASK = (1u << BITS) - 1, TOP = 0xffffffff / MASK << (BITS - 1);
 	vector_words sum;
 
 	VECTOR_FN void start(vector v)
@@ -382,54 +384,70 @@ template <class S> struct vector_bytes {
 	}
 	VECTOR_FN void add(vector v, int op)
 	{
-		vector_words next = vector_as<vector_words>(v);
+		const vector_words next = vector_as<vector_words>(v);
+		const uint32_t sign = signs(op);
+		const int kind = without_sign(op);
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			uint32_t a = sum.e[i], b = next.e[i];
-			sum.e[i] = op == CORALE_PROD ? product(a, b) :
-				   op == CORALE_MIN  ? choose(a, b, not_less(b, a)) :
-				   op == CORALE_MAX  ? choose(a, b, not_less(a, b)) :
-						       plus(a, b);
+			sum.e[i] = kind == CORALE_PROD ? product(a, b) :
+				   kind == CORALE_MIN  ? choose(a, b, not_less(b, a, sign)) :
+				   kind == CORALE_MAX  ? choose(a, b, not_less(a, b, sign)) :
+							 plus(a, b);
 		}
 	}
 	VECTOR_FN vector finish(int op, int ranks)
 	{
 		vector_words result = sum;
-		if (op == CORALE_AVG) {
+		if (without_sign(op) == CORALE_AVG) {
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				result.e[i] = quotient(sum.e[i], ranks);
+				result.e[i] = quotient(sum.e[i], signs(op) & MASK, ranks);
 		}
 		return vector_of(result);
 	}
 
 private:
+	VECTOR_FN static int without_sign(int op)
+	{
+		return BITS == 16 ? op & ~CODELET_UNSIGNED : op;
+	}
+	/* The top bits of signed elements: turned over, they are in the order of unsigned ones. */
+	VECTOR_FN static uint32_t signs(int op)
+	{
+		return SIGNED && without_sign(op) == op ? TOP : 0;
+	}
 	VECTOR_FN static uint32_t plus(uint32_t a, uint32_t b)
 	{
-		return ((a & 0x7f7f7f7f) + (b & 0x7f7f7f7f)) ^ ((a ^ b) & 0x80808080);
+		return ((a & ~TOP) + (b & ~TOP)) ^ ((a ^ b) & TOP);
 	}
 	VECTOR_FN static uint32_t product(uint32_t a, uint32_t b)
 	{
-		return (a * (b & 0xff) & 0xff) | ((a & 0xff00) * (b >> 8 & 0xff) & 0xff00) |
-		       ((a & 0xff0000) * (b >> 16 & 0xff) & 0xff0000) | (a & 0xff000000) * (b >> 24);
+		uint32_t result = 0;
+#pragma unroll
+		for (int shift = 0; shift < 32; shift += BITS)
+			result |= (a & MASK << shift) * (b >> shift & MASK) & MASK << shift;
+		return result;
 	}
-	/* 0xff in every byte in which a >= b, else 0. */
-	VECTOR_FN static uint32_t not_less(uint32_t a, uint32_t b)
+	/* All bits of every element that is not less in a than in b. */
+	VECTOR_FN static uint32_t not_less(uint32_t a, uint32_t b, uint32_t sign)
 	{
-		uint32_t low = (a | 0x80808080) - (b & 0x7f7f7f7f); /* bit 7: so it is without the top bits */
-		uint32_t top = (S)-1 < 0 ? ~a & b : a & ~b;
-		uint32_t bit = (top | (~(a ^ b) & low)) & 0x80808080;
-		return bit | (bit - (bit >> 7));
+		uint32_t low = (a | TOP) - (b & ~TOP); /* the top bit: so it is without the top bits */
+		uint32_t top = (a ^ sign) & ~(b ^ sign);
+		uint32_t bit = (top | (~(a ^ b) & low)) & TOP;
+		return bit | (bit - (bit >> (BITS - 1)));
 	}
 	VECTOR_FN static uint32_t choose(uint32_t a, uint32_t b, uint32_t mask)
 	{
 		return (a & mask) | (b & ~mask);
 	}
-	VECTOR_FN static uint32_t quotient(uint32_t word, int ranks)
+	VECTOR_FN static uint32_t quotient(uint32_t word, uint32_t sign, int ranks)
 	{
 		uint32_t result = 0;
-		for (int shift = 0; shift < 32; shift += 8)
-			result |= (uint32_t)(uint8_t)((int)(S)(word >> shift) / ranks) << shift;
+		for (int shift = 0; shift < 32; shift += BITS) {
+			const int element = (int)((word >> shift & MASK) ^ sign) - (int)sign;
+			result |= ((uint32_t)(element / ranks) & MASK) << shift;
+		}
 		return result;
 	}
 };
@@ -438,13 +456,15 @@ private:
 
 template <int TYPE> static constexpr int vector_element_bytes = type_rows[TYPE].bytes;
 template <int TYPE> static constexpr bool vector_is_float = type_rows[TYPE].kind == TYPE_FLOAT;
+template <int TYPE> static constexpr bool vector_shares_kernels = type_shares_kernels(TYPE);
 template <int TYPE> static constexpr bool vector_is_narrow_float = type_is_narrow_float(TYPE);
 
 /* What folds a type. Where none is for its kind and bytes, the first one asks for a vector_word that there isn't. */
 template <int TYPE, bool FLOAT, int BYTES> struct vector_fold : vector_floats<TYPE> {};
 template <int TYPE> struct vector_fold<TYPE, true, 8> : vector_doubles {};
 template <class U, class S, int TYPE> using vector_signed = std::conditional_t<type_rows[TYPE].kind == TYPE_SIGNED, S, U>;
-template <int TYPE> struct vector_fold<TYPE, false, 1> : vector_bytes<vector_signed<uint8_t, int8_t, TYPE>> {};
+template <int TYPE> struct vector_fold<TYPE, false, 1> : vector_small_integers<8, type_rows[TYPE].kind == TYPE_SIGNED> {};
+template <int TYPE> struct vector_fold<TYPE, false, 2> : vector_small_integers<16, true> {};
 template <int TYPE> struct vector_fold<TYPE, false, 4> : vector_integers<uint32_t, vector_signed<uint32_t, int32_t, TYPE>> {};
 template <int TYPE> struct vector_fold<TYPE, false, 8> : vector_integers<uint64_t, vector_signed<uint64_t, int64_t, TYPE>> {};
 
@@ -515,14 +535,23 @@ template <int TYPE> VECTOR_FN vector vector_hide(vector v)
 
 /* ---- Tables by type -------------------------------------------------------------------------------------------- */
 
+/* The type whose kernels run a type: another one where types share them. */
+constexpr int vector_kernel_type(int type)
+{
+	int first = type_shares_kernels(type) ? 0 : type;
+	while (type_shares_kernels(type) && !type_shares_kernels(first))
+		first++;
+	return first;
+}
+
 template <class Row, class Make, int... TYPE>
 constexpr std::array<Row, CORALE_NUM_TYPES> vector_table_of(Make make, std::integer_sequence<int, TYPE...>)
 {
 	static_assert(((type_rows[TYPE].type == TYPE) && ...), "rows are in the order of corale_type");
-	return { { make(std::integral_constant<int, TYPE>())... } };
+	return { { make(std::integral_constant<int, vector_kernel_type(TYPE)>())... } };
 }
 
-/* A row for each type. make(type) returns the one of type.value. */
+/* A row for each type. make(type) returns the one of kernels for type.value. */
 template <class Row, class Make> constexpr std::array<Row, CORALE_NUM_TYPES> vector_table_of(Make make)
 {
 	return vector_table_of<Row>(make, std::make_integer_sequence<int, CORALE_NUM_TYPES>());

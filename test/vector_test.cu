@@ -24,6 +24,7 @@ struct batch {
 	uint64_t scalars[MAX_RANKS];
 	const vector *in; /* rank after rank */
 	vector *out;
+	int kernel_op; /* codelet_op */
 };
 
 struct buffers {
@@ -69,8 +70,8 @@ template <int TYPE> VECTOR_FN void compute(const struct batch &b, size_t i)
 	vector_sum<TYPE> sum;
 	sum.start(input<TYPE>(b, 0, i));
 	for (int r = 1; r < b.ranks; r++)
-		sum.add(input<TYPE>(b, r, i), b.op);
-	b.out[i] = sum.finish(b.op, b.ranks);
+		sum.add(input<TYPE>(b, r, i), b.kernel_op);
+	b.out[i] = sum.finish(b.kernel_op, b.ranks);
 }
 
 template <int TYPE> static void on_processor(const struct batch *b)
@@ -130,6 +131,7 @@ static bool has_nan_words(int type)
 static int run(const struct buffers *s, struct batch b)
 {
 	size_t inputs = b.op == NARROW_ALONE ? 0 : b.ranks * b.vectors;
+	b.kernel_op = codelet_op((corale_type)b.type, b.op);
 	if (!s->gpu_in) {
 		b.in = s->in;
 		b.out = s->out;

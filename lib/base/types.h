@@ -49,6 +49,15 @@ TYPES_FN int type_in_words(int type)
 	return type_rows[type].kind == TYPE_FLOAT && type_rows[type].bytes <= sizeof(float);
 }
 
+/*
+ * True for integers of 16 bits. To keep libraries small they have one kernel where other types have several: signed and unsigned ones,
+ * any operator, any address and any number of pieces share it.
+ */
+TYPES_FN int type_shares_kernels(int type)
+{
+	return type_rows[type].kind != TYPE_FLOAT && type_rows[type].bytes == 2;
+}
+
 /* True for the types that are summed in float32 and are narrower: their partial sums may be float32. */
 TYPES_FN int type_is_narrow_float(int type)
 {

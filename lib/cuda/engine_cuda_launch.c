@@ -82,7 +82,7 @@ void engine_patch_args(struct engine *e, const struct call *c, struct codelet_ar
 	a->scalar_at = a->bytes ? c->scalar_at : NULL; /* what is not looked at (engine_admit) is not read */
 	a->number = c->number;
 	a->root = coll_is_rooted(r->coll) ? r->root : -1;
-	a->op = op_kind(r->op);
+	a->op = codelet_op(r->type, r->op);
 	engine_number_args(e, a);
 }
 
