@@ -33,6 +33,7 @@ static const struct reference_type types[] = {
 				 .max = 57344,
 				 .saturates = 1,
 				 .infinities = 1 },
+	[CORALE_INT16] = { .bytes = 2, .is_signed = 1 },
 };
 
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");

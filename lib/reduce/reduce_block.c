@@ -20,6 +20,16 @@ static void load_uint8(union reduce_block *block, const void *data, size_t n)
 		block->u[i] = in[i];
 }
 
+static void load_int16(union reduce_block *block, const void *data, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		int16_t value;
+		memcpy(&value, (const char *)data + 2 * i, 2);
+		block->u[i] = (uint64_t)(int64_t)value;
+	}
+}
+
 static void load_int32(union reduce_block *block, const void *data, size_t n)
 {
 #pragma omp simd
@@ -92,6 +102,15 @@ static void store_8(const union reduce_block *block, void *data, size_t n)
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)
 		out[i] = (uint8_t)block->u[i];
+}
+
+static void store_16(const union reduce_block *block, void *data, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		uint16_t value = (uint16_t)block->u[i];
+		memcpy((char *)data + 2 * i, &value, 2);
+	}
 }
 
 static void store_32(const union reduce_block *block, void *data, size_t n)
@@ -177,6 +196,7 @@ static const struct {
 	[CORALE_FLOAT64] = { REDUCE_DOUBLE, load_64, store_float64 },
 	[CORALE_FLOAT8_E4M3] = { REDUCE_FLOAT, load_e4m3, store_e4m3 },
 	[CORALE_FLOAT8_E5M2] = { REDUCE_FLOAT, load_e5m2, store_e5m2 },
+	[CORALE_INT16] = { REDUCE_SIGNED, load_int16, store_16 },
 };
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 

@@ -365,8 +365,8 @@ static int run_trial(const struct tried *row, struct trial *t)
 /* ---- All calls of a row --------------------------------------------------------------------------------------------- */
 
 /* Of every width that travels in a way of its own. */
-static const corale_type types[] = { CORALE_FLOAT32, CORALE_INT32,       CORALE_BFLOAT16,
-				     CORALE_INT8,    CORALE_FLOAT8_E4M3, CORALE_FLOAT64 };
+static const corale_type types[] = { CORALE_FLOAT32,     CORALE_INT32,   CORALE_BFLOAT16, CORALE_INT8,
+				     CORALE_FLOAT8_E4M3, CORALE_FLOAT64, CORALE_INT16 };
 
 static int counts_bytes(const struct tried *row)
 {
