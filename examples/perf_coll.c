@@ -19,6 +19,7 @@ static MPI_Datatype mpi_type(corale_type type)
 		[CORALE_FLOAT8_E4M3] = MPI_DATATYPE_NULL,
 		[CORALE_FLOAT8_E5M2] = MPI_DATATYPE_NULL,
 		[CORALE_INT16] = MPI_INT16_T,
+		[CORALE_UINT16] = MPI_UINT16_T,
 	};
 	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a datatype for each type");
 	return types[type];

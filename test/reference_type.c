@@ -34,6 +34,7 @@ static const struct reference_type types[] = {
 				 .saturates = 1,
 				 .infinities = 1 },
 	[CORALE_INT16] = { .bytes = 2, .is_signed = 1 },
+	[CORALE_UINT16] = { .bytes = 2 },
 };
 
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");

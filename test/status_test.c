@@ -37,7 +37,7 @@ static void test_names_and_sizes(void **state)
 		{ "int8", 1 },    { "uint8", 1 },   { "int32", 4 },       { "uint32", 4 },
 		{ "int64", 8 },   { "uint64", 8 },  { "float16", 2 },     { "bfloat16", 2 },
 		{ "float32", 4 }, { "float64", 8 }, { "float8_e4m3", 1 }, { "float8_e5m2", 1 },
-		{ "int16", 2 },
+		{ "int16", 2 },   { "uint16", 2 },
 	};
 
 	(void)state;

@@ -40,6 +40,7 @@ TYPES_CONST struct type_row {
 	{ CORALE_FLOAT8_E4M3, "float8_e4m3", 1, TYPE_FLOAT },
 	{ CORALE_FLOAT8_E5M2, "float8_e5m2", 1, TYPE_FLOAT },
 	{ CORALE_INT16, "int16", 2, TYPE_SIGNED },
+	{ CORALE_UINT16, "uint16", 2, TYPE_UNSIGNED },
 };
 
 static_assert(sizeof(type_rows) / sizeof(*type_rows) == CORALE_NUM_TYPES, "a row for each type");

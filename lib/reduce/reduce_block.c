@@ -30,6 +30,16 @@ static void load_int16(union reduce_block *block, const void *data, size_t n)
 	}
 }
 
+static void load_uint16(union reduce_block *block, const void *data, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		uint16_t value;
+		memcpy(&value, (const char *)data + 2 * i, 2);
+		block->u[i] = value;
+	}
+}
+
 static void load_int32(union reduce_block *block, const void *data, size_t n)
 {
 #pragma omp simd
@@ -197,6 +207,7 @@ static const struct {
 	[CORALE_FLOAT8_E4M3] = { REDUCE_FLOAT, load_e4m3, store_e4m3 },
 	[CORALE_FLOAT8_E5M2] = { REDUCE_FLOAT, load_e5m2, store_e5m2 },
 	[CORALE_INT16] = { REDUCE_SIGNED, load_int16, store_16 },
+	[CORALE_UINT16] = { REDUCE_UNSIGNED, load_uint16, store_16 },
 };
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 

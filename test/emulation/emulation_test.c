@@ -22,9 +22,9 @@ int test_thin;
 
 /* ---- Each collective by each codelet ------------------------------------------------------------------------------ */
 
-static const corale_type types[] = { CORALE_FLOAT32,     CORALE_INT32,  CORALE_BFLOAT16,
-				     CORALE_FLOAT64,     CORALE_INT8,   CORALE_FLOAT16,
-				     CORALE_FLOAT8_E4M3, CORALE_UINT64, CORALE_INT16 };
+static const corale_type types[] = { CORALE_FLOAT32, CORALE_INT32,   CORALE_BFLOAT16,    CORALE_FLOAT64,
+				     CORALE_INT8,    CORALE_FLOAT16, CORALE_FLOAT8_E4M3, CORALE_UINT64,
+				     CORALE_INT16,   CORALE_UINT16 };
 
 static int most_ranks(int most)
 {
