@@ -1,6 +1,6 @@
 /*
- * The way of a call from the public function to the first look at what its messages have done, on hosts: which functions are entered, and how
- * deep. Built and started by test/call_path.sh, with -O0 -finstrument-functions. Prints a line for each function, in order: the
+ * The way of a call from the public function to the first look at what its messages have done, on hosts, or to the launch, on a GPU: which functions are
+ * entered, and how deep. The engine of GPUs is test/fake_engine.c. Built and started by test/call_path.sh, with -O0 -finstrument-functions. Prints a line for each function, in order: the
  * call's name, the greatest depth at which the function was entered, and its address.
  */
 #include <stddef.h>
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda/engine.h"
+#include "fake_engine.h"
 #include "host/host_engine.h"
 #include "team.h"
 
@@ -16,6 +18,9 @@ enum { RANKS = 2, COUNT = 64, WARM_CALLS = 3, MOST_FUNCTIONS = 400 };
 
 /* The first function of a wait that looks whether messages have come. */
 #define FIRST_POLL ((void *)host_channel_progress)
+/* The functions that launch. */
+#define LAUNCH ((void *)engine_cuda.run)
+#define LAUNCH_OF_MESSAGES ((void *)engine_cuda.run_messages)
 
 /* ---- What the compiler calls at each entry and exit ------------------------------------------------------- */
 
@@ -51,7 +56,7 @@ void __cyg_profile_func_enter(void *function, void *caller)
 	trace.depth++;
 	if (!was_entered(function, trace.depth) && trace.n < MOST_FUNCTIONS)
 		trace.entered[trace.n++] = (struct entered){ function, trace.depth };
-	trace.is_on = function != FIRST_POLL;
+	trace.is_on = function != FIRST_POLL && function != LAUNCH && function != LAUNCH_OF_MESSAGES;
 }
 
 void __cyg_profile_func_exit(void *function, void *caller)
@@ -70,7 +75,7 @@ static UNTRACED void begin_trace(void)
 static UNTRACED void end_trace(struct team_member *m, const char *name)
 {
 	if (trace.is_on)
-		team_fault(m, "%s: nothing polled", name);
+		team_fault(m, "%s: nothing polled, nothing launched", name);
 	trace.is_on = 0;
 	for (int i = 0; i < trace.n; i++)
 		printf("%s %d %p\n", name, trace.entered[i].depth, trace.entered[i].function);
@@ -81,25 +86,26 @@ static UNTRACED void end_trace(struct team_member *m, const char *name)
 struct caller {
 	corale_comm *comm;
 	corale_plan *plan;
+	struct fake_stream *stream; /* NULL: on hosts */
 	int rank;
 	float send[COUNT], recv[COUNT];
 };
 
 static UNTRACED int all_reduce(struct caller *c)
 {
-	return corale_all_reduce(c->send, c->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, c->comm, NULL);
+	return corale_all_reduce(c->send, c->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, c->comm, c->stream);
 }
 
 static UNTRACED int run_plan(struct caller *c)
 {
-	return corale_plan_run(c->plan, c->send, c->recv, NULL);
+	return corale_plan_run(c->plan, c->send, c->recv, c->stream);
 }
 
 static UNTRACED int group(struct caller *c)
 {
 	corale_group_begin();
-	int ret = corale_send(c->send, COUNT, CORALE_FLOAT32, 1 - c->rank, c->comm, NULL);
-	ret = ret ? ret : corale_recv(c->recv, COUNT, CORALE_FLOAT32, 1 - c->rank, c->comm, NULL);
+	int ret = corale_send(c->send, COUNT, CORALE_FLOAT32, 1 - c->rank, c->comm, c->stream);
+	ret = ret ? ret : corale_recv(c->recv, COUNT, CORALE_FLOAT32, 1 - c->rank, c->comm, c->stream);
 	const int end = corale_group_end();
 	return ret ? ret : end;
 }
@@ -119,19 +125,36 @@ static void trace_call(struct team_member *m, struct caller *c, const char *name
 	}
 }
 
-static void trace_all(struct team_member *m)
+static void trace_calls(struct team_member *m, struct fake_stream *stream, const char *const names[3])
 {
-	struct caller c = { .comm = m->comm, .rank = m->rank };
+	struct caller c = { .comm = m->comm, .stream = stream, .rank = m->rank };
 	const int ret =
 	    corale_plan_create(CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, m->comm, &c.plan);
 	team_expect(m, ret, 0, "corale_plan_create");
-	trace_call(m, &c, "all_reduce", all_reduce);
-	trace_call(m, &c, "persistent_plan", run_plan);
-	trace_call(m, &c, "group_of_send_and_recv", group);
+	trace_call(m, &c, names[0], all_reduce);
+	trace_call(m, &c, names[1], run_plan);
+	trace_call(m, &c, names[2], group);
 	corale_plan_destroy(c.plan);
+}
+
+static void on_hosts(struct team_member *m)
+{
+	trace_calls(m, NULL,
+		    (const char *const[]){ "all_reduce", "persistent_plan", "group_of_send_and_recv" });
+}
+
+static void on_gpus(struct team_member *m)
+{
+	struct fake_stream stream = { 0 };
+	trace_calls(
+	    m, &stream,
+	    (const char *const[]){ "gpu_all_reduce", "gpu_persistent_plan", "gpu_group_of_send_and_recv" });
 }
 
 int main(void)
 {
-	return team_run(RANKS, NULL, trace_all, NULL) != 0;
+	corale_config gpus;
+	corale_config_init(&gpus);
+	gpus.device = CORALE_DEVICE_CUDA;
+	return team_run(RANKS, NULL, on_hosts, NULL) + team_run(RANKS, &gpus, on_gpus, NULL) != 0;
 }

@@ -217,8 +217,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 				c->name);
 	else if (!ret && !comm->gpu)
 		ret = runner_call(comm, call, 1, stream);
-	else if (!ret && !(ret = gpu_admit(comm, call, stream)))
-		ret = gpu_submit(comm, call, 1, stream);
+	else if (!ret)
+		ret = gpu_call(comm, call, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
 	comm_leave(handle);

@@ -11,22 +11,23 @@
 #include "signature.h"
 #include "base/collectives.h"
 #include "base/status.h"
+#include "base/types.h"
 #include "health/gpu_health.h"
 
-/* Where peers could store directly: the same place of the same registration on every rank, or the call's signature differs. */
-static uint64_t target_of(const struct comm *comm, const struct call *c, uint64_t bytes)
+/* Whether the memory of a target is still what was registered, where settings ask for that; 0, or CORALE_EINVAL. */
+static int find_target(const struct comm *comm, const void *recv, uint64_t bytes, uint64_t *target)
 {
-	size_t blocks = coll_recv_blocks(c->record.coll, comm->size, comm->rank, c->record.root);
-	const int lowered = coll_is_rooted(c->record.coll) && c->record.coll != CORALE_BROADCAST;
-	if (!c->recv || lowered || (c->record.coll != CORALE_ALL_REDUCE && !coll_moves(c->record.coll)))
-		return 0;
-	return engine_cuda.find(comm->gpu, c->recv, blocks * bytes);
+	*target = engine_cuda.find(comm->gpu, recv, bytes);
+	return *target && comm->settings.check_memory ? engine_cuda.verify(comm->gpu, *target) : 0;
 }
 
-/* Where settings ask for it: whether the memory of a target is still what was registered; 0, or CORALE_EINVAL. */
-static int check_target(const struct comm *comm, uint64_t target)
+/* Whether peers may store into the receive buffer: at the same offset of the same registration on every rank, or the call's signature differs. */
+static int may_store_direct(const struct comm *comm, const struct call *c)
 {
-	return target && comm->settings.check_memory ? engine_cuda.verify(comm->gpu, target) : 0;
+	const corale_coll coll = c->record.coll;
+	const int lowered = coll_is_rooted(coll) && coll != CORALE_BROADCAST,
+		  one_node = comm->size > 1 && !comm->proxy;
+	return one_node && c->recv && !lowered && (coll == CORALE_ALL_REDUCE || coll_moves(coll));
 }
 
 /* What the call may use. Premultiplied inputs need a kernel, so scratch is of no use to copies of them. */
@@ -68,10 +69,10 @@ static struct gpu_launch *launches_of(struct comm *comm, const struct call *c, i
 	return *launches;
 }
 
-/* Whether calls like the one that a launch was prepared for are like this one. */
+/* Whether a launch was prepared for calls like this one. */
 static int is_prepared(const struct gpu_launch *l, const struct plan_call *key)
 {
-	return l->cut.machine && l->cut.bytes == key->bytes && l->cut.unaligned == key->unaligned;
+	return l && l->cut.machine && l->cut.bytes == key->bytes && l->cut.unaligned == key->unaligned;
 }
 
 /* The launch of a call: of a choice with a codelet one that stays; else *own, by the plan. */
@@ -103,19 +104,27 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 	return ret;
 }
 
-/* As find_launch; a persistent plan holds the launch of its last call. */
+/* As find_launch, which calls like the last one of their collective, type and memory do without; a persistent plan holds the launch of its last call. */
 static int find_any_launch(struct comm *comm, const struct call *c, struct plan_call *key,
 			   struct gpu_launch *own, const struct gpu_launch **out)
 {
 	struct shared_plan *held = c->plan;
+	struct latest_launch *latest = &comm->latest[key->coll];
 	if (held && held->memory == key->memory && is_prepared(&held->launch, key)) {
 		*out = &held->launch;
+		return 0;
+	}
+	if (latest->type == c->record.type && latest->memory == key->memory &&
+	    is_prepared(latest->launch, key)) {
+		*out = latest->launch;
 		return 0;
 	}
 	const int ret = find_launch(comm, c, key, own, out);
 	if (!ret && held) {
 		held->launch = **out;
 		held->memory = key->memory;
+	} else if (!ret && *out != own) {
+		*latest = (struct latest_launch){ *out, c->record.type, key->memory };
 	}
 	return ret;
 }
@@ -131,12 +140,12 @@ static int alignment_of(const struct call *c)
 static int prepare(struct comm *comm, struct call *c, struct gpu_launch *own,
 		   const struct gpu_launch **launch)
 {
-	const int one_node = comm->size > 1 && !comm->proxy; /* whose ranks map each other's memory */
 	const uint64_t bytes = call_bytes(c);
-	c->record.target = one_node ? target_of(comm, c, bytes) : 0;
-	if (check_target(comm, c->record.target))
+	const size_t blocks = coll_recv_blocks(c->record.coll, comm->size, comm->rank, c->record.root);
+	const int one_node = comm->size > 1 && !comm->proxy; /* whose ranks map each other's memory */
+	if (may_store_direct(comm, c) && find_target(comm, c->recv, blocks * bytes, &c->record.target))
 		return CORALE_EINVAL;
-	struct plan_call key = { c->record.coll, bytes, plan_in_words(c->record.type),
+	struct plan_call key = { c->record.coll, bytes, type_in_words(c->record.type),
 				 one_node ? memory_of(comm, c) : 0, alignment_of(c) };
 	const int ret = find_any_launch(comm, c, &key, own, launch);
 	if (!ret && !(*launch)->cut.direct)
@@ -158,28 +167,20 @@ static int ended(struct comm *comm, const struct call *call, int ret)
 }
 
 /* The proxy is awake before a call that waits within its enqueueing. */
-static void expect(struct comm *comm)
+static void begin_run(struct comm *comm, const struct codelet *codelet, corale_coll coll, uint64_t bytes)
 {
+	trace_begin(comm->trace, coll, codelet, bytes);
 	if (comm->proxy)
 		proxy_expect(comm->proxy);
 }
 
-static void enqueued(struct comm *comm, int ret)
+static int end_run(struct comm *comm, const struct call *call, int ret)
 {
-	const int captured = !ret && engine_cuda.captures(comm->gpu);
+	const int captured = !ret && comm->proxy && engine_cuda.captures(comm->gpu);
 	if (comm->proxy && (ret || captured))
 		proxy_unexpect(comm->proxy, captured);
-}
-
-static int run_collective(struct comm *comm, const struct call *call, const struct gpu_launch *launch,
-			  void *stream)
-{
-	trace_begin(comm->trace, launch->cut.coll, launch->cut.codelet, launch->cut.bytes);
-	expect(comm);
-	int ret = engine_cuda.run(comm->gpu, call, launch, stream);
-	enqueued(comm, ret);
 	trace_end(comm->trace);
-	return ret;
+	return ret ? ended(comm, call, ret) : 0;
 }
 
 static int run_messages(struct comm *comm, const struct call *messages, int n, void *stream)
@@ -187,19 +188,16 @@ static int run_messages(struct comm *comm, const struct call *messages, int n, v
 	uint64_t bytes = 0;
 	for (int i = 0; comm->trace && i < n; i++)
 		bytes += call_bytes(&messages[i]);
-	trace_begin(comm->trace, CORALE_SEND, &p2p_codelet, bytes);
-	expect(comm);
-	int ret = engine_cuda.run_messages(comm->gpu, messages, n, stream);
-	enqueued(comm, ret);
-	trace_end(comm->trace);
-	return ret;
+	begin_run(comm, &p2p_codelet, CORALE_SEND, bytes);
+	return end_run(comm, messages, engine_cuda.run_messages(comm->gpu, messages, n, stream));
 }
 
-int gpu_admit(struct comm *comm, struct call *c, void *stream)
+static int admit(struct comm *comm, struct call *c, void *stream)
 {
 	if (atomic_load(&comm->left))
 		return gpu_remote_refuse(comm);
-	return ended(comm, c, engine_cuda.admit(comm->gpu, c, stream, &c->admission));
+	const int ret = engine_cuda.admit(comm->gpu, c, stream, &c->admission);
+	return ret ? ended(comm, c, ret) : 0;
 }
 
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
@@ -213,16 +211,8 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	c->record.number = comm->number + 1;
 	c->number = gpu_journal_add(comm->gpu_journal, c, 1);
 	c->record.signature = comm->size > 1 ? signature_next(comm, c) : 0;
-	return ended(comm, c, run_collective(comm, c, launch, stream));
-}
-
-/* A receive's: where its sender may store, if all of the buffer is registered. */
-static int find_target(const struct comm *comm, struct call *m)
-{
-	if (m->record.coll != CORALE_RECV || !m->recv)
-		return 0;
-	m->record.target = engine_cuda.find(comm->gpu, m->recv, call_bytes(m));
-	return check_target(comm, m->record.target);
+	begin_run(comm, launch->cut.codelet, launch->cut.coll, launch->cut.bytes);
+	return end_run(comm, c, engine_cuda.run(comm->gpu, c, launch, stream));
 }
 
 /* The calls as the engine takes them: of what a rank sends itself only the send, with the receive's buffer. */
@@ -242,7 +232,8 @@ static int make_messages(const struct comm *comm, const struct call *calls, int 
 			m->recv = calls[r].recv;
 			m->admission.plain |= calls[r++].admission.plain;
 		}
-		ret = find_target(comm, m);
+		if (m->record.coll == CORALE_RECV && m->recv) /* where its sender may store */
+			ret = find_target(comm, m->recv, call_bytes(m), &m->record.target);
 		*used += !own || (call_bytes(m) && m->recv != m->send);
 	}
 	return ret ? CORALE_EINVAL : 0;
@@ -258,14 +249,36 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 	const uint32_t number = gpu_journal_add(comm->gpu_journal, calls, n);
 	int ret = make_messages(comm, calls, n, number, messages, &used);
 	if (!ret && used)
-		ret = ended(comm, calls, run_messages(comm, messages, used, stream));
+		ret = run_messages(comm, messages, used, stream);
 	arena_release(mark);
+	return ret;
+}
+
+/* ---- The layers above: the engine's GPU is the current one within each of these ------------------------------ */
+
+int gpu_admit(struct comm *comm, struct call *c, void *stream)
+{
+	const int entered = engine_cuda.enter(comm->gpu), ret = admit(comm, c, stream);
+	engine_cuda.leave(comm->gpu, entered);
 	return ret;
 }
 
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
 {
-	if (call_is_pair(calls))
-		return submit_messages(comm, calls, n, stream);
-	return submit_collective(comm, calls, stream);
+	const int entered = engine_cuda.enter(comm->gpu), ret = call_is_pair(calls)
+								    ? submit_messages(comm, calls, n, stream)
+								    : submit_collective(comm, calls, stream);
+	engine_cuda.leave(comm->gpu, entered);
+	return ret;
+}
+
+int gpu_call(struct comm *comm, struct call *call, void *stream)
+{
+	const int entered = engine_cuda.enter(comm->gpu);
+	int ret = admit(comm, call, stream);
+	if (!ret)
+		ret = coll_is_pair(call->record.coll) ? submit_messages(comm, call, 1, stream)
+						      : submit_collective(comm, call, stream);
+	engine_cuda.leave(comm->gpu, entered);
+	return ret;
 }

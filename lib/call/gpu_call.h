@@ -11,6 +11,9 @@ int gpu_admit(struct comm *comm, struct call *call, void *stream);
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. Each was admitted. */
 int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
 
+/* Both, of one call. */
+int gpu_call(struct comm *comm, struct call *call, void *stream);
+
 /* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
 int gpu_plans_open(struct comm *comm);
 void gpu_plans_close(struct comm *comm);

@@ -122,7 +122,7 @@ struct engine_ops {
 	 * CORALE_EDEVICE. */
 	int (*open)(const struct engine_params *params, struct engine **out);
 
-	/* The engine's GPU is the thread's current one until leave, which is given what enter returned. */
+	/* The engine's GPU is the thread's current one until leave, which is given what enter returned: around admit, run and run_messages. */
 	int (*enter)(const struct engine *engine);
 	void (*leave)(const struct engine *engine, int entered);
 

@@ -16,7 +16,8 @@ struct gpu_journal *gpu_journal_create(void)
 
 uint32_t gpu_journal_add(struct gpu_journal *journal, const struct call *calls, int n)
 {
-	const uint32_t last = gpu_journal_last(journal);
+	const uint32_t last =
+	    atomic_load_explicit(&journal->last, memory_order_relaxed); /* this thread alone adds */
 	for (uint32_t i = 1; i <= (uint32_t)n; i++)
 		journal_write(journal->calls, GPU_JOURNAL_CALLS, last + i, last + 1, &calls[i - 1].record);
 	atomic_store_explicit(&journal->last, last + (uint32_t)n, memory_order_release);

@@ -67,6 +67,13 @@ struct comm_peer {
 	struct journal_entry calls[COMM_PEER_CALLS]; /* the last that it has sent; written under error_lock */
 };
 
+/* One of comm.launches, and what besides bytes and alignment calls must have for it. */
+struct latest_launch {
+	const struct gpu_launch *launch; /* NULL: none yet */
+	corale_type type;
+	int memory;
+};
+
 struct comm {
 	struct corale_comm *handle;
 	int rank, size;
@@ -95,6 +102,7 @@ struct comm {
 	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
 	int idle_looks; /* and for how many looks so; */
 	int64_t idle_ns; /* since when, while a kernel runs */
+	struct latest_launch latest[CORALE_NUM_COLLS]; /* of the last call of each collective */
 	struct gpu_launch
 	    *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* call/gpu_call.c: as choices */
 	struct gpu_journal *gpu_journal; /* calls on the GPU */

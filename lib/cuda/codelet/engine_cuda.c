@@ -109,44 +109,26 @@ static void leave(const struct engine *e, int entered)
 		e->driver.pop_context(&ours);
 }
 
-/* What is enqueued between these two is seen by a thread that unmaps: it waits for the second. */
-static int begin_call(struct engine *e)
-{
-	atomic_store(&e->calling, 1);
-	return enter(e);
-}
-
-static void end_call(struct engine *e, int entered)
-{
-	leave(e, entered);
-	atomic_store_explicit(&e->calling, 0, memory_order_release);
-}
-
 static int refuse(const struct engine *e)
 {
 	return log_error(CORALE_EPEER, e->world_rank,
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
-static int admit(struct engine *e, const struct call *call, void *stream, struct admission *out)
-{
-	int entered = enter(e), ret = engine_admit(e, call, stream, out);
-	leave(e, entered);
-	return ret;
-}
-
+/* What is enqueued while `calling` is set is seen by a thread that unmaps a rank's memory: it waits until that is 0. */
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
-	int entered = begin_call(e),
-	    ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream);
-	end_call(e, entered);
+	atomic_store(&e->calling, 1);
+	const int ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream);
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
 	return ret;
 }
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
-	int entered = begin_call(e), ret = engine_run_messages(e, messages, n, stream);
-	end_call(e, entered);
+	atomic_store(&e->calling, 1);
+	const int ret = engine_run_messages(e, messages, n, stream);
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
 	return ret;
 }
 
@@ -382,7 +364,7 @@ const struct engine_ops engine_cuda = {
 	.probe_begin = probe_begin,
 	.probe_end = probe_end,
 	.add_list = add_list,
-	.admit = admit,
+	.admit = engine_admit,
 	.prepare = engine_prepare,
 	.run = run,
 	.captures = captures,
