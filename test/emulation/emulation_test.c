@@ -435,6 +435,7 @@ static const struct {
 	{ "epochs of slots beyond 32 bits", slots_wrap },
 	{ "long broadcasts", long_broadcasts },
 	{ "broadcasts in slots from every root", test_broadcasts_in_slots },
+	{ "what is printed is launched", test_printed },
 	{ "one rank launches at most a copy", test_alone },
 	{ "one rank's messages to itself", test_messages_alone },
 	{ "one rank's calls on several streams", test_streams_alone },

@@ -7,6 +7,7 @@
 extern uint64_t test_seed;
 extern int test_thin; /* few and small, for the sanitizers */
 
+int test_printed(void);
 int test_broadcasts(void);
 int test_broadcasts_in_slots(void);
 int test_scratch(void);
