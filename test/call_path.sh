@@ -27,7 +27,7 @@ list()
 	timeout -k 5 60 "$scratch/call_path" >"$scratch/functions" || return 1
 	awk '{ print $3 }' "$scratch/functions" | addr2line -f -e "$scratch/call_path" | paste -d ' ' - - |
 		paste -d ' ' "$scratch/functions" - |
-		awk '{ key = $1 " " $4 " " $5 }
+		awk '{ sub(".*/", "", $5); key = $1 " " $4 " " $5 }
 		!(key in deep) { order[++n] = key; call[n] = $1; name[n] = $4 }
 		!(key in deep) || $2 > deep[key] { deep[key] = $2 }
 		END { for (i = 1; i <= n; i++) print call[i], deep[order[i]], name[i] }'
