@@ -117,10 +117,8 @@ static int advance(struct boot_rank *b)
 		ret = rank_begin_connect(b);
 	else if (b->state == RANK_CONNECTING)
 		ret = rank_check_connect(b);
-	if (!ret)
-		ret = rank_read_frames(b);
-	if (!ret)
-		ret = check_time(b);
+	ret = ret ? ret : rank_read_frames(b);
+	ret = ret ? ret : check_time(b);
 	/* A broken connection is seen by reading, which may still find why. */
 	if (!ret && b->fd >= 0 && b->state != RANK_CONNECTING)
 		frame_flush(&b->writer, b->fd);

@@ -126,10 +126,8 @@ static int open_engine(struct comm *comm, const struct hello *hellos)
 	e->channels = choose_channels(comm);
 	comm->settings.max_channels = e->channels;
 	int ret = comm_open_windows(comm, hellos);
-	if (!ret)
-		ret = comm_open_transport(comm, hellos);
-	if (!ret)
-		ret = comm_agree(comm, host_engine_open(e), "open the host engine");
+	ret = ret ? ret : comm_open_transport(comm, hellos);
+	ret = ret ? ret : comm_agree(comm, host_engine_open(e), "open the host engine");
 	return ret ? ret : comm_find_rates(comm);
 }
 

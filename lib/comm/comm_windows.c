@@ -153,10 +153,8 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		mine.status = fdpass_listen(&pass, mine.name);
 	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
 	int ret = all ? 0 : CORALE_ENOMEM;
-	if (!ret)
-		ret = bootstrap_gather(b, &mine, sizeof mine, all);
-	if (!ret)
-		ret = mine.status;
+	ret = ret ? ret : bootstrap_gather(b, &mine, sizeof mine, all);
+	ret = ret ? ret : mine.status;
 	int failed = ret;
 	for (int r = 0; !ret && r < comm->size; r++)
 		failed |= all[r].status;

@@ -219,10 +219,8 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
 	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
-	if (!ret)
-		ret = gpu_share_links(comm, &all->id, sizeof *all, &words_only);
-	if (!ret)
-		ret = share_limits(comm, all, words_only);
+	ret = ret ? ret : gpu_share_links(comm, &all->id, sizeof *all, &words_only);
+	ret = ret ? ret : share_limits(comm, all, words_only);
 	if (!ret) {
 		ret = exchange_windows(comm, all, pass, fd);
 		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */

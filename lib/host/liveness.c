@@ -61,10 +61,8 @@ static int init_mutex(pthread_mutex_t *mutex)
 	if (error)
 		return error;
 	error = pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	if (!error)
-		error = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	if (!error)
-		error = pthread_mutex_init(mutex, &attr);
+	error = error ? error : pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	error = error ? error : pthread_mutex_init(mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
 	return error;
 }
