@@ -140,6 +140,22 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 	       planner->machine->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
+/* What settings decide, whatever the times say. */
+static void print_settings(const struct plan_request *r, const struct planner *planner)
+{
+	const struct gpu_machine *machine = planner->machine;
+	if (machine->forced)
+		printf("why:        CORALE_PROTO: a row by %s runs what it can\n",
+		       plan_protocol_name((enum plan_protocol)machine->forced));
+	else if (machine->zero_ctas && coll_moves(r->coll))
+		printf("why:        CORALE_CTA_POLICY=zero: copy engines move what goes into registered "
+		       "memory\n");
+	for (int i = 0; i < CODELETS; i++)
+		if (machine->refused[r->coll] >> i & 1)
+			printf("why:        settings exclude %s of %s\n", codelet_list[i]->name,
+			       corale_coll_name(r->coll));
+}
+
 void plan_gpus_print_times(const struct plan_request *r, const struct planner *planner,
 			   const struct plan_lists *lists)
 {
@@ -152,6 +168,7 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
 	print_rows(r, planner, "registered", REGISTERED);
+	print_settings(r, planner);
 	printf("modelled:   %s; no schedule on these links takes less than %s\n",
 	       plan_time_text(us * 1e3, time, sizeof time), plan_time_text(bound, least, sizeof least));
 }
