@@ -26,11 +26,6 @@ static struct plan_span half(const struct halving *h, struct plan_span span, enu
 	return span;
 }
 
-static uint8_t partner(const struct halving *h, int var, int stride, int offset)
-{
-	return plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
-}
-
 /* Ranks beyond a power of two hand their data over; then all others have something in acc. */
 static void begin(const struct halving *h)
 {
@@ -63,7 +58,7 @@ static void give_half(const struct halving *h, struct plan_span own, int var, in
 	struct plan_step step = algo_rounds_step(h->rounds);
 	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
 	step.src = half(h, own, PLAN_HALVING_GIVEN, var, stride, offset);
-	step.to = partner(h, var, stride, offset);
+	step.to = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 	plan_step(h->plan, step);
 }
 
@@ -73,7 +68,7 @@ static struct plan_step fold_half(const struct halving *h, struct plan_span own,
 {
 	struct plan_step step = algo_rounds_step(h->rounds);
 	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
-	step.from = partner(h, var, stride, offset);
+	step.from = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 	step.src = half(h, own, PLAN_HALVING_KEPT, var, stride, offset);
 	step.dst = half(h, h->rounds->acc, PLAN_HALVING_KEPT, var, stride, offset);
 	return step;
@@ -109,16 +104,16 @@ static void all_gather(const struct halving *h)
 	int last = h->steps - 1;
 	if (last > 0) {
 		int k = plan_loop(h->plan, plan_const(h->plan, last));
-		get.from = partner(h, k, -1, last);
+		get.from = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, k, -1, last);
 		get.dst = half(h, result, PLAN_HALVING_GIVEN, k, -1, last);
 		plan_step(h->plan, get);
 		pass.flags = PLAN_STABLE;
 		pass.src = half(h, result, PLAN_HALVING_KEPT, k, -1, last - 1);
-		pass.to = partner(h, k, -1, last - 1);
+		pass.to = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, k, -1, last - 1);
 		plan_step(h->plan, pass);
 		plan_end(h->plan);
 	}
-	get.from = partner(h, 0, 0, 0);
+	get.from = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, 0, 0, 0);
 	get.dst = half(h, result, PLAN_HALVING_GIVEN, 0, 0, 0);
 	plan_step(h->plan, get);
 }

@@ -106,12 +106,11 @@ static int choose_class(struct classes *c, int power, struct row_choice *out)
 	const size_t count = ((size_t)1 << power) / corale_type_bytes(c->type);
 	const struct plan_key key = planner_key(c->coll, count, c->type, CORALE_SUM);
 	struct plan plan;
-	int rows;
 	const int ret = planner_plan_plain(c->planner, &key, &c->fits, &plan, c->error, c->error_bytes);
 	*out = (struct row_choice){ .up_to = power < LARGEST ? (uint64_t)1 << power : UINT64_MAX };
 	if (ret)
 		return ret == CORALE_ENOTSUP ? 0 : ret;
-	out->row = row_table(&rows) + plan.algo;
+	out->row = row_table(&(int){ 0 }) + plan.algo;
 	out->chunk_bytes = plan.chunk_bytes;
 	out->channels = plan.channels;
 	out->single_channel =
@@ -221,8 +220,7 @@ int choices_of(const struct planner *planner, corale_coll coll, corale_type type
 int choices_build(const struct planner *planner, const struct row_choice *choice, const struct plan_key *key,
 		  struct plan *out)
 {
-	int rows;
-	const int row = (int)(choice->row - row_table(&rows));
+	const int row = (int)(choice->row - row_table(&(int){ 0 }));
 	return planner_build_cut(choice->single_channel ? planner->single : planner, key, row,
 				 choice->channels, choice->chunk_bytes, out);
 }

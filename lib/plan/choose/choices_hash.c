@@ -114,11 +114,10 @@ static uint64_t add_plan(uint64_t hash, const struct planner *planner, corale_co
 	char error[256];
 	struct planner_fits fits = { .assumed = 1 };
 	struct plan plan;
-	int rows;
 	const struct plan_key key = planner_key(coll, bytes / sizeof(float), CORALE_FLOAT32, CORALE_SUM);
 	if (planner_plan_plain(planner, &key, &fits, &plan, error, sizeof error))
 		return add_number(hash, 0);
-	hash = add_row(hash, row_table(&rows) + plan.algo);
+	hash = add_row(hash, row_table(&(int){ 0 }) + plan.algo);
 	return add_number(add_number(hash, plan.chunk_bytes), plan.channels);
 }
 

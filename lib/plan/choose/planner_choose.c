@@ -40,8 +40,7 @@ struct selection {
 
 static int is_selected(const struct planner *planner, const struct selection *s, corale_coll coll, int row)
 {
-	int rows;
-	const struct row *algo = row_table(&rows) + row;
+	const struct row *algo = row_table(&(int){ 0 }) + row;
 	if (algo->coll != coll || algo->codelet || (s->by_nodes && algo->traits & ROW_FLAT) ||
 	    (algo->traits & ROW_SPARE ? 1 : 0) != s->spare)
 		return 0;

@@ -9,8 +9,7 @@
 static size_t explain_row(const struct planner *planner, const struct plan_key *key, int row, char *buf,
 			  size_t bytes)
 {
-	int rows;
-	const struct row *algo = &row_table(&rows)[row];
+	const struct row *algo = row_table(&(int){ 0 }) + row;
 	struct plan plan;
 	int n;
 	if (!planner_algo_allows(planner->algo, row))
