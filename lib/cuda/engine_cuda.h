@@ -290,8 +290,6 @@ void engine_fill_args(const struct engine *engine, struct gpu_launch *launch, en
 void engine_patch_args(struct engine *engine, const struct call *call, struct codelet_args *args);
 /* Logs a launch, and counts its n blocks, or warps (engine_count). */
 void engine_begin_launch(struct engine *engine, const struct launch *launch, int n);
-/* The same of an all_to_all_v, or an all_to_all over nodes, whose messages are in engine->p2p. */
-void engine_log_p2p(const struct engine *engine, const struct call *call);
 
 /* ---- engine_cuda_lists.c: lowered plans on the GPU */
 

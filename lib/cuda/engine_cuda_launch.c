@@ -118,32 +118,3 @@ void engine_begin_launch(struct engine *e, const struct launch *l, int n)
 	log_launch(e, l);
 	engine_count(e, n);
 }
-
-/* Bytes to another rank at most. */
-static uint64_t most_sent(const struct engine *e, const struct call *c)
-{
-	uint64_t most = 0;
-	if (!c->send_counts)
-		return call_bytes(c);
-	for (int r = 0; r < e->world_ranks; r++)
-		most = r != e->world_rank && c->send_counts[r] > most ? c->send_counts[r] : most;
-	return most * corale_type_bytes(c->record.type);
-}
-
-void engine_log_p2p(const struct engine *e, const struct call *c)
-{
-	const struct codelet_group *g = &e->p2p->group;
-	if (log_level < LOG_TRACE)
-		return;
-	const uint64_t bytes = most_sent(e, c);
-	const struct launch l = { .machine = &e->limits,
-				  .coll = c->record.coll,
-				  .bytes = bytes,
-				  .codelet = &p2p_codelet,
-				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },
-				  .piece = bytes,
-				  .pieces = 1,
-				  .message = g->args.slot_bytes,
-				  .depth = g->args.depth };
-	log_launch(e, &l);
-}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
+#include "base/log.h"
 #include "base/status.h"
 
 enum {
@@ -122,6 +123,36 @@ static void add_own(const struct engine *e, const struct call *c)
 					.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
+/* Bytes to another rank at most. */
+static uint64_t most_sent(const struct engine *e, const struct call *c)
+{
+	uint64_t most = 0;
+	if (!c->send_counts)
+		return call_bytes(c);
+	for (int r = 0; r < e->world_ranks; r++)
+		most = r != e->world_rank && c->send_counts[r] > most ? c->send_counts[r] : most;
+	return most * corale_type_bytes(c->record.type);
+}
+
+/* The engine cuts its launch when it runs, by the counts of this rank's edges. */
+static void log_edges(struct engine *e, const struct call *c)
+{
+	const struct codelet_group *g = &e->p2p->group;
+	if (log_level < LOG_TRACE)
+		return;
+	const uint64_t bytes = most_sent(e, c);
+	const struct launch l = { .machine = &e->limits,
+				  .coll = c->record.coll,
+				  .bytes = bytes,
+				  .codelet = &p2p_codelet,
+				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },
+				  .piece = bytes,
+				  .pieces = 1,
+				  .message = g->args.slot_bytes,
+				  .depth = g->args.depth };
+	engine_begin_launch(e, &l, 0);
+}
+
 /* Each launch has the same distances on all ranks, so both ends of an edge are in one. */
 static int launch_p2p(struct engine *e, const struct call *c, const struct codelet_args *a, int first,
 		      cudaStream_t stream)
@@ -140,7 +171,7 @@ static int launch_p2p(struct engine *e, const struct call *c, const struct codel
 	if (!e->p2p->group.lists) /* one rank, and nothing to be copied */
 		return 0;
 	share_blocks(e, e->p2p, e->p2p->group.lists);
-	engine_log_p2p(e, c);
+	log_edges(e, c);
 	return launch_lists(e, engine_open_p2p(e), stream);
 }
 

@@ -92,7 +92,6 @@ static const char interleaved[] = "a rank's part is scattered message by message
 static const struct row table[] = {
 #include "rows_plain.def"
 #include "rows_gpus.def"
-#include "rows_nodes.def"
 };
 
 const struct row *row_table(int *count)

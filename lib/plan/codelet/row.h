@@ -1,8 +1,7 @@
 /*
  * The table of rows: each is one way in which a machine runs a collective, from the algorithm's plan to the kernel. The row runs; the plan that it
- * builds is its specification, to which checker and emulator hold it. Families: rows without a codelet (algo/rows_plain.def: hosts run the
- * plan's steps, GPUs a list that is lowered from them), codelets of the GPUs of one node (algo/rows_gpus.def), codelets over nodes
- * (algo/rows_nodes.def). Algorithms are in algo/algo_*.c. Pure.
+ * builds is its specification, to which checker and emulator hold it. Rows without a codelet are in algo/rows_plain.def: hosts run the plan's steps, GPUs a
+ * list that is lowered from them. Rows that a codelet of GPUs runs are in algo/rows_gpus.def. Builders of plans are in algo/algo_*.c. Pure.
  */
 #ifndef ROW_H
 #define ROW_H
