@@ -25,7 +25,7 @@ struct plan_gpus {
 	int used;
 	struct rates described; /* of the class, with links that a machine's text describes otherwise */
 	char described_name[96];
-	struct gpu_machine node;
+	struct gpu_machine machine;
 	struct planner single; /* of small calls between nodes */
 	struct planner_room room; /* for lanes between nodes */
 };

@@ -28,8 +28,8 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	gpu_machine_init(&gpus->node, &topo->map, settings, rates_of_links(gpus, topo, rates));
-	gpu_planners_init(topo, settings, &gpus->node, &lanes, planner, &gpus->single);
+	gpu_machine_init(&gpus->machine, &topo->map, settings, rates_of_links(gpus, topo, rates));
+	gpu_planners_init(topo, settings, &gpus->machine, &lanes, planner, &gpus->single);
 	if (planner->single && !planner_room_init(&gpus->room, planner))
 		planner->room = &gpus->room;
 	return 1;

@@ -186,10 +186,10 @@ static void print_list(const char *memory, const struct choices *list)
 static void print_choices(const struct plan_request *request, const struct planner *planner,
 			  const struct plan_lists *lists)
 {
-	const struct gpu_machine *node = planner->machine;
+	const struct gpu_machine *machine = planner->machine;
 	if (coll_is_pair(request->coll) || !coll_has_count(request->coll))
 		return;
-	if (!node || node->over_nodes) {
+	if (!machine || machine->over_nodes) {
 		print_list("", &lists->plain);
 		return;
 	}

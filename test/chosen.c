@@ -28,7 +28,7 @@ static void must(int is_right, const char *what)
 static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
-	gpu_machine_init(&comm->node, map, &comm->settings, rates_of_gpu(gpu));
+	gpu_machine_init(&comm->machine, map, &comm->settings, rates_of_gpu(gpu));
 	planning_remote = gpu_planners_lanes(map, &comm->settings);
 	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
@@ -101,8 +101,8 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, const 
 		snprintf(text, bytes, "p2p");
 	else
 		snprintf(text, bytes, "%s %s%s%s", row->name, plan_protocol_name(row->protocol),
-			 row_uses_scratch(row, &comm->node, &call) ? " staged" : "",
-			 row_stores_direct(row, &comm->node, &call) ? " registered" : "");
+			 row_uses_scratch(row, &comm->machine, &call) ? " staged" : "",
+			 row_stores_direct(row, &comm->machine, &call) ? " registered" : "");
 	return 1;
 }
 

@@ -23,13 +23,13 @@ enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 
 /* A call that the planner is asked about. */
 struct question {
-	struct gpu_machine node;
+	struct gpu_machine machine;
 	corale_coll coll;
 	uint64_t bytes;
 	int words, memory;
 };
 
-static struct gpu_machine node_of(int ranks, uint64_t window)
+static struct gpu_machine machine_of(int ranks, uint64_t window)
 {
 	struct codelet_layout l;
 	codelet_layout_init(&l, ranks, window);
@@ -71,7 +71,7 @@ static int goes_direct(const struct question *q)
 {
 	int slow = (q->memory & PLAN_MEMORY_REGISTERED) && !(q->memory & PLAN_MEMORY_SCRATCH);
 	return q->memory & PLAN_MEMORY_EXPORTED || slow ||
-	       (q->node.zero_ctas && is_move(q->coll) && q->memory & PLAN_MEMORY_REGISTERED);
+	       (q->machine.zero_ctas && is_move(q->coll) && q->memory & PLAN_MEMORY_REGISTERED);
 }
 
 static int able(const struct question *q, enum codelet_by codelet)
@@ -79,13 +79,13 @@ static int able(const struct question *q, enum codelet_by codelet)
 	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
 	switch (codelet) {
 	case BY_ONE_SHOT:
-		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->node.lines_bytes)
+		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->machine.lines_bytes)
 			return 1;
-		return has_blocks(q->coll) && q->node.ranks > 1 &&
-		       q->node.lines_bytes >= CODELET_LINE; /* piece by piece */
+		return has_blocks(q->coll) && q->machine.ranks > 1 &&
+		       q->machine.lines_bytes >= CODELET_LINE; /* piece by piece */
 	case BY_TWO_SHOT:
-		return q->coll == CORALE_ALL_REDUCE || (q->coll == CORALE_BROADCAST && q->node.ranks > 1 &&
-							q->node.ranks <= CODELET_FEW_RANKS);
+		return q->coll == CORALE_ALL_REDUCE || (q->coll == CORALE_BROADCAST && q->machine.ranks > 1 &&
+							q->machine.ranks <= CODELET_FEW_RANKS);
 	case BY_SLOTS:
 		return 1;
 	case BY_COPIES:
@@ -107,7 +107,7 @@ static struct plan_call call_of(const struct question *q)
 static const struct row *chosen_row(const struct question *q)
 {
 	const struct plan_call call = call_of(q);
-	return planner_codelet(&q->node, &call);
+	return planner_codelet(&q->machine, &call);
 }
 
 static enum codelet_by choice(const struct question *q)
@@ -122,7 +122,7 @@ static const struct row *row_of(const struct question *q, enum codelet_by codele
 	const struct plan_call call = call_of(q);
 	const struct row *found = NULL, *row = NULL;
 	while ((row = row_next_codelet(q->coll, row)))
-		if (by_of(row) == codelet && row_us(row, &q->node, &call) >= 0) {
+		if (by_of(row) == codelet && row_us(row, &q->machine, &call) >= 0) {
 			assert_null(found);
 			found = row;
 		}
@@ -133,25 +133,25 @@ static double time_of(const struct question *q, enum codelet_by codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way ? row_us(way, &q->node, &call) : -1;
+	return way ? row_us(way, &q->machine, &call) : -1;
 }
 
 static int wants_scratch(const struct question *q, enum codelet_by codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
-	return way && row_uses_scratch(way, &q->node, &call);
+	return way && row_uses_scratch(way, &q->machine, &call);
 }
 
 static int stores_direct(const struct question *q)
 {
 	const struct plan_call call = call_of(q);
-	return row_stores_direct(chosen_row(q), &q->node, &call);
+	return row_stores_direct(chosen_row(q), &q->machine, &call);
 }
 
 static void complain(const struct question *q, enum codelet_by codelet, const char *what)
 {
-	fail_msg("%d ranks, %s of %llu bytes, words %d, memory %d: %s %s", q->node.ranks,
+	fail_msg("%d ranks, %s of %llu bytes, words %d, memory %d: %s %s", q->machine.ranks,
 		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->memory,
 		 by_name(codelet), what);
 }
@@ -180,7 +180,7 @@ static int can_by(struct question q, enum plan_protocol protocol)
 		q.memory &= PLAN_MEMORY_SCRATCH;
 	const struct plan_call call = call_of(&q);
 	while ((row = row_next_codelet(q.coll, row)))
-		if (row->protocol == protocol && row_us(row, &q.node, &call) >= 0)
+		if (row->protocol == protocol && row_us(row, &q.machine, &call) >= 0)
 			return 1;
 	return 0;
 }
@@ -189,14 +189,14 @@ static void check_forced(struct question q)
 {
 	const enum codelet_by free_choice = choice(&q);
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
-		q.node.forced = p;
+		q.machine.forced = p;
 		const struct row *row = chosen_row(&q);
 		if (can_by(q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
 						     : choice(&q) != free_choice)
 			complain(&q, choice(&q), "was chosen where a protocol was forced");
 	}
-	q.node.forced = 0;
-	q.node.zero_ctas = 1;
+	q.machine.forced = 0;
+	q.machine.zero_ctas = 1;
 	if (choice(&q) != (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? BY_COPIES : free_choice))
 		complain(&q, choice(&q), "was chosen where no blocks may move data");
 }
@@ -233,12 +233,12 @@ static void check_sizes(struct question *q)
 	}
 }
 
-static void check_node(struct gpu_machine node)
+static void check_machine(struct gpu_machine machine)
 {
-	struct question q = { .node = node };
+	struct question q = { .machine = machine };
 	for (int coll = 0; coll <= CORALE_ALL_TO_ALL_V; coll++)
 		for (q.words = 0; q.words < 2; q.words++)
-			for (q.memory = 0; q.memory <= (node.ranks > 1 ? ALL_MEMORY : 0); q.memory++) {
+			for (q.memory = 0; q.memory <= (machine.ranks > 1 ? ALL_MEMORY : 0); q.memory++) {
 				if ((q.memory & PLAN_MEMORY_EXPORTED) && !(q.memory & PLAN_MEMORY_REGISTERED))
 					continue;
 				q.coll = (corale_coll)coll;
@@ -250,7 +250,7 @@ static void test_every_call(void **state)
 {
 	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks++)
-		check_node(node_of(ranks, WINDOW));
+		check_machine(machine_of(ranks, WINDOW));
 }
 
 /* Windows of which next to nothing is left for packets. */
@@ -258,8 +258,8 @@ static void test_small_windows(void **state)
 {
 	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
-		check_node(node_of(ranks, (uint64_t)4 << 20));
-	check_node((struct gpu_machine){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
+		check_machine(machine_of(ranks, (uint64_t)4 << 20));
+	check_machine((struct gpu_machine){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
 }
 
 /* As few as the policy `efficient` leaves; what is given goes first. */
@@ -273,9 +273,9 @@ static void test_few_blocks(void **state)
 	assert_int_equal(plan_most_blocks(1, 1), 1);
 	assert_int_equal(plan_most_blocks(16, 0), 16);
 	for (int ranks = 1; ranks <= 8; ranks++) {
-		struct gpu_machine node = node_of(ranks, WINDOW);
-		node.max_blocks = few;
-		check_node(node);
+		struct gpu_machine machine = machine_of(ranks, WINDOW);
+		machine.max_blocks = few;
+		check_machine(machine);
 	}
 }
 
@@ -284,9 +284,11 @@ static void test_room(void **state)
 {
 	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
-		struct question q = { .node = node_of(ranks, WINDOW), .coll = CORALE_ALL_REDUCE, .words = 1 };
-		q.node.forced = PLAN_LL128; /* words have no two-shot in lines */
-		q.bytes = q.node.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
+		struct question q = { .machine = machine_of(ranks, WINDOW),
+				      .coll = CORALE_ALL_REDUCE,
+				      .words = 1 };
+		q.machine.forced = PLAN_LL128; /* words have no two-shot in lines */
+		q.bytes = q.machine.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
 		assert_int_equal(choice(&q), BY_ONE_SHOT);
 		q.bytes++;
 		assert_int_equal(choice(&q), BY_TWO_SHOT);
@@ -297,10 +299,12 @@ static void test_tiny_calls_are_packets(void **state)
 {
 	(void)state;
 	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
-		struct question q = { .node = node_of(4, WINDOW), .coll = (corale_coll)coll, .bytes = 8 };
+		struct question q = { .machine = machine_of(4, WINDOW),
+				      .coll = (corale_coll)coll,
+				      .bytes = 8 };
 		assert_int_equal(choice(&q), BY_ONE_SHOT);
 	}
-	struct question barrier = { .node = node_of(4, WINDOW), .coll = CORALE_BARRIER };
+	struct question barrier = { .machine = machine_of(4, WINDOW), .coll = CORALE_BARRIER };
 	assert_int_equal(choice(&barrier), BY_ONE_SHOT);
 }
 
@@ -310,12 +314,12 @@ static void test_lowered_only(void **state)
 	(void)state;
 	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
 	for (int i = 0; i < 3 * SIZES; i++) {
-		struct question q = { .node = node_of(4, WINDOW),
+		struct question q = { .machine = machine_of(4, WINDOW),
 				      .coll = colls[i % 3],
 				      .bytes = size(i / 3) };
 		q.memory = i & ALL_MEMORY;
-		q.node.forced = i % PLAN_PROTOCOLS;
-		q.node.zero_ctas = i / 8 % 2;
+		q.machine.forced = i % PLAN_PROTOCOLS;
+		q.machine.zero_ctas = i / 8 % 2;
 		assert_null(row_next_codelet(q.coll, NULL));
 		assert_int_equal(choice(&q), BY_PLAN);
 	}
@@ -389,11 +393,11 @@ static void test_rows_are_checked(void **state)
 	(void)state;
 	static const struct settings settings;
 	for (int ranks = 2; ranks <= 9; ranks++) {
-		struct gpu_machine node = node_of(ranks, WINDOW);
+		struct gpu_machine machine = machine_of(ranks, WINDOW);
 		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
 		struct planner planner;
-		topo_set_gpus(topo, node.rates);
-		planner_init_gpus(&planner, topo, &settings, &node);
+		topo_set_gpus(topo, machine.rates);
+		planner_init_gpus(&planner, topo, &settings, &machine);
 		int rows;
 		const struct row *table = row_table(&rows);
 		for (int i = 0; i < rows; i++)
@@ -410,13 +414,13 @@ static void test_plan_of_call(void **state)
 	(void)state;
 	static const struct settings settings;
 	for (int ranks = 1; ranks <= 9; ranks++) {
-		struct question q = { .node = node_of(ranks, WINDOW), .memory = PLAN_MEMORY_SCRATCH };
+		struct question q = { .machine = machine_of(ranks, WINDOW), .memory = PLAN_MEMORY_SCRATCH };
 		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
 		struct planner planner;
 		char error[256];
-		q.node.scratch_bytes = (uint64_t)256 << 20;
-		topo_set_gpus(topo, q.node.rates);
-		planner_init_gpus(&planner, topo, &settings, &q.node);
+		q.machine.scratch_bytes = (uint64_t)256 << 20;
+		topo_set_gpus(topo, q.machine.rates);
+		planner_init_gpus(&planner, topo, &settings, &q.machine);
 		for (int i = 0; i < CORALE_NUM_COLLS * SIZES; i++) {
 			q.coll = (corale_coll)(i % CORALE_NUM_COLLS);
 			q.bytes = size(i / CORALE_NUM_COLLS) / 4 * 4;
@@ -432,7 +436,7 @@ static void test_plan_of_call(void **state)
 			assert_int_equal(plan.protocol, way ? way->protocol : PLAN_ANY_PROTOCOL);
 			if (!way || ranks == 1)
 				continue;
-			const struct launch launch = launch_of(way, &q.node, &call);
+			const struct launch launch = launch_of(way, &q.machine, &call);
 			if (way->codelet->engine == PLAN_SM)
 				assert_int_equal(plan.channels, launch.grid.blocks);
 			assert_in_range(launch.grid.blocks, 1, 160);
@@ -453,7 +457,7 @@ static void test_plan_of_call(void **state)
 static double most_apart(const struct question *q)
 {
 	const uint64_t least = q->coll == CORALE_BROADCAST ? 4 << 20 : 1 << 20;
-	return q->coll == CORALE_ALL_REDUCE || (q->bytes >= least && q->node.ranks <= 4) ? 1.5 : 2.5;
+	return q->coll == CORALE_ALL_REDUCE || (q->bytes >= least && q->machine.ranks <= 4) ? 1.5 : 2.5;
 }
 
 static void check_walk(const struct question *q, const struct planner *planner)
@@ -465,11 +469,11 @@ static void check_walk(const struct question *q, const struct planner *planner)
 	char error[256];
 	assert_int_equal(planner_plan(planner, &key, &call, &plan, error, sizeof error), 0);
 	const double walked = cost_of_plan(planner->topo, &plan, count) / 1e3,
-		     rated = row_us(chosen_row(q), &q->node, &call), most = most_apart(q);
+		     rated = row_us(chosen_row(q), &q->machine, &call), most = most_apart(q);
 	if (walked > most * rated || rated > most * walked)
 		fail_msg(
 		    "%d ranks, %s of %llu bytes by %s: the walk of its plan says %.1f us, its rates %.1f us",
-		    q->node.ranks, corale_coll_name(q->coll), (unsigned long long)q->bytes,
+		    q->machine.ranks, corale_coll_name(q->coll), (unsigned long long)q->bytes,
 		    codelet_list[plan.codelet]->name, walked, rated);
 }
 
@@ -481,12 +485,12 @@ static void test_walk_is_like_rates(void **state)
 					     CORALE_BROADCAST, CORALE_ALL_TO_ALL };
 	static const struct settings settings;
 	for (int ranks = 2; ranks <= 8; ranks = ranks == 4 ? 8 : ranks + 1) {
-		struct question q = { .node = node_of(ranks, WINDOW), .words = 1 };
+		struct question q = { .machine = machine_of(ranks, WINDOW), .words = 1 };
 		struct topo *topo = cases_topo(ranks, SPLIT_ONE_NODE);
 		struct planner planner;
-		q.node.scratch_bytes = (uint64_t)256 << 20;
-		topo_set_gpus(topo, q.node.rates);
-		planner_init_gpus(&planner, topo, &settings, &q.node);
+		q.machine.scratch_bytes = (uint64_t)256 << 20;
+		topo_set_gpus(topo, q.machine.rates);
+		planner_init_gpus(&planner, topo, &settings, &q.machine);
 		for (int i = 0; i < 5; i++)
 			for (int power = 3; power <= 28; power++) {
 				q.coll = colls[i];
@@ -554,11 +558,11 @@ static void test_rates(void **state)
 static int is_refused(corale_coll coll, int codelets, const char *proto, const char *algo)
 {
 	struct settings s = { .codelets = codelets };
-	struct gpu_machine node = node_of(4, WINDOW);
+	struct gpu_machine machine = machine_of(4, WINDOW);
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
-	gpu_machine_apply(&node, &s);
-	return node.refused[coll] >> codelet_by(BY_SLOTS, coll, 0)->index & 1;
+	gpu_machine_apply(&machine, &s);
+	return machine.refused[coll] >> codelet_by(BY_SLOTS, coll, 0)->index & 1;
 }
 
 static void test_settings(void **state)
@@ -594,7 +598,7 @@ static void check_list(const struct question *asked)
 {
 	struct question q = *asked;
 	struct choices list;
-	choices_of_codelets(&q.node, q.coll, q.words, q.memory, &list);
+	choices_of_codelets(&q.machine, q.coll, q.words, q.memory, &list);
 	assert_in_range(list.n, 1, CHOICES_MOST);
 	assert_true(list.best[list.n - 1].up_to == UINT64_MAX);
 	for (int i = 0; i < SIZES; i++) {
@@ -617,9 +621,9 @@ static void test_lists(void **state)
 	(void)state;
 	static const int blocks[] = { 132, 16, 4, 1 };
 	for (int i = 0; i < 8 * 4 * CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++) {
-		struct question q = { .node = node_of(1 + i % 8, i & 8 ? WINDOW : WINDOW / 4) };
-		q.node.max_blocks = blocks[i / 8 % 4];
-		q.node.rates = rates_of_gpu(i & 16 ? "NVIDIA H200" : NULL);
+		struct question q = { .machine = machine_of(1 + i % 8, i & 8 ? WINDOW : WINDOW / 4) };
+		q.machine.max_blocks = blocks[i / 8 % 4];
+		q.machine.rates = rates_of_gpu(i & 16 ? "NVIDIA H200" : NULL);
 		q.coll = (corale_coll)(i / 32 % CORALE_NUM_COLLS);
 		q.words = i / 32 / CORALE_NUM_COLLS % 2;
 		q.memory = i / 32 / CORALE_NUM_COLLS / 2;
@@ -654,21 +658,21 @@ static void test_lowered_competes(void **state)
 {
 	(void)state;
 	static const struct settings settings;
-	struct gpu_machine node = node_of(4, (uint64_t)1 << 30);
+	struct gpu_machine machine = machine_of(4, (uint64_t)1 << 30);
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
 	struct planner planner;
-	node.rates = rates_of_gpu("NVIDIA H200");
-	topo_set_gpus(topo, node.rates);
-	planner_init_gpus(&planner, topo, &settings, &node);
+	machine.rates = rates_of_gpu("NVIDIA H200");
+	topo_set_gpus(topo, machine.rates);
+	planner_init_gpus(&planner, topo, &settings, &machine);
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
 	for (int i = 0; i < CODELETS; i++)
 		if (codelet_list[i] != &one_shot_codelet)
-			gpu_machine_refuse(&node, codelet_list[i]);
+			gpu_machine_refuse(&machine, codelet_list[i]);
 	assert_true(count_lowered(&planner, CORALE_BROADCAST) > 0);
-	node.forced = PLAN_LL128;
+	machine.forced = PLAN_LL128;
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
-	node.forced = 0;
-	node.zero_ctas = 1;
+	machine.forced = 0;
+	machine.zero_ctas = 1;
 	assert_int_equal(count_lowered(&planner, CORALE_BROADCAST), 0);
 	topo_destroy(topo);
 }
@@ -678,18 +682,18 @@ static void test_print(void **state)
 	(void)state;
 	char text[512];
 	struct choices list;
-	struct question q = { .node = node_of(8, WINDOW), .coll = CORALE_ALL_GATHER };
-	choices_of_codelets(&q.node, q.coll, 1, 0, &list);
+	struct question q = { .machine = machine_of(8, WINDOW), .coll = CORALE_ALL_GATHER };
+	choices_of_codelets(&q.machine, q.coll, 1, 0, &list);
 	choices_print(&list, text, sizeof text);
 	assert_int_equal(list.n, 2);
 	assert_memory_equal(text, "one_shot LL128 to ", 18);
 	assert_non_null(strstr(text, "; then fifo FIFO"));
-	q.node.forced = PLAN_DIRECT;
-	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	q.machine.forced = PLAN_DIRECT;
+	choices_of_codelets(&q.machine, q.coll, 1, 1, &list);
 	assert_int_equal(choices_print(&list, text, sizeof text), strlen("fifo DIRECT"));
 	assert_string_equal(text, "fifo DIRECT");
-	q.node.forced = PLAN_FIFO; /* into registered memory, too */
-	choices_of_codelets(&q.node, q.coll, 1, 1, &list);
+	q.machine.forced = PLAN_FIFO; /* into registered memory, too */
+	choices_of_codelets(&q.machine, q.coll, 1, 1, &list);
 	choices_print(&list, text, sizeof text);
 	assert_string_equal(text, "fifo FIFO");
 }

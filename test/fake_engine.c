@@ -117,7 +117,7 @@ static int window_fd(struct engine *e, int *fd)
 	return *fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
 }
 
-static void share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
+static void share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
 	(void)e;
 	(void)max_blocks;
@@ -434,7 +434,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.identity = identity,
 					.links = links,
 					.window_fd = window_fd,
-					.share_limits = share_limits,
+					.share_machine = share_machine,
 					.connect = connect_engines,
 					.remote = remote,
 					.set_proxy = set_proxy,

@@ -82,17 +82,17 @@ static void test_refused_copies(void **state)
 	struct codelet_layout l;
 	struct settings settings = { .codelets = 1 };
 	codelet_layout_init(&l, 4, (uint64_t)62 << 20);
-	struct gpu_machine node = { .rates = rates_of_default_gpu(),
-				    .ranks = 4,
-				    .max_blocks = 32,
-				    .words_bytes = l.words_bytes,
-				    .lines_bytes = l.lines_bytes,
-				    .slots_bytes = l.slots_bytes };
+	struct gpu_machine machine = { .rates = rates_of_default_gpu(),
+				       .ranks = 4,
+				       .max_blocks = 32,
+				       .words_bytes = l.words_bytes,
+				       .lines_bytes = l.lines_bytes,
+				       .slots_bytes = l.slots_bytes };
 	int chosen = 0;
 	for (int i = 0; i < 2 * 3 * CORALE_NUM_COLLS * 8; i++) {
 		static const char *const protos[] = { "auto", "CE", "auto" };
 		const int refuses = i % 2, kind = i / 2 % 3, coll = i / 6 % CORALE_NUM_COLLS;
-		struct gpu_machine asked = node;
+		struct gpu_machine asked = machine;
 		strcpy(settings.proto, protos[kind]);
 		settings.cta_policy = kind == 2 ? SETTINGS_CTA_ZERO : SETTINGS_CTA_AUTO;
 		if (refuses)

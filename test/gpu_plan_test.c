@@ -34,11 +34,11 @@ static struct comm *open_comm(const char *machine, size_t cap)
 	comm->size = comm->topo->map.ranks;
 	comm->settings.pinned_memory = cap;
 	comm->engine.locals = 1;
-	comm->node = (struct gpu_machine){ .rates = rates_of_default_gpu(),
-					   .ranks = 1,
-					   .max_blocks = 64,
-					   .slots_bytes = SLOTS,
-					   .over_nodes = 1 };
+	comm->machine = (struct gpu_machine){ .rates = rates_of_default_gpu(),
+					      .ranks = 1,
+					      .max_blocks = 64,
+					      .slots_bytes = SLOTS,
+					      .over_nodes = 1 };
 	comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
 	planning_remote = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
 	lines = 0;

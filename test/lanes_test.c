@@ -115,7 +115,7 @@ static void test_places(void **state)
 
 struct machine {
 	struct topo *topo;
-	struct gpu_machine node;
+	struct gpu_machine machine;
 	struct planner planner, single;
 	struct remote shape;
 };
@@ -135,15 +135,15 @@ static void plan_machine(struct machine *m, size_t slots_bytes, size_t cap)
 	static struct settings settings;
 	const struct plan_map *map = &m->topo->map;
 	settings.pinned_memory = cap;
-	m->node = (struct gpu_machine){ .rates = rates_of_default_gpu(),
-					.max_blocks = 64,
-					.slots_bytes = slots_bytes,
-					.ranks = map->max_node_size,
-					.over_nodes = 1,
-					.many_far = map->max_node_size > 1 };
-	topo_set_gpus(m->topo, m->node.rates);
+	m->machine = (struct gpu_machine){ .rates = rates_of_default_gpu(),
+					   .max_blocks = 64,
+					   .slots_bytes = slots_bytes,
+					   .ranks = map->max_node_size,
+					   .over_nodes = 1,
+					   .many_far = map->max_node_size > 1 };
+	topo_set_gpus(m->topo, m->machine.rates);
 	m->shape = lanes_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
-	gpu_planners_init(m->topo, &settings, &m->node, &m->shape, &m->planner, &m->single);
+	gpu_planners_init(m->topo, &settings, &m->machine, &m->shape, &m->planner, &m->single);
 	m->planner.single_class = -1;
 }
 
@@ -416,11 +416,11 @@ static void check_room(const struct machine *m, const struct plan_key *key, int 
 	plan_env_init(&env, &plan, &m->topo->map, 0, 0, most);
 	lowered_call_init(&call, &plan, &env);
 	lowered_room_init(&room, &plan, &call);
-	if (room.bytes > m->node.slots_bytes || room.message > m->shape.slots[REMOTE_OF_PLANS].bytes)
+	if (room.bytes > m->machine.slots_bytes || room.message > m->shape.slots[REMOTE_OF_PLANS].bytes)
 		fail_msg("%s %s, 2^%d bytes, %d nodes: messages of %zu bytes, %zu of the window's %zu bytes",
 			 corale_coll_name((corale_coll)key->coll), row_table(&rows)[row].name,
 			 key->size_class, m->topo->map.nodes, (size_t)room.message, (size_t)room.bytes,
-			 (size_t)m->node.slots_bytes);
+			 (size_t)m->machine.slots_bytes);
 }
 
 /* Messages of all rows fit into the lanes' slots, and into the window with all that is in flight: in windows of 12 and 64 MB. */

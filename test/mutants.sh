@@ -46,11 +46,7 @@ build_all()
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" -name '*.o')
-<<<<<<< HEAD
 	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/thin.o "$work"/test/plan_cases.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
-=======
-	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/plan_cases.o "$work"/test/thin.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
->>>>>>> 53cd609 (Algorithms are written in sends, receives, folds and copies)
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table

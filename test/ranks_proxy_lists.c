@@ -173,7 +173,7 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 {
 	uint64_t node[PROXY_WORLD_RANKS];
 	struct topo *topo;
-	struct gpu_machine limits;
+	struct gpu_machine machine;
 	struct planner planner, single;
 	struct player p = { .world = w };
 	for (int r = 0; r < w->size; r++)
@@ -181,9 +181,9 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 	if (topo_create(w->size, node, &topo))
 		proxy_world_give_up("no memory");
 	topo_set_gpus(topo, rates_of_default_gpu());
-	gpu_machine_init(&limits, &topo->map, settings, rates_of_default_gpu());
+	gpu_machine_init(&machine, &topo->map, settings, rates_of_default_gpu());
 	const struct remote lanes = gpu_planners_lanes(&topo->map, settings);
-	gpu_planners_init(topo, settings, &limits, &lanes, &planner, &single);
+	gpu_planners_init(topo, settings, &machine, &lanes, &planner, &single);
 	p.topo = topo;
 	const int played = play_rows(&p, &planner);
 	topo_destroy(topo);

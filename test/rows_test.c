@@ -40,7 +40,7 @@ const struct row *row_table(int *count)
 struct machine {
 	struct topo *topo;
 	struct settings settings;
-	struct gpu_machine node;
+	struct gpu_machine machine;
 	struct planner planner, single;
 };
 
@@ -55,8 +55,8 @@ static void open_machine_with(struct machine *m, const char *text, char **variab
 		return;
 	}
 	const struct remote lanes = gpu_planners_lanes(&m->topo->map, &m->settings);
-	gpu_machine_init(&m->node, &m->topo->map, &m->settings, rates_of_default_gpu());
-	gpu_planners_init(m->topo, &m->settings, &m->node, &lanes, &m->planner, &m->single);
+	gpu_machine_init(&m->machine, &m->topo->map, &m->settings, rates_of_default_gpu());
+	gpu_planners_init(m->topo, &m->settings, &m->machine, &lanes, &m->planner, &m->single);
 }
 
 static void open_machine(struct machine *m, const char *text)
@@ -169,7 +169,7 @@ static void test_hashes(void **state)
 		other.planner.max_channels++;
 		assert_true(inputs != choices_hash_inputs(&other.planner));
 		other.planner.max_channels--;
-		other.node.slots_bytes += 4096;
+		other.machine.slots_bytes += 4096;
 		assert_true(!m.planner.machine == (inputs == choices_hash_inputs(&other.planner)));
 		struct choices list;
 		char error[256];

@@ -48,7 +48,7 @@ static int memory_of(const struct comm *comm, const struct call *c)
 static int make_scratch(struct comm *comm, const struct call *c, const struct row *row, struct plan_call *key)
 {
 	if (!row || !row->codelet || comm->size == 1 || comm->scratch != COMM_SCRATCH_OPEN ||
-	    !row_uses_scratch(row, &comm->node, key))
+	    !row_uses_scratch(row, &comm->machine, key))
 		return 0;
 	const int ret = comm->make_scratch(comm, c);
 	key->memory = memory_of(comm, c);
@@ -96,7 +96,7 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 	if (has_codelet && is_prepared(l, key))
 		return 0;
 	if (has_codelet)
-		l->cut = launch_of(choice->row, &comm->node, key);
+		l->cut = launch_of(choice->row, &comm->machine, key);
 	else
 		ret = gpu_plan(comm, c, choice, &l->cut);
 	if (!ret)

@@ -53,7 +53,7 @@ static void use_rails_of_proxies(struct comm *comm)
 {
 	char text[RAILS_TEXT];
 	comm->gpu_topo.rail = comm->topo->rail;
-	comm->gpu_topo.rail.latency_ns += comm->node.rates->links.proxy_ns;
+	comm->gpu_topo.rail.latency_ns += comm->machine.rates->links.proxy_ns;
 	comm->gpu_topo.net_bytes_per_ns = comm->topo->net_bytes_per_ns;
 	topo_print_rails(&comm->gpu_topo, text, sizeof text);
 	if (!comm->rank)
@@ -66,11 +66,11 @@ static int count_lanes(struct comm *comm)
 {
 	struct plans *plans = &comm->gpu_plans;
 	char text[ROOM_TEXT];
-	plans->machine = machine_choices_open(&plans->planner);
-	if (!plans->machine)
+	plans->choices = machine_choices_open(&plans->planner);
+	if (!plans->choices)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the choices of a machine");
-	const int ret = machine_choices_room(plans->machine, &plans->planner, comm->rank);
-	if (!ret && !comm->rank && planner_room_print(&plans->machine->room, text, sizeof text))
+	const int ret = machine_choices_room(plans->choices, &plans->planner, comm->rank);
+	if (!ret && !comm->rank && planner_room_print(&plans->choices->room, text, sizeof text))
 		log_line(LOG_INFO, 0,
 			 "no room in pinned memory for all channels of: %s; to have it raise "
 			 "CORALE_PINNED_MEMORY (%zu) on all ranks",
@@ -84,10 +84,10 @@ int gpu_plans_open(struct comm *comm)
 	const struct row *algo = row_table(&rows);
 	const struct remote lanes = comm->proxy ? engine_cuda.remote(comm->gpu, NULL) : (struct remote){ 0 };
 	comm->gpu_topo = *comm->topo;
-	topo_set_gpus(&comm->gpu_topo, comm->node.rates);
+	topo_set_gpus(&comm->gpu_topo, comm->machine.rates);
 	if (comm->proxy)
 		use_rails_of_proxies(comm);
-	gpu_planners_init(&comm->gpu_topo, &comm->settings, &comm->node, &lanes, &comm->gpu_plans.planner,
+	gpu_planners_init(&comm->gpu_topo, &comm->settings, &comm->machine, &lanes, &comm->gpu_plans.planner,
 			  &comm->single_channel_planner);
 	if (comm->proxy)
 		ret = count_lanes(comm);
@@ -151,7 +151,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				c->record.root, list);
 	if (ret)
 		return ret;
-	*launch = (struct launch){ .machine = &comm->node,
+	*launch = (struct launch){ .machine = &comm->machine,
 				   .codelet = &lowered_codelet,
 				   .coll = c->record.coll,
 				   .bytes = call_bytes(c),

@@ -12,10 +12,10 @@ struct chosen {
 static int work_out(struct comm *comm, struct chosen *out)
 {
 	struct plans *plans = comm->gpu ? &comm->gpu_plans : &comm->plans;
-	if (!plans->machine && !(plans->machine = machine_choices_open(&plans->planner)))
+	if (!plans->choices && !(plans->choices = machine_choices_open(&plans->planner)))
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the choices of a machine");
-	*out = (struct chosen){ plans->machine->inputs,
-				machine_choices_sample(plans->machine, &plans->planner) };
+	*out = (struct chosen){ plans->choices->inputs,
+				machine_choices_sample(plans->choices, &plans->planner) };
 	return 0;
 }
 

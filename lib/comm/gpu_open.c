@@ -89,7 +89,7 @@ static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 	const int rank = gpu_hello_find_beside(all, comm->size);
 	if (rank < 0)
 		return;
-	gpu_machine_refuse(&comm->node, &copies_codelet);
+	gpu_machine_refuse(&comm->machine, &copies_codelet);
 	if (!comm->rank)
 		log_line(LOG_INFO, comm->rank,
 			 "copy engines run no call of this communicator: rank %d and another rank of its "
@@ -163,7 +163,7 @@ static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
 }
 
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
-static int share_limits(struct comm *comm, const struct gpu_hello *all, int words_only)
+static int share_machine(struct comm *comm, const struct gpu_hello *all, int words_only)
 {
 	/* of all ranks: GPUs of several classes are none that is known */
 	const struct rates *rates = rates_of_gpu(find_other(comm, all) < 0 ? all->gpu : NULL);
@@ -179,7 +179,7 @@ static int share_limits(struct comm *comm, const struct gpu_hello *all, int word
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
-	engine_cuda.share_limits(comm->gpu, least, rates, words_only);
+	engine_cuda.share_machine(comm->gpu, least, rates, words_only);
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
 	log_rates(comm, rates, all);
@@ -199,8 +199,8 @@ static void count_blocks(struct comm *comm, const struct gpu_hello *all)
 				     .processors = engine_cuda.processors(comm->gpu),
 				     .given = plan_most_blocks(s->max_ctas,
 							       s->cta_policy == SETTINGS_CTA_EFFICIENT) };
-	engine_cuda.describe(comm->gpu, &comm->node);
-	blocks.blocks = comm->node.max_blocks;
+	engine_cuda.describe(comm->gpu, &comm->machine);
+	blocks.blocks = comm->machine.max_blocks;
 	memcpy(blocks.gpu, all[comm->rank].id.uuid, sizeof blocks.gpu);
 	gpu_blocks_add(comm, comm->rank, &blocks);
 }
@@ -211,8 +211,8 @@ static int connect_engines(struct comm *comm)
 	struct fdpass *pass = NULL;
 	int fd = -1, words_only = 0, ret = engine_cuda.window_fd(comm->gpu, &fd);
 	mine.id = engine_cuda.identity(comm->gpu);
-	engine_cuda.describe(comm->gpu, &comm->node);
-	mine.max_blocks = comm->node.max_blocks;
+	engine_cuda.describe(comm->gpu, &comm->machine);
+	mine.max_blocks = comm->machine.max_blocks;
 	mine.process = process_number();
 	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
@@ -220,7 +220,7 @@ static int connect_engines(struct comm *comm)
 		ret = fdpass_listen(&pass, mine.name);
 	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
 	ret = ret ? ret : gpu_share_links(comm, &all->id, sizeof *all, &words_only);
-	ret = ret ? ret : share_limits(comm, all, words_only);
+	ret = ret ? ret : share_machine(comm, all, words_only);
 	if (!ret) {
 		ret = exchange_windows(comm, all, pass, fd);
 		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
@@ -283,19 +283,19 @@ int gpu_open(struct comm *comm)
 		ret = gpu_remote_open(comm);
 	if (ret)
 		return ret;
-	engine_cuda.describe(comm->gpu, &comm->node);
+	engine_cuda.describe(comm->gpu, &comm->machine);
 	if (comm->scratch == COMM_SCRATCH_OPEN && comm->size > 1 && comm->topo->map.nodes == 1)
 		/* Choices made before the first large call and behind it must be the same: one rank's log may ask for them early. */
-		comm->node.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu);
+		comm->machine.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu);
 	comm->make_scratch = mem_make_scratch;
 	comm->trace = trace_open();
-	gpu_machine_settings(&comm->node, &comm->topo->map, &comm->settings);
+	gpu_machine_settings(&comm->machine, &comm->topo->map, &comm->settings);
 	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
 	if (ret)
 		return ret;
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
-		 engine_cuda.memory(comm->gpu), comm->node.max_blocks);
+		 engine_cuda.memory(comm->gpu), comm->machine.max_blocks);
 	log_choices(comm);
 	return 0;
 }

@@ -332,9 +332,9 @@ int mem_make_scratch(struct comm *comm, const struct call *for_call)
 	comm->scratch = region == MEM_NO_REGION ? COMM_SCRATCH_NONE : COMM_SCRATCH_MADE;
 	if (region != MEM_NO_REGION) {
 		engine_cuda.keep_scratch(comm->gpu, made, region);
-		engine_cuda.describe(comm->gpu, &comm->node);
+		engine_cuda.describe(comm->gpu, &comm->machine);
 	} else {
-		comm->node.scratch_bytes = 0;
+		comm->machine.scratch_bytes = 0;
 		release(comm, made, 0);
 	}
 	return ret;

@@ -146,8 +146,8 @@ struct engine_ops {
 	/* Before connect, what all ranks share: no more blocks a kernel than the least of their GPUs has, and the rates of all of them
 	 * (describe says what this GPU has). words_only: small messages of lowered plans go by words of 8 bytes, not by lines, and sends
 	 * and receives by no lines either. */
-	void (*share_limits)(struct engine *engine, int max_blocks, const struct rates *rates,
-			     int words_only);
+	void (*share_machine)(struct engine *engine, int max_blocks, const struct rates *rates,
+			      int words_only);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);
@@ -185,7 +185,7 @@ struct engine_ops {
 	void (*probe_end)(struct engine *engine);
 
 	/* What the choice of a row needs to know of this engine; equal on all ranks from connect on. */
-	void (*describe)(const struct engine *engine, struct gpu_machine *node);
+	void (*describe)(const struct engine *engine, struct gpu_machine *machine);
 
 	/* Takes over a lowered plan, which *list then names; one that is there already has that number. May copy to the GPU, but waits for no
 	 * call. CORALE_ENOTSUP (too long), CORALE_ENOMEM, CORALE_EDEVICE. */

@@ -95,7 +95,7 @@ struct engine {
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
 	int processors; /* of its GPU */
-	struct gpu_machine limits; /* what the choice of a row and launches need to know of this engine */
+	struct gpu_machine machine; /* as all ranks of the node have it from share_machine on */
 	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
 	const int *place_of; /* of each rank among all; NULL: all are of this node */
 	struct engine_identity identity;
@@ -207,7 +207,7 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 
 /* load: loads all kernels; 0 or a cudaError_t. */
 int engine_open(const struct engine_params *params, int (*load)(void), struct engine **out);
-void engine_share_limits(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
+void engine_share_machine(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
 void engine_links(const struct engine *engine, const struct engine_identity *gpus, int n,
 		  enum engine_link *out);
 int engine_window_fd(struct engine *engine, int *fd);

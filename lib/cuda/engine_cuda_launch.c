@@ -23,10 +23,10 @@ static void fill_near(const struct engine *e, struct codelet_args *a)
 void engine_make_args(struct engine *e)
 {
 	const struct codelet_layout *l = &e->layout;
-	e->limits.ranks = e->ranks;
-	e->limits.words_bytes = l->words_bytes;
-	e->limits.lines_bytes = l->lines_bytes;
-	e->limits.slots_bytes = l->slots_bytes;
+	e->machine.ranks = e->ranks;
+	e->machine.words_bytes = l->words_bytes;
+	e->machine.lines_bytes = l->lines_bytes;
+	e->machine.slots_bytes = l->slots_bytes;
 	unsigned char *alone = (unsigned char *)e->state + offsetof(struct codelet_state, alone);
 	const uint64_t areas[][2] = { [AREA_WORDS] = { l->words, l->words_bytes },
 				      [AREA_LINES] = { l->lines, l->lines_bytes },
@@ -51,7 +51,7 @@ void engine_make_args(struct engine *e)
 void engine_use_scratch(struct engine *e, int region, size_t bytes)
 {
 	e->scratch_region = region;
-	e->limits.scratch_bytes = bytes;
+	e->machine.scratch_bytes = bytes;
 	e->args[AREA_SCRATCH].slots = e->regions[region].gpu_peers;
 	e->args[AREA_SCRATCH].area_bytes = (uint32_t)bytes;
 }

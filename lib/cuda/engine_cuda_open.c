@@ -141,20 +141,20 @@ static void limit_blocks(struct engine *e, int processors, int given)
 {
 	int most = processors - processors / 32;
 	e->processors = processors;
-	e->limits.max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
-	e->limits.resident = 2 * e->limits.max_blocks;
-	if (given && given < e->limits.max_blocks)
-		e->limits.max_blocks = given;
-	if (given && given < e->limits.resident)
-		e->limits.resident = given;
+	e->machine.max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
+	e->machine.resident = 2 * e->machine.max_blocks;
+	if (given && given < e->machine.max_blocks)
+		e->machine.max_blocks = given;
+	if (given && given < e->machine.resident)
+		e->machine.resident = given;
 }
 
-void engine_share_limits(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
+void engine_share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
-	e->limits.words_only = words_only;
-	e->limits.rates = rates;
-	e->limits.max_blocks = max_blocks < e->limits.max_blocks ? max_blocks : e->limits.max_blocks;
-	e->limits.resident = 2 * max_blocks < e->limits.resident ? 2 * max_blocks : e->limits.resident;
+	e->machine.words_only = words_only;
+	e->machine.rates = rates;
+	e->machine.max_blocks = max_blocks < e->machine.max_blocks ? max_blocks : e->machine.max_blocks;
+	e->machine.resident = 2 * max_blocks < e->machine.resident ? 2 * max_blocks : e->machine.resident;
 }
 
 /* What the kernels' arrays and the smallest slots need. */
@@ -191,7 +191,7 @@ static int find_gpu(struct engine *e, int max_blocks)
 		return ret;
 	memcpy(e->identity.uuid, prop.uuid.bytes, sizeof(e->identity.uuid));
 	snprintf(e->gpu, sizeof(e->gpu), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
-	e->limits.rates = rates_of_gpu(e->gpu);
+	e->machine.rates = rates_of_gpu(e->gpu);
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }

@@ -107,7 +107,8 @@ struct comm {
 	    *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* call/gpu_call.c: as choices */
 	struct gpu_journal *gpu_journal; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
-	struct gpu_machine node; /* limits on which the choice of a row depends */
+	struct gpu_machine
+	    machine; /* what rows and launches depend on: the engine's, settings and the map of ranks */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */

@@ -43,7 +43,7 @@ static int refuse(const struct plans *p, int rank, const struct plan_key *key)
 	struct planner_fits fits = { 0 };
 	struct planner planner = p->planner;
 	struct plan plan;
-	planner.room = p->machine->has_room ? &p->machine->room : NULL;
+	planner.room = p->choices->has_room ? &p->choices->room : NULL;
 	const int ret = planner_plan_plain(&planner, key, &fits, &plan, error, sizeof error);
 	return log_error(ret ? ret : CORALE_EINTERNAL, rank, "no plan for %s of %s: %s",
 			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
@@ -162,17 +162,17 @@ void plans_log_forced(const struct plans *p, int rank, corale_coll coll, corale_
 int plans_make_choices(struct plans *p, int rank, corale_coll coll, corale_type type, int memory,
 		       const struct choices **out)
 {
-	if (!p->machine && !(p->machine = machine_choices_open(&p->planner)))
+	if (!p->choices && !(p->choices = machine_choices_open(&p->planner)))
 		return log_error(CORALE_ENOMEM, rank, "no memory for the choices of a machine");
 	const float_env env = float_env_default();
-	const int ret = machine_choices_make(p->machine, &p->planner, rank, coll, type, memory, out);
+	const int ret = machine_choices_make(p->choices, &p->planner, rank, coll, type, memory, out);
 	float_env_restore(env);
 	return ret;
 }
 
 void plans_free(struct plans *p)
 {
-	machine_choices_close(p->machine);
+	machine_choices_close(p->choices);
 	for (size_t i = 0; i < p->nslots; i++) {
 		if (p->slots[i].entry)
 			free(p->slots[i].entry->lists);

@@ -23,7 +23,7 @@ struct plans {
 	struct planner planner;
 	struct plans_slot *slots; /* open addressing; their number is a power of two */
 	size_t nslots, count;
-	struct machine_choices *machine; /* NULL: no call has asked for a choice */
+	struct machine_choices *choices; /* NULL: no call has asked for a choice */
 	uint32_t warned; /* collectives of which a warning names calls that CORALE_ALGO can't run */
 };
 
@@ -35,8 +35,8 @@ int plans_make_choices(struct plans *plans, int rank, corale_coll coll, corale_t
 static inline int plans_choices(struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
 				const struct choices **out)
 {
-	if (plans->machine &&
-	    (*out = atomic_load_explicit(&plans->machine->lists[coll][choices_kind(type)][memory],
+	if (plans->choices &&
+	    (*out = atomic_load_explicit(&plans->choices->lists[coll][choices_kind(type)][memory],
 					 memory_order_acquire)))
 		return 0;
 	return plans_make_choices(plans, rank, coll, type, memory, out);

@@ -183,16 +183,16 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 			     .send = s->send,
 			     .recv = s->recv,
 			     .number = c->number };
-	struct gpu_launch prepared = { .cut.machine = &e->limits };
+	struct gpu_launch prepared = { .cut.machine = &e->machine };
 	struct launch *launch = &prepared.cut;
-	*launch = (struct launch){ .machine = &e->limits,
+	*launch = (struct launch){ .machine = &e->machine,
 				   .codelet = codelet_by(c->codelet, c->coll, c->place != 0),
 				   .coll = c->coll,
 				   .bytes = call_bytes(&call),
 				   .words = plan_in_words(c->type) != 0,
 				   .unaligned = (uint8_t)alignment_of(s->send, s->recv),
 				   .direct = c->place != 0,
-				   .scratch = c->scratch && e->limits.scratch_bytes,
+				   .scratch = c->scratch && e->machine.scratch_bytes,
 				   .narrow = c->narrow };
 	if (c->codelet)
 		launch_cut(launch);

@@ -178,7 +178,7 @@ static void read_buffers(const struct test *t, int rank, int call, const struct 
 
 static struct launch launch_for(const struct test *t, const struct engine *e, int call, int direct)
 {
-	struct launch l = { .machine = &e->limits,
+	struct launch l = { .machine = &e->machine,
 			    .codelet = &copies_codelet,
 			    .coll = t->coll,
 			    .bytes = 4 * t->counts[call],

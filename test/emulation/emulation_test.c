@@ -204,18 +204,18 @@ static size_t draw(size_t below)
 }
 
 /* The row of a codelet that can run a call, or NULL. */
-static const struct row *row_of(const struct gpu_machine *node, const struct test_call *c, int memory)
+static const struct row *row_of(const struct gpu_machine *machine, const struct test_call *c, int memory)
 {
 	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
 				       memory, PLAN_ALIGNED_16 };
 	const struct row *row = NULL;
 	while ((row = row_next_codelet(c->coll, row)))
-		if (by_of(row) == c->codelet && row_us(row, node, &key) >= 0)
+		if (by_of(row) == c->codelet && row_us(row, machine, &key) >= 0)
 			break;
 	return row;
 }
 
-static struct test_call draw_call(const struct gpu_machine *node)
+static struct test_call draw_call(const struct gpu_machine *machine)
 {
 	static const size_t most[] = { 4, 60, 500, 5000 };
 	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
@@ -223,13 +223,13 @@ static struct test_call draw_call(const struct gpu_machine *node)
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
 		c.codelet = (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
-	} while (!row_of(node, &c, 0));
+	} while (!row_of(machine, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
-	c.root = (int)draw((size_t)node->ranks);
+	c.root = (int)draw((size_t)machine->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
-	const struct row *registered = row_of(node, &c, PLAN_MEMORY_REGISTERED);
+	const struct row *registered = row_of(machine, &c, PLAN_MEMORY_REGISTERED);
 	c.place = registered && registered->protocol == PLAN_DIRECT && draw(2);
 	return c;
 }
@@ -239,16 +239,16 @@ static int mixed(struct world_params p, int calls, unsigned streams)
 	struct script *s = script_new(p, test_seed);
 	struct codelet_layout l;
 	codelet_layout_init(&l, p.ranks, p.window_bytes);
-	struct gpu_machine node = { .rates = rates_of_default_gpu(),
-				    .ranks = p.ranks,
-				    .max_blocks = p.max_blocks,
-				    .words_bytes = l.words_bytes,
-				    .lines_bytes = l.lines_bytes };
+	struct gpu_machine machine = { .rates = rates_of_default_gpu(),
+				       .ranks = p.ranks,
+				       .max_blocks = p.max_blocks,
+				       .words_bytes = l.words_bytes,
+				       .lines_bytes = l.lines_bytes };
 	state_of_random = test_seed * 77 + (uint64_t)p.ranks;
 	s->most_pause = 3000;
 	s->streams = streams;
 	while (s->n < calls)
-		script_add(s, draw_call(&node));
+		script_add(s, draw_call(&machine));
 	return script_run(s);
 }
 

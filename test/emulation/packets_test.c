@@ -244,7 +244,7 @@ static struct launch plan_launch(const struct tried *row, const struct trial *t,
 				 const struct gpu_launched *launched)
 {
 	const struct test_call *c = &t->calls[0];
-	struct launch l = { .machine = &t->world.engines[launched->rank].limits,
+	struct launch l = { .machine = &t->world.engines[launched->rank].machine,
 			    .codelet = codelet_by(row->codelet, row->coll, row->registered),
 			    .coll = row->coll,
 			    .bytes = c->count * corale_type_bytes(c->type),

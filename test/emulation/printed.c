@@ -70,7 +70,7 @@ static int compare(const struct printed *p, const struct row *row, int memory)
 	char text[TEXT], line[2 * TEXT];
 	const struct plan_call call = { row->coll, bytes_of(p), plan_in_words(p->call.type), memory,
 					alignment_of(&p->started[0]) };
-	const struct launch planned = launch_of(row, &p->world.engines[0].limits, &call);
+	const struct launch planned = launch_of(row, &p->world.engines[0].machine, &call);
 	launch_print(&planned, text, sizeof text);
 	snprintf(line, sizeof line, "launch: %s of %llu bytes: %s", corale_coll_name(row->coll),
 		 (unsigned long long)call.bytes, text);

@@ -98,10 +98,10 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->ranks = p->nodes ? plan_group_size(&w->topo->map, PLAN_NODE, rank) : p->ranks;
 	e->world_rank = rank;
 	e->world_ranks = p->ranks;
-	e->limits = (struct gpu_machine){ .rates = w->node.rates,
-					  .max_blocks = p->max_blocks,
-					  .resident = 2 * p->max_blocks,
-					  .words_only = p->words_only };
+	e->machine = (struct gpu_machine){ .rates = w->machine.rates,
+					   .max_blocks = p->max_blocks,
+					   .resident = 2 * p->max_blocks,
+					   .words_only = p->words_only };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */
@@ -172,7 +172,7 @@ static int make_topo(struct world *w, const struct world_params *p)
 	int ret = node ? topo_create(w->ranks, node, &w->topo) : CORALE_ENOMEM;
 	free(node);
 	if (!ret)
-		topo_set_gpus(w->topo, w->node.rates);
+		topo_set_gpus(w->topo, w->machine.rates);
 	return ret;
 }
 
@@ -180,7 +180,7 @@ static void make_planner(struct world *w, const struct world_params *p)
 {
 	enum { REMOTE_BLOCKS = 24 }; /* as lib/call/gpu_plan.c has it */
 	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
-	planner_init_gpus(&w->planner, w->topo, &settings, &w->node);
+	planner_init_gpus(&w->planner, w->topo, &settings, &w->machine);
 	w->narrow = w->planner;
 	if (p->nodes) {
 		planner_limit_remote(&w->planner, p->remote_slot, REMOTE_CHANNELS, REMOTE_BLOCKS);
@@ -233,7 +233,7 @@ int world_open(struct world *w, const struct world_params *p)
 {
 	memset(w, 0, sizeof(*w));
 	w->ranks = p->ranks;
-	w->node.rates = rates_of_default_gpu();
+	w->machine.rates = rates_of_default_gpu();
 	if (make_topo(w, p))
 		return CORALE_ENOMEM;
 	codelet_layout_init(&w->layout, p->nodes ? w->topo->map.max_node_size : p->ranks, p->window_bytes);
@@ -242,11 +242,11 @@ int world_open(struct world *w, const struct world_params *p)
 	w->engines = calloc((size_t)p->ranks, sizeof(*w->engines));
 	w->regions = calloc((size_t)(p->ranks * WORLD_REGIONS), sizeof(*w->regions));
 	w->events = calloc(2 * (size_t)p->ranks, sizeof(*w->events));
-	w->node.ranks = p->ranks;
-	w->node.max_blocks = p->max_blocks;
-	w->node.words_bytes = w->layout.words_bytes;
-	w->node.lines_bytes = w->layout.lines_bytes;
-	w->node.slots_bytes = w->layout.slots_bytes;
+	w->machine.ranks = p->ranks;
+	w->machine.max_blocks = p->max_blocks;
+	w->machine.words_bytes = w->layout.words_bytes;
+	w->machine.lines_bytes = w->layout.lines_bytes;
+	w->machine.slots_bytes = w->layout.slots_bytes;
 	gpu_forget();
 	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)

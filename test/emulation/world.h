@@ -35,7 +35,7 @@ struct world {
 	unsigned char **regions; /* a row of all ranks a region */
 	struct gpu_event *events; /* two of each rank */
 	unsigned char **registered, **scratch; /* by rank, or NULL */
-	struct gpu_machine node;
+	struct gpu_machine machine;
 	struct topo *topo;
 	struct planner planner, narrow; /* narrow: of plans on one channel, in slots of half the size */
 	struct nodes *nodes; /* NULL: one */

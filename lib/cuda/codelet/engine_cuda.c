@@ -33,18 +33,18 @@ static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of
 	e->place_of = place_of;
 }
 
-static void describe(const struct engine *e, struct gpu_machine *node)
+static void describe(const struct engine *e, struct gpu_machine *machine)
 {
-	const struct gpu_machine *own = &e->limits;
-	node->rates = own->rates;
-	node->ranks = own->ranks;
-	node->max_blocks = own->max_blocks;
-	node->resident = own->resident;
-	node->words_only = own->words_only;
-	node->words_bytes = own->words_bytes;
-	node->lines_bytes = own->lines_bytes;
-	node->slots_bytes = own->slots_bytes;
-	node->scratch_bytes = own->scratch_bytes;
+	const struct gpu_machine *own = &e->machine;
+	machine->rates = own->rates;
+	machine->ranks = own->ranks;
+	machine->max_blocks = own->max_blocks;
+	machine->resident = own->resident;
+	machine->words_only = own->words_only;
+	machine->words_bytes = own->words_bytes;
+	machine->lines_bytes = own->lines_bytes;
+	machine->slots_bytes = own->slots_bytes;
+	machine->scratch_bytes = own->scratch_bytes;
 }
 
 static int captures(const struct engine *e)
@@ -352,7 +352,7 @@ const struct engine_ops engine_cuda = {
 	.end_spare = end_spare,
 	.links = engine_links,
 	.window_fd = window_fd,
-	.share_limits = engine_share_limits,
+	.share_machine = engine_share_machine,
 	.connect = connect,
 	.describe = describe,
 	.remote = remote,

@@ -43,7 +43,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 		     uint64_t message, struct codelet_lowered *l)
 {
 	const struct plan *plan = launch->plan;
-	const int words_only = e->limits.words_only;
+	const int words_only = e->machine.words_only;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
 	    plan->spans || l->wide || c->send_counts)
 		return 0;

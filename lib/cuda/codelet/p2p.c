@@ -27,7 +27,7 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 		      struct codelet_p2p *g)
 {
 	g->group.args = *args;
-	g->group.most_lanes = (uint16_t)launch_most_lanes(&e->limits, pairs != CODELET_NO_PAIRS);
+	g->group.most_lanes = (uint16_t)launch_most_lanes(&e->machine, pairs != CODELET_NO_PAIRS);
 	cut_slots(&g->group, e->layout.slots_bytes);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.rings = (uint16_t)e->layout.pair_rings;
@@ -55,7 +55,7 @@ static void set_message(struct codelet_p2p *g, int i, struct codelet_message m)
 static void share_blocks(const struct engine *e, struct codelet_p2p *g, int wide)
 {
 	int narrow = g->group.lists - wide,
-	    blocks = launch_blocks_of_lists(&e->limits, g->group.pairs != CODELET_NO_PAIRS, wide ? wide : 1,
+	    blocks = launch_blocks_of_lists(&e->machine, g->group.pairs != CODELET_NO_PAIRS, wide ? wide : 1,
 					    narrow);
 	if (narrow && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
 		blocks = FEW_COPYING;
@@ -141,7 +141,7 @@ static void log_edges(struct engine *e, const struct call *c)
 	if (log_level < LOG_TRACE)
 		return;
 	const uint64_t bytes = most_sent(e, c);
-	const struct launch l = { .machine = &e->limits,
+	const struct launch l = { .machine = &e->machine,
 				  .coll = c->record.coll,
 				  .bytes = bytes,
 				  .codelet = &p2p_codelet,
@@ -295,7 +295,7 @@ int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t
 		return engine_send_one_rank(e, m, n, stream);
 	struct codelet_args a = e->args[AREA_SLOTS];
 	engine_patch_args(e, &first, &a);
-	begin_p2p(e, &a, e->limits.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
+	begin_p2p(e, &a, e->machine.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);
