@@ -112,6 +112,27 @@ template <int TYPE> __device__ static inline vector premultiply(const codelet_ar
 	return vector_premultiply<TYPE>(v, scalar_of<TYPE>(a));
 }
 
+/*
+ * Folds n inputs in their order: one of each rank, or the sources of an operation. load(first, v) brings the inputs first, first + 1, ... below n, so
+ * that BATCH of them are under way at a time. False if load is: the call has failed.
+ */
+template <int BATCH, class Sum, class Load> __device__ static __forceinline__ bool fold_ranks(Sum *sum, int n, int op, Load load)
+{
+	for (int first = 0; first < n; first += BATCH) {
+		vector v[BATCH];
+		if (!load(first, v))
+			return false;
+#pragma unroll
+		for (int k = 0; k < BATCH; k++) {
+			if (first + k == 0)
+				sum->start(v[k]);
+			else if (first + k < n)
+				sum->add(v[k], op);
+		}
+	}
+	return true;
+}
+
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
 __device__ static inline unsigned char *window_of(const codelet_args &a, int rank)

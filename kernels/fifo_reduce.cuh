@@ -64,8 +64,7 @@ template <int TYPE>
 __device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
 {
 	vector_sum<TYPE> sum;
-	for (int first = 0; first < a.ranks; first += BATCH) {
-		vector v[BATCH];
+	auto load = [&](int first, vector v[BATCH]) {
 #pragma unroll
 		for (int k = 0; k < BATCH; k++) {
 			int r = first + k;
@@ -77,15 +76,9 @@ __device__ static __forceinline__ vector fold_vector(const codelet_args &a, cons
 					v[k] = premultiply<TYPE>(a, v[k]);
 			}
 		}
-#pragma unroll
-		for (int k = 0; k < BATCH; k++) {
-			int r = first + k;
-			if (r == 0)
-				sum.start(v[k]);
-			else if (r < a.ranks)
-				sum.add(v[k], a.op);
-		}
-	}
+		return true;
+	};
+	fold_ranks<BATCH>(&sum, a.ranks, a.op, load);
 	return sum.finish(a.op, a.ranks);
 }
 

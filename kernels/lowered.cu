@@ -448,20 +448,13 @@ template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, co
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
 		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
-		for (int first = 0; first < n; first += BATCH) {
-			vector v[BATCH];
+		fold_ranks<BATCH>(&sum, n, op, [&](int first, vector v[BATCH]) {
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if (first + k < n)
 					v[k] = load_source<TYPE, WIDE>(r, o, first + k, at, fill);
-#pragma unroll
-			for (int k = 0; k < BATCH; k++) {
-				if (first + k == 0)
-					sum.start(v[k]);
-				else if (first + k < n)
-					sum.add(v[k], op);
-			}
-		}
+			return true;
+		});
 		if constexpr (WIDE)
 			store_each<TYPE>(r, o, at, sum.finish(last, r.a->world), fill);
 		else
