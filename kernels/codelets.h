@@ -537,8 +537,8 @@ struct codelet_follow {
 };
 
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
-int codelets_load_one_two_shot(void);
-int codelets_load_one_two_shot_few(void);
+int codelets_load_one_shot(void);
+int codelets_load_two_shot(void);
 int codelets_load_fifo_reduce(void);
 int codelets_load_direct(void);
 int codelets_load_p2p(void);
@@ -547,7 +547,6 @@ int codelets_load_scatter_allgather(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
 int codelets_load_order(void);
-int codelets_load_lowered_packets(void);
 
 /* Each starts one kernel on a stream; 0 or a cudaError_t. type: corale_type. */
 /* few: at most CODELET_FEW_RANKS ranks, addresses and sizes multiples of 4, one vector a thread of an exchange. */

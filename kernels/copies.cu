@@ -111,7 +111,7 @@ __device__ static inline vector load_input(const codelet_args &a, const codelet_
 	return r == a.rank ? load_user<true>(from, bytes) : __ldcg((const vector *)from);
 }
 
-/* In the order of ranks, as every other codelet folds. Blocks take turns at chunks, which are at aligned addresses. */
+/* As fold_ranks does, but several vectors of each rank at a time, and ranks in a loop that is not unrolled. Blocks take turns at chunks, which are at aligned addresses. */
 template <int TYPE, bool PLAIN> __device__ static inline void fold_chunks(const codelet_args &a, const codelet_job &job, uint32_t chunks)
 {
 	constexpr int AT_ONCE = places<TYPE>;
@@ -147,7 +147,7 @@ template <int TYPE, bool PLAIN> __device__ static inline void fold_chunks(const 
 	}
 }
 
-/* From a place on, at any addresses. */
+/* From an offset on, at any addresses. Not by fold_ranks, with which the kernel spills twice as much. */
 template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_args &a, const codelet_job &job, uint64_t begin)
 {
 	const uint64_t thread = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, turn = (uint64_t)gridDim.x * blockDim.x * 16;
@@ -349,7 +349,5 @@ int codelets_load_copies(void)
 	int error = load_lean((const void *)step);
 	error = error ? error : load_lean((const void *)copying_lean);
 	error = error ? error : load((const void *)copying);
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
-	return error;
+	return error ? error : load_all(rows);
 }

@@ -81,8 +81,5 @@ int codelets_direct(const codelet_args *args, struct grid grid, int type, void *
 
 int codelets_load_direct(void)
 {
-	int error = 0;
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
-	return error;
+	return load_all(rows);
 }

@@ -110,8 +110,5 @@ int codelets_fifo_reduce(const codelet_args *args, struct grid grid, int type, v
 
 int codelets_load_fifo_reduce(void)
 {
-	int error = 0;
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
-	return error;
+	return load_all(rows);
 }

@@ -30,6 +30,15 @@ static inline int load(const void *kernel)
 	return error ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, SHARED_PERCENT);
 }
 
+/* The kernels of a table. */
+template <class Table> static inline int load_all(const Table &kernels)
+{
+	int error = 0;
+	for (const auto kernel : kernels)
+		error = error ? error : load((const void *)kernel);
+	return error;
+}
+
 /*
  * With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end
  * first thing. Not behind codelets_follow: where the program destroyed the stream right after the call, such calls hung (H100, driver

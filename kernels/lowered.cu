@@ -794,10 +794,9 @@ int codelets_lowered_all_to_all_v(const codelet_lowered_all_to_all_v *args, int 
 
 int codelets_load_lowered(void)
 {
-	int error = codelets_load_lowered_packets();
+	int error = lowered_load_packets();
 	error = error ? error : load((const void *)lowered_all_to_all_v);
 	for (const lowered_row &row : rows)
-		for (const kernel k : row.slots)
-			error = error ? error : load((const void *)k);
+		error = error ? error : load_all(row.slots);
 	return error;
 }

@@ -126,7 +126,8 @@ __device__ static __forceinline__ bool take_packets(const run &r, const packet_o
 	return true;
 }
 
-/* The fold, or the one source, of packet i; the whole warp together. False if the call has failed. */
+/* The fold, or the one source, of packet i; the whole warp together. False if the call has failed. Not by fold_ranks: where the own span stands among
+ * the sources shows when the list is read. */
 template <int TYPE> __device__ static __forceinline__ bool gather_packet(const run &r, const packet_op &p, bool wanted, uint32_t i, vector *out)
 {
 	vector_sum<TYPE> sum;
@@ -247,10 +248,7 @@ int codelets_lowered_packets(const codelet_lowered *args, int blocks, int type, 
 	return launch((const void *)rows[type], { blocks, (int)args->threads }, args, stream);
 }
 
-int codelets_load_lowered_packets(void)
+int lowered_load_packets(void)
 {
-	int error = 0;
-	for (const kernel row : rows)
-		error = error ? error : load((const void *)row);
-	return error;
+	return load_all(rows);
 }

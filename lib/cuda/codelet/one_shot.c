@@ -24,5 +24,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	    "launching a kernel");
 }
 
-const struct cuda_codelet cuda_one_shot = { &one_shot_codelet, codelets_load_one_two_shot, fill,
+const struct cuda_codelet cuda_one_shot = { &one_shot_codelet, codelets_load_one_shot, fill,
 					    codelet_keeps_order, run };

@@ -1,7 +1,0 @@
-/* kernels/one_two_shot.cu as C++. */
-#include <cuda_runtime.h>
-
-#include "launch.h"
-#include "sync.h"
-
-#include "../../kernels/one_two_shot.cu"

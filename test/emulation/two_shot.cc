@@ -1,0 +1,7 @@
+/* kernels/two_shot.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+#include "sync.h"
+
+#include "../../kernels/two_shot.cu"
