@@ -18,7 +18,7 @@
 /* ---- The user's data ------------------------------------------------------------------------------------ */
 
 /* Up to 16 bytes at any address; the rest is zero. */
-__device__ static __noinline__ vector load_odd(const unsigned char *from, unsigned bytes)
+__device__ static __noinline__ vector load_bytes(const unsigned char *from, unsigned bytes)
 {
 	uint32_t w[4] = { 0, 0, 0, 0 };
 #pragma unroll
@@ -28,7 +28,7 @@ __device__ static __noinline__ vector load_odd(const unsigned char *from, unsign
 	return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-__device__ static __noinline__ void store_odd(unsigned char *to, vector v, unsigned bytes)
+__device__ static __noinline__ void store_bytes(unsigned char *to, vector v, unsigned bytes)
 {
 	const uint32_t w[4] = { v.x, v.y, v.z, v.w };
 #pragma unroll
@@ -71,18 +71,18 @@ __device__ static inline void store_words(unsigned char *to, vector v, unsigned 
 		store_few(to, v, bytes);
 }
 
-/* ODD: addresses or sizes may be no multiples of 4. */
-template <bool ODD> __device__ static inline vector load_user(const unsigned char *from, unsigned bytes)
+/* UNALIGNED: addresses or sizes may be no multiples of 4. */
+template <bool UNALIGNED> __device__ static inline vector load_user(const unsigned char *from, unsigned bytes)
 {
-	if (ODD && (((uintptr_t)from | bytes) & 3))
-		return load_odd(from, bytes);
+	if (UNALIGNED && (((uintptr_t)from | bytes) & 3))
+		return load_bytes(from, bytes);
 	return load_words(from, bytes);
 }
 
-template <bool ODD> __device__ static inline void store_user(unsigned char *to, vector v, unsigned bytes)
+template <bool UNALIGNED> __device__ static inline void store_user(unsigned char *to, vector v, unsigned bytes)
 {
-	if (ODD && (((uintptr_t)to | bytes) & 3))
-		store_odd(to, v, bytes);
+	if (UNALIGNED && (((uintptr_t)to | bytes) & 3))
+		store_bytes(to, v, bytes);
 	else
 		store_words(to, v, bytes);
 }
@@ -171,7 +171,7 @@ __device__ static inline int peer_after(const codelet_args &a, int k)
 	return peer < a.ranks ? peer : peer - a.ranks;
 }
 
-enum : uint32_t { CALL_OVER = 1u << 31 }; /* in an epoch: no packet has it */
+enum : uint32_t { CALL_ABORTED = 1u << 31 }; /* in an epoch: no packet has it */
 
 /* ---- Failure -------------------------------------------------------------------------------------------- */
 
@@ -208,7 +208,7 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 #pragma unroll 1
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		atomicXor((unsigned long long *)&a.state->epochs[b],
-			  1ull << 63 | CALL_OVER >> 1 | (uint32_t)(a.rank + 1) << 20);
+			  1ull << 63 | CALL_ABORTED >> 1 | (uint32_t)(a.rank + 1) << 20);
 	const uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
 	const bool local = sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
 	for (int r = 0; r < a.ranks; r++)
@@ -226,7 +226,7 @@ __device__ static __noinline__ void call_fail(const codelet_args &a, int code, i
 }
 
 enum { CALL_SPINS_PER_LOOK = 1024, CALL_LOOKS_PER_HOST = 16 };
-enum { CALL_LONG_NS = 50000000 /* a wait that the host hears of */, CALL_NOTE_SHIFT = 20 /* of its time, whose unit is about a millisecond */ };
+enum { CALL_LONG_NS = 50000000 /* a wait that is noted for the host */, CALL_NOTE_SHIFT = 20 /* of its time, whose unit is about a millisecond */ };
 
 /* For whom a kernel waits: a rank of this node that has not come, or another number: none that is known. */
 __device__ static inline void call_note(const codelet_args &a, int peer, uint64_t now)
@@ -242,7 +242,7 @@ __device__ static inline uint64_t word_of(vector packet)
 }
 
 /*
- * The second word that says the epoch mixes its high bits in. They tell a header of 2^32 epochs ago, and one that was never stored, from
+ * The second word that says the epoch mixes its high bits in. They distinguish a header of 2^32 epochs ago, and one that was never stored, from
  * one of now: a rank that is always the last to come may have sent none since then.
  */
 __device__ static inline vector header_packet(const codelet_args &a, uint64_t epoch)
@@ -255,7 +255,7 @@ __device__ static inline bool header_is_of(vector h, uint64_t epoch)
 	return h.y == (uint32_t)epoch && (h.w ^ h.y) == (uint32_t)(epoch >> 32);
 }
 
-/* Whether rank r has made another call in this place; *got is its signature. */
+/* Whether rank r has made another call in this one's turn; *got is its signature. */
 __device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int r, uint64_t *got)
 {
 	vector h = sync_load_packet(header_of(a, r, a.rank, epoch & 1));
@@ -263,7 +263,7 @@ __device__ static inline bool differs(const codelet_args &a, uint64_t epoch, int
 	return header_is_of(h, epoch) && *got != a.signature;
 }
 
-__device__ static inline uint64_t told_abort(const codelet_args &a)
+__device__ static inline uint64_t abort_word(const codelet_args &a)
 {
 	return sync_load_relaxed(&((const codelet_control *)window_of(a, a.rank))->abort);
 }
@@ -275,7 +275,7 @@ __device__ static inline uint64_t told_abort(const codelet_args &a)
 template <bool DEADLINE, class Peer>
 __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers, Peer peer)
 {
-	bool stop = told_abort(a) != 0;
+	bool stop = abort_word(a) != 0;
 	for (int r = (int)threadIdx.x % 32; headers && r < a.ranks; r += 32) {
 		uint64_t got;
 		stop = stop || (r != a.rank && differs(a, epoch, r, &got));
@@ -294,8 +294,8 @@ __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, u
 /* Why the wait for a peer (as call_note has it) ended, for the host and all peers. */
 __device__ static __noinline__ void call_explain(const codelet_args &a, int peer, uint64_t epoch, bool headers)
 {
-	uint64_t abort = told_abort(a), got;
-	uint32_t told = sync_load_host(a.state->host_abort);
+	uint64_t abort = abort_word(a), got;
+	uint32_t host = sync_load_host(a.state->host_abort);
 	for (int r = 0; headers && r < a.ranks; r++) {
 		if (r != a.rank && differs(a, epoch, r, &got)) {
 			call_fail(a, CORALE_EMISMATCH, r, epoch, a.signature, got);
@@ -304,8 +304,8 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 	}
 	if (abort)
 		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, epoch, 0, 0);
-	else if (told)
-		call_fail(a, -(int)(told & ~(uint32_t)CODELET_LOCAL_ABORT), a.rank, epoch, 0, 0);
+	else if (host)
+		call_fail(a, -(int)(host & ~(uint32_t)CODELET_LOCAL_ABORT), a.rank, epoch, 0, 0);
 	else
 		call_fail(a, CORALE_ETIMEDOUT, peer < 0 ? a.rank : peer, epoch, 0, 0);
 }
@@ -382,16 +382,16 @@ __device__ static __forceinline__ bool wait_until(const codelet_args &a, uint64_
 }
 
 /*
- * Whether the communicator had failed, here or on another rank, before this kernel began: 0, or CALL_OVER. Then what it waits for
+ * Whether the communicator had failed, here or on another rank, before this kernel began: 0, or CALL_ABORTED. Then what it waits for
  * never comes, so that it ends by call_look before it stores or folds anything. Loaded beside the epoch and looked at with the data,
  * it costs no time of its own; a test at once would cost a small call 5 %.
  */
 
-__device__ static inline uint32_t call_over(const codelet_args &a)
+__device__ static inline uint32_t call_aborted(const codelet_args &a)
 {
 	if (a.ranks == 1)
 		return 0;
-	return sync_load_host((const uint32_t *)&((const codelet_control *)window_of(a, a.rank))->abort) ? (uint32_t)CALL_OVER : 0;
+	return sync_load_host((const uint32_t *)&((const codelet_control *)window_of(a, a.rank))->abort) ? (uint32_t)CALL_ABORTED : 0;
 }
 
 /* ---- Headers -------------------------------------------------------------------------------------------- */
@@ -413,17 +413,17 @@ __device__ static inline bool header_agrees(const codelet_args &a, uint64_t epoc
 }
 
 /* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree, and nobody has failed. */
-__device__ static inline bool headers_heard(const codelet_args &a, uint64_t epoch)
+__device__ static inline bool headers_arrived(const codelet_args &a, uint64_t epoch)
 {
-	bool heard = call_over(a) == 0;
+	bool arrived = call_aborted(a) == 0;
 #pragma unroll 1
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
-		heard = heard && (r == a.rank || header_agrees(a, epoch, r));
-	return heard;
+		arrived = arrived && (r == a.rank || header_agrees(a, epoch, r));
+	return arrived;
 }
 
 /* The last of a lane's ranks whose header of this epoch is not here, or is another one; -1: none. */
-__device__ static inline int header_lacking(const codelet_args &a, uint64_t epoch)
+__device__ static inline int rank_without_header(const codelet_args &a, uint64_t epoch)
 {
 	int lacking = -1;
 #pragma unroll 1

@@ -4,12 +4,13 @@
  *
  * A codelet runs a whole plan of a known shape in one launch. Its messages are those of the plan; what differs is how a
  * message carries its readiness:
- *   words   16-byte packets, ready when no 32-bit word is all ones (floats only: such a word is a NaN, which the
- *           sender replaces by another; the receiver puts the ones back)
+ *   words   16-byte packets, ready when no 32-bit word is all ones (floats only: such a word is a NaN, which the sender
+ *           replaces by another; the receiver refills the packet with ones after reading)
  *   lines   128-byte lines of 8 lanes, 120 bytes of data, then the epoch and the call's tag
  *   slots   a message of many bytes, then a flag {epoch, number} in a place of its own
- * Words and lines are double buffered, by the parity of the epoch. Two halves suffice: a rank ends a call when a line or a header
- * of every rank has arrived, whatever data it needs, so no rank is two calls ahead of another.
+ * Words and lines are double buffered, by the parity of the epoch. Two halves suffice: a rank that has finished a call has a
+ * signal (a line or a header) from every rank, so no rank is two calls ahead of another. A refilled packet is empty before a
+ * peer's store two calls later, because that store follows a signal of the call between, which this rank sends after refilling.
  *
  * Windows of all ranks are mapped at one distance from each other, so that a kernel needs one pointer and a stride. Others
  * write into a window; only its owner reads it.
@@ -62,7 +63,7 @@ struct codelet_ring_end {
 	uint64_t taken; /* slots taken out: set by the receiver at the sender, not for each one */
 	uint64_t sent, received; /* slots, by this end */
 	uint16_t send_at, receive_at; /* the slot's place in the ring that comes next */
-	uint16_t untold; /* taken out, and not yet told */
+	uint16_t unsignalled; /* taken out, and not yet signalled */
 	uint16_t pad;
 };
 
@@ -321,12 +322,12 @@ enum codelet_sequence {
 	CODELET_WORKED
 };
 
-/* What one warp does between copies: tells of a step, then waits for one. */
+/* What one warp does between copies: signals a step, then waits for one. */
 struct codelet_step {
 	struct codelet_args args;
-	uint32_t sequence, tell, hear; /* 0: none */
+	uint32_t sequence, signal, wait; /* steps; 0: none */
 	int32_t of; /* whose step is waited for: rank + 1; 0: all ranks' */
-	uint32_t headers; /* the first of a call, by which the ranks hear of each other */
+	uint32_t headers; /* the first of a call, which sends headers and waits for those of all ranks */
 	uint32_t last; /* it ends the call's epoch */
 };
 
@@ -459,7 +460,7 @@ PLAN_FN uint32_t codelet_index(int sender, int receiver)
 }
 
 /* Whether an address or a size is no multiple of 4. */
-PLAN_FN int codelet_is_odd(const struct codelet_args *a)
+PLAN_FN int codelet_is_unaligned(const struct codelet_args *a)
 {
 	uintptr_t all = (uintptr_t)a->send | (uintptr_t)a->recv | a->bytes | a->send_block | a->recv_block;
 	return (all & 3) != 0;

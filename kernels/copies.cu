@@ -6,7 +6,7 @@
  * busy GPU each time. Copies have blocks of one warp, too.
  *
  * Copies before a step on a stream are complete when it runs, so its words say that they have arrived; copies behind a barrier start
- * when it has heard from all, those of a broadcast when a neighbour has told of their chunk. All steps of a call share one epoch, which
+ * when all have signalled, those of a broadcast when a neighbour has signalled their chunk. All steps of a call share one epoch, which
  * the last of them ends, or the work: a replayed graph needs nothing of the host.
  */
 #include <cuda_runtime.h>
@@ -33,12 +33,12 @@ __device__ static inline uint64_t *step_of(const codelet_args &a, uint32_t seque
 }
 
 /* Each lane looks after some ranks. */
-__device__ static inline void tell(const codelet_step &s, uint64_t epoch)
+__device__ static inline void signal_step(const codelet_step &s, uint64_t epoch)
 {
 	const codelet_args &a = s.args;
-	const uint32_t over = call_over(a);
-	for (int k = (int)threadIdx.x; s.tell && !over && k < a.ranks; k += WARP)
-		sync_store_release(step_of(a, s.sequence, a.rank, peer_after(a, k)), call_word(epoch, s.tell));
+	const uint32_t aborted = call_aborted(a);
+	for (int k = (int)threadIdx.x; s.signal && !aborted && k < a.ranks; k += WARP)
+		sync_store_release(step_of(a, s.sequence, a.rank, peer_after(a, k)), call_word(epoch, s.signal));
 	if (s.headers)
 		send_headers(a, epoch);
 }
@@ -46,19 +46,19 @@ __device__ static inline void tell(const codelet_step &s, uint64_t epoch)
 /* The first of this lane's ranks that has not come as far as this; -1: none. Nobody has where the communicator has failed. */
 __device__ static inline int missing(const codelet_args &a, const awaited &w)
 {
-	int peer = call_over(a) ? a.rank : -1;
+	int peer = call_aborted(a) ? a.rank : -1;
 	for (int r = (int)threadIdx.x; w.step && r < a.ranks; r += WARP)
 		if ((!w.of || w.of == r + 1) && sync_load_relaxed(step_of(a, w.sequence, r, a.rank)) < call_word(w.epoch, w.step))
 			peer = r;
-	return !w.headers || headers_heard(a, w.epoch) ? peer : a.rank;
+	return !w.headers || headers_arrived(a, w.epoch) ? peer : a.rank;
 }
 
 /* A whole warp. */
-__device__ static inline bool hear(const codelet_args &a, const awaited &w)
+__device__ static inline bool wait_step(const codelet_args &a, const awaited &w)
 {
 	int lacking;
 	auto name_absent = [&] { /* ranks that have not made the call, rather than those that wait for them too */
-		const int absent = header_lacking(a, w.epoch);
+		const int absent = rank_without_header(a, w.epoch);
 		lacking = __any_sync(~0u, absent >= 0) ? absent : lacking;
 		return true;
 	};
@@ -68,24 +68,24 @@ __device__ static inline bool hear(const codelet_args &a, const awaited &w)
 	return good;
 }
 
-__device__ static inline bool hear_job(const codelet_args &a, uint64_t epoch, const codelet_job &job)
+__device__ static inline bool wait_job(const codelet_args &a, uint64_t epoch, const codelet_job &job)
 {
-	return hear(a, { epoch, job.sequence, job.arrival, job.of, false });
+	return wait_step(a, { epoch, job.sequence, job.arrival, job.of, false });
 }
 
 /* The same where a kernel has other need of its registers. */
-__device__ static __noinline__ bool hear_job_apart(const codelet_args &a, uint64_t epoch, const codelet_job &job)
+__device__ static __noinline__ bool wait_job_apart(const codelet_args &a, uint64_t epoch, const codelet_job &job)
 {
-	return hear_job(a, epoch, job);
+	return wait_job(a, epoch, job);
 }
 
 /* At most 32 registers. */
 __global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
 {
-	const awaited w = { call_epoch(s.args), s.sequence, s.hear, s.of, s.headers != 0 };
+	const awaited w = { call_epoch(s.args), s.sequence, s.wait, s.of, s.headers != 0 };
 	__syncwarp(); /* all lanes read the epoch before any signals: the signal lets a concurrent kernel end the call, which advances it */
-	tell(s, w.epoch);
-	if ((s.hear || s.headers) && !hear(s.args, w))
+	signal_step(s, w.epoch);
+	if ((s.wait || s.headers) && !wait_step(s.args, w))
 		return;
 	if (s.last)
 		call_end(s.args, w.epoch);
@@ -270,8 +270,8 @@ __device__ static inline void copy_tiles(const codelet_job &job)
 
 /* ---- Work ------------------------------------------------------------------------------------------------ */
 
-/* The last block that has ended the job tells this rank's own stream. */
-__device__ static void tell_done(const codelet_args &a, uint64_t epoch, uint32_t done)
+/* The last block that has ended the job signals this rank's own stream. */
+__device__ static void signal_done(const codelet_args &a, uint64_t epoch, uint32_t done)
 {
 	__syncthreads();
 	if (threadIdx.x)
@@ -284,18 +284,18 @@ __device__ static void tell_done(const codelet_args &a, uint64_t epoch, uint32_t
 	sync_store_release(step_of(a, CODELET_WORKED, a.rank, a.rank), call_word(epoch, done));
 }
 
-/* Calls run(job) for each job when its data is there: when hear does not give false. */
-template <class Hear, class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Hear hear, Run run)
+/* Calls run(job) for each job when wait says that its data is there. */
+template <class Wait, class Run> __device__ static __forceinline__ void run_jobs(const codelet_work &w, Wait wait, Run run)
 {
 	const codelet_args &a = w.args;
 	const uint64_t epoch = call_epoch(a);
 	for (uint32_t j = 0; j < w.jobs; j++) {
 		const codelet_job &job = w.job[j];
-		if (!__syncthreads_and(threadIdx.x >= WARP || !job.arrival || hear(a, epoch, job)))
+		if (!__syncthreads_and(threadIdx.x >= WARP || !job.arrival || wait(a, epoch, job)))
 			return;
 		run(job);
 		if (job.done)
-			tell_done(a, epoch, job.done);
+			signal_done(a, epoch, job.done);
 	}
 	if (w.last) {
 		call_end(a, epoch);
@@ -308,7 +308,7 @@ template <class Hear, class Run> __device__ static __forceinline__ void run_jobs
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
 __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, hear_job, [&](const codelet_job &job) {
+	run_jobs(w, wait_job, [&](const codelet_job &job) {
 		if (!is_aligned(job))
 			copy_job(job);
 		else if (TILE_IS_HERE && w.tiles)
@@ -320,12 +320,12 @@ __global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __
 
 __global__ __launch_bounds__(CODELET_WORK_THREADS) void copying(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, hear_job_apart, [](const codelet_job &job) { copy_job(job); });
+	run_jobs(w, wait_job_apart, [](const codelet_job &job) { copy_job(job); });
 }
 
 template <int TYPE> __global__ __launch_bounds__(CODELET_WORK_THREADS) void folding(const __grid_constant__ codelet_work w)
 {
-	run_jobs(w, hear_job_apart, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
+	run_jobs(w, wait_job_apart, [&](const codelet_job &job) { fold<TYPE>(w.args, job); });
 }
 
 typedef void (*kernel)(codelet_work);

@@ -15,7 +15,7 @@ template <int TYPE> __device__ static void scatter(const codelet_args &a, const 
 		const int to = peer_after(a, k);
 		const range r = message(part_of(a, to), a.slot_bytes, c);
 		put_input<TYPE>(a, w, slot_of(a, f.first, a.rank, to, c), a.send + r.at, r.bytes);
-		tell_one(w, f.first, flag_of(a, f.first, a.rank, to), c);
+		signal_one(w, f.first, flag_of(a, f.first, a.rank, to), c);
 	}
 }
 
@@ -23,7 +23,7 @@ template <int TYPE> __device__ static void scatter(const codelet_args &a, const 
 template <int TYPE> __device__ static void fold(const codelet_args &a, const warp_group &w, const fold_call &f, range r, uint64_t c)
 {
 	const inputs in = inputs_of(a, f.first, a.send + r.at, c);
-	unsigned char *to = a.recv + r.at, *also = a.ranks > 1 ? place_of(a, peer_after(a, 1), r.at) : to;
+	unsigned char *to = a.recv + r.at, *also = a.ranks > 1 ? recv_address(a, peer_after(a, 1), r.at) : to;
 	for (uint64_t at = w.thread * 16; at < r.bytes; at += w.threads * 16) {
 		const unsigned n = r.bytes - at < 16 ? (unsigned)(r.bytes - at) : 16;
 		const vector v = fold_vector<TYPE>(a, in, at, n);
@@ -40,8 +40,8 @@ template <int TYPE> __device__ static void pass(const codelet_args &a, const war
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
 		if (k > 1)
-			copy(w, place_of(a, to, r.at), a.recv + r.at, r.bytes, false);
-		tell_one(w, f.second, flag_of(a, f.second, a.rank, to), c);
+			copy(w, recv_address(a, to, r.at), a.recv + r.at, r.bytes, false);
+		signal_one(w, f.second, flag_of(a, f.second, a.rank, to), c);
 	}
 }
 
@@ -49,7 +49,7 @@ template <int TYPE> __device__ static void pass(const codelet_args &a, const war
 template <int TYPE> __device__ static bool run_all(const codelet_args &a, fold_call *f)
 {
 	const warp_group w = whole_block();
-	if (!hear_all(a, w, &f->first))
+	if (!wait_headers(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
 		scatter<TYPE>(a, w, *f, c);

@@ -1,5 +1,5 @@
-/* Messages of many bytes: the slots of a lane, their flags and acknowledgements, and the movement of data. A lane is one
- * block of an edge; its message c of this call lies in slot c mod depth and its flag says {epoch, c + 1}, which only grows. */
+/* Messages of many bytes: the slots of a connection, their flags and acknowledgements, and the movement of data. A connection
+ * is one block's, with each peer; its message c of this call lies in slot c mod depth and its flag says {epoch, c + 1}, which only grows. */
 #ifndef FIFO_CUH
 #define FIFO_CUH
 
@@ -28,67 +28,67 @@ __device__ static inline bool warp_group_agrees(const warp_group &w, bool good)
 	return sync_warps_and(w.barrier, w.threads, good);
 }
 
-struct lane {
+struct connection {
 	uint64_t epoch; /* in every flag */
 	uint32_t number, lanes; /* this block's, of how many */
 	uint32_t ring;
 };
 
-__device__ static inline uint64_t flag_value(const lane &l, uint64_t message)
+__device__ static inline uint64_t flag_value(const connection &conn, uint64_t message)
 {
-	return call_word(l.epoch, message + 1);
+	return call_word(conn.epoch, message + 1);
 }
 
-__device__ static inline uint64_t *flag_at(const codelet_args &a, uint64_t area, const lane &l, int window, int peer)
+__device__ static inline uint64_t *flag_at(const codelet_args &a, uint64_t area, const connection &conn, int window, int peer)
 {
 	return (uint64_t *)(window_of(a, window) + area) +
-	       ((uint64_t)l.ring * (uint32_t)a.ranks + (uint32_t)peer) * CODELET_MAX_BLOCKS + l.number;
+	       ((uint64_t)conn.ring * (uint32_t)a.ranks + (uint32_t)peer) * CODELET_MAX_BLOCKS + conn.number;
 }
 
 /* Set by the sender in the receiver's window. */
-__device__ static inline uint64_t *flag_of(const codelet_args &a, const lane &l, int sender, int receiver)
+__device__ static inline uint64_t *flag_of(const codelet_args &a, const connection &conn, int sender, int receiver)
 {
-	return flag_at(a, a.flags, l, receiver, sender);
+	return flag_at(a, a.flags, conn, receiver, sender);
 }
 
 /* Set by the receiver in the sender's window. */
-__device__ static inline uint64_t *ack_of(const codelet_args &a, const lane &l, int sender, int receiver)
+__device__ static inline uint64_t *ack_of(const codelet_args &a, const connection &conn, int sender, int receiver)
 {
-	return flag_at(a, a.acks, l, sender, receiver);
+	return flag_at(a, a.acks, conn, sender, receiver);
 }
 
 /* The same slots are granted to sends (grants.cuh): every call leaves them empty. */
-__device__ static inline unsigned char *slot_of(const codelet_args &a, const lane &l, int sender, int receiver, uint64_t message)
+__device__ static inline unsigned char *slot_of(const codelet_args &a, const connection &conn, int sender, int receiver, uint64_t message)
 {
 	return slots_of(a, sender, receiver) +
-	       (((uint64_t)(l.ring == CODELET_SECOND) * l.lanes + l.number) * a.depth + message % a.depth) * a.slot_bytes;
+	       (((uint64_t)(conn.ring == CODELET_SECOND) * conn.lanes + conn.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
 /* In a rank's registered receive buffer. */
-__device__ static inline unsigned char *place_of(const codelet_args &a, int rank, uint64_t at)
+__device__ static inline unsigned char *recv_address(const codelet_args &a, int rank, uint64_t at)
 {
 	return a.peers[rank] + a.peers_at + at;
 }
 
 /* One thread: waits until ready(), which orders what it saw before what follows. False if the call has failed. */
-template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, lane *l, int peer, Ready ready)
+template <class Ready> __device__ static inline bool wait_ready(const codelet_args &a, connection *conn, int peer, Ready ready)
 {
-	return wait_until<one_thread>(a, l->epoch, l->ring != CODELET_PAIRS, ready, [&] { return peer; });
+	return wait_until<one_thread>(a, conn->epoch, conn->ring != CODELET_PAIRS, ready, [&] { return peer; });
 }
 
 /* The same for a flag that comes as far as value. */
-__device__ static inline bool wait_flag(const codelet_args &a, lane *l, const uint64_t *flag, uint64_t value, int peer)
+__device__ static inline bool wait_flag(const codelet_args &a, connection *conn, const uint64_t *flag, uint64_t value, int peer)
 {
-	return wait_ready(a, l, peer, [&] { return sync_load_acquire(flag) >= value; });
+	return wait_ready(a, conn, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
 /* All threads of a warp group, the first warp for all: all ranks are known to make this call, and may be stored to. */
-__device__ static inline bool hear_all(const codelet_args &a, const warp_group &w, lane *l)
+__device__ static inline bool wait_headers(const codelet_args &a, const warp_group &w, connection *conn)
 {
 	bool good = true;
 	if (w.thread < 32) {
 		good = wait_until<one_warp>(
-			a, l->epoch, true, [&] { return headers_heard(a, l->epoch); }, [&] { return header_lacking(a, l->epoch); });
+			a, conn->epoch, true, [&] { return headers_arrived(a, conn->epoch); }, [&] { return rank_without_header(a, conn->epoch); });
 		sync_fence();
 	}
 	return warp_group_agrees(w, good);
@@ -188,7 +188,7 @@ template <class Wait> __device__ static inline bool wait_all(const codelet_args 
 }
 
 /* After the whole warp group's loads and stores. */
-template <class Store> __device__ static inline void tell_all(const codelet_args &a, const warp_group &w, Store store)
+template <class Store> __device__ static inline void signal_all(const codelet_args &a, const warp_group &w, Store store)
 {
 	warp_group_sync(w);
 	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
@@ -196,35 +196,35 @@ template <class Store> __device__ static inline void tell_all(const codelet_args
 }
 
 /* Message c of mine has been taken out by every peer. */
-__device__ static inline bool wait_taken(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
+__device__ static inline bool wait_taken(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
 {
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, ack_of(a, *l, a.rank, peer), flag_value(*l, c), peer); });
+	return wait_all(a, w, [&](int peer) { return wait_flag(a, conn, ack_of(a, *conn, a.rank, peer), flag_value(*conn, c), peer); });
 }
 
-__device__ static inline bool wait_room(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
+__device__ static inline bool wait_room(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
 {
-	return c < a.depth || wait_taken(a, w, l, c - a.depth);
+	return c < a.depth || wait_taken(a, w, conn, c - a.depth);
 }
 
-__device__ static inline bool wait_data(const codelet_args &a, const warp_group &w, lane *l, uint64_t c)
+__device__ static inline bool wait_data(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
 {
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, l, flag_of(a, *l, peer, a.rank), flag_value(*l, c), peer); });
+	return wait_all(a, w, [&](int peer) { return wait_flag(a, conn, flag_of(a, *conn, peer, a.rank), flag_value(*conn, c), peer); });
 }
 
 /* ---- One peer ------------------------------------------------------------------------------------------- */
 
 /* The warp group's first thread waits for all. */
-__device__ static inline bool wait_one(const codelet_args &a, const warp_group &w, lane *l, const uint64_t *flag, uint64_t message, int peer)
+__device__ static inline bool wait_one(const codelet_args &a, const warp_group &w, connection *conn, const uint64_t *flag, uint64_t message, int peer)
 {
-	return warp_group_agrees(w, w.thread || wait_flag(a, l, flag, flag_value(*l, message), peer));
+	return warp_group_agrees(w, w.thread || wait_flag(a, conn, flag, flag_value(*conn, message), peer));
 }
 
 /* After all loads and stores of the warp group. */
-__device__ static inline void tell_one(const warp_group &w, const lane &l, uint64_t *flag, uint64_t message)
+__device__ static inline void signal_one(const warp_group &w, const connection &conn, uint64_t *flag, uint64_t message)
 {
 	warp_group_sync(w);
 	if (w.thread == 0)
-		sync_store_release(flag, flag_value(l, message));
+		sync_store_release(flag, flag_value(conn, message));
 }
 
 #endif

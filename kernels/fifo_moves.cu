@@ -17,7 +17,7 @@ __device__ static inline bool is_in_place(const codelet_args &a)
 }
 
 struct move_call {
-	lane path;
+	connection path;
 	uint64_t steps;
 };
 
@@ -25,7 +25,7 @@ __device__ static bool send_blocks(const codelet_args &a, const warp_group &w, m
 {
 	/* Waits for every rank's header. Until then its buffer may be in use, its slots may be granted to sends (grants.cuh), and its scratch may
 	 * hold copies that it has not taken out. */
-	if (!hear_all(a, w, &m->path))
+	if (!wait_headers(a, w, &m->path))
 		return false;
 	for (uint64_t c = 0; c < m->steps; c++) {
 		range r = message(piece, a.slot_bytes, c);
@@ -34,15 +34,15 @@ __device__ static bool send_blocks(const codelet_args &a, const warp_group &w, m
 		for (int k = 1; k < a.ranks; k++) {
 			int to = peer_after(a, k);
 			const unsigned char *from = a.send + (uint64_t)to * a.send_block + r.at;
-			unsigned char *place = a.peers ? place_of(a, to, (uint64_t)a.rank * a.recv_block + r.at)
+			unsigned char *place = a.peers ? recv_address(a, to, (uint64_t)a.rank * a.recv_block + r.at)
 						       : slot_of(a, m->path, a.rank, to, c);
 			copy(w, place, from, r.bytes, !a.peers);
-			tell_one(w, m->path, flag_of(a, m->path, a.rank, to), c);
+			signal_one(w, m->path, flag_of(a, m->path, a.rank, to), c);
 		}
 		if (is_in_place(a))
-			tell_one(w, m->path, flag_of(a, m->path, a.rank, a.rank), c);
+			signal_one(w, m->path, flag_of(a, m->path, a.rank, a.rank), c);
 	}
-	/* What comes next would hear of all ranks anyway. But ranks that end together begin it together: without this wait all_gather of 2
+	/* The next call waits for all ranks anyway. But ranks that end together begin it together: without this wait all_gather of 2
 	 * GPUs, 128 MB, takes 209 us instead of 205. */
 	return a.peers || wait_taken(a, w, &m->path, m->steps - 1);
 }
@@ -53,7 +53,7 @@ __device__ static bool take_blocks(const codelet_args &a, const warp_group &w, m
 	unsigned char *own = a.recv + (uint64_t)a.rank * a.recv_block + piece.at;
 	if (own != mine)
 		copy(w, own, mine, piece.bytes, false);
-	if (!hear_all(a, w, &m->path))
+	if (!wait_headers(a, w, &m->path))
 		return false;
 	if (a.peers)
 		return wait_data(a, w, &m->path, m->steps - 1);
@@ -66,7 +66,7 @@ __device__ static bool take_blocks(const codelet_args &a, const warp_group &w, m
 			if (!wait_one(a, w, &m->path, flag_of(a, m->path, from, a.rank), c, from))
 				return false;
 			copy(w, a.recv + (uint64_t)from * a.recv_block + r.at, slot_of(a, m->path, from, a.rank, c), r.bytes, false);
-			tell_one(w, m->path, ack_of(a, m->path, from, a.rank), c);
+			signal_one(w, m->path, ack_of(a, m->path, from, a.rank), c);
 		}
 	}
 	return true;

@@ -16,7 +16,7 @@ enum { SCATTER_THREADS = 192, GATHER_THREADS = 128 };
 /* Before a peer makes this call, it may still receive in its window's slots (grants.cuh), or take what copies left out of its scratch. */
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const warp_group &w, fold_call *f)
 {
-	if (!hear_all(a, w, &f->first))
+	if (!wait_headers(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
 		if (!wait_room(a, w, &f->first, c))
@@ -27,9 +27,9 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 			unsigned char *slot = slot_of(a, f->first, a.rank, to, c);
 			put_input<TYPE>(a, w, slot, a.send + r.at, r.bytes);
 		}
-		tell_all(a, w, [&](int peer) { sync_store_release(flag_of(a, f->first, a.rank, peer), flag_value(f->first, c)); });
+		signal_all(a, w, [&](int peer) { sync_store_release(flag_of(a, f->first, a.rank, peer), flag_value(f->first, c)); });
 	}
-	return true; /* what comes next hears of all ranks again, who have taken this out by then */
+	return true; /* the next call waits for the headers of all ranks, which have taken this out by then */
 }
 
 /* Folds message c; the result goes to recv and, in a two-shot, to all peers. */
@@ -49,13 +49,13 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 
 template <int TYPE> __device__ static bool fold(const codelet_args &a, const warp_group &w, fold_call *f)
 {
-	if (!hear_all(a, w, &f->first))
+	if (!wait_headers(a, w, &f->first))
 		return false;
 	for (uint64_t c = 0; c < f->steps; c++) {
 		if (!wait_data(a, w, &f->first, c) || (is_two_shot(a) && !wait_room(a, w, &f->second, c)))
 			return false;
 		fold_message<TYPE>(a, w, *f, c);
-		tell_all(a, w, [&](int peer) {
+		signal_all(a, w, [&](int peer) {
 			sync_store_release(ack_of(a, f->first, peer, a.rank), flag_value(f->first, c));
 			if (is_two_shot(a))
 				sync_store_relaxed(flag_of(a, f->second, a.rank, peer), flag_value(f->second, c));
@@ -74,7 +74,7 @@ __device__ static bool gather(const codelet_args &a, const warp_group &w, fold_c
 			range r = message(part_of(a, from), a.slot_bytes, c);
 			copy(w, a.recv + r.at, slot_of(a, f->second, from, a.rank, c), r.bytes, false);
 		}
-		tell_all(a, w, [&](int peer) { sync_store_release(ack_of(a, f->second, peer, a.rank), flag_value(f->second, c)); });
+		signal_all(a, w, [&](int peer) { sync_store_release(ack_of(a, f->second, peer, a.rank), flag_value(f->second, c)); });
 	}
 	return true;
 }

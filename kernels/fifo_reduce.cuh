@@ -7,7 +7,7 @@
 enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
 
 struct fold_call {
-	lane first, second; /* of the two exchanges */
+	connection first, second; /* of the two exchanges */
 	uint64_t steps;
 };
 
@@ -54,9 +54,9 @@ struct inputs {
 	uint64_t stride; /* so many bytes from each other */
 };
 
-__device__ static inline inputs inputs_of(const codelet_args &a, const lane &l, const unsigned char *own, uint64_t c)
+__device__ static inline inputs inputs_of(const codelet_args &a, const connection &conn, const unsigned char *own, uint64_t c)
 {
-	return { own, slot_of(a, l, a.rank ? 0 : 1, a.rank, c), a.area_bytes };
+	return { own, slot_of(a, conn, a.rank ? 0 : 1, a.rank, c), a.area_bytes };
 }
 
 /* One vector of all ranks, in their order; so many of its bytes are there. */

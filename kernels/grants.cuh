@@ -16,7 +16,7 @@ __device__ static inline codelet_grant *grant_of(const codelet_p2p &e, uint32_t 
 }
 
 /* Of what is received: the place that a lane is granted; 0: the rings. */
-__device__ static inline uint64_t place_of_lane(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t lane)
+__device__ static inline uint64_t grant_of_lane(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t lane)
 {
 	const codelet_args &a = e.group.args;
 	if (codelet_is_target(place))
@@ -29,12 +29,12 @@ __device__ static inline uint64_t place_of_lane(const codelet_p2p &e, const code
 
 /* By block `number` of the list's, whose loads for the message before are done: all its lanes of a message. */
 __device__ static inline void grant_lanes(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t lanes, uint32_t number,
-					  uint32_t blocks, const lane &l)
+					  uint32_t blocks, const connection &conn)
 {
-	const uint32_t epoch = (uint32_t)l.epoch;
+	const uint32_t epoch = (uint32_t)conn.epoch;
 	const bool first = &m == e.messages || !(&m)[-1].more;
 	for (uint32_t lane = number + threadIdx.x * blocks; lane < lanes; lane += blockDim.x * blocks) {
-		uint64_t granted = place_of_lane(e, m, place, lane);
+		uint64_t granted = grant_of_lane(e, m, place, lane);
 		codelet_grant *g = grant_of(e, lane, m.peer, e.group.args.rank);
 		if (!first)
 			sync_fence(); /* others of the block have read these slots */
@@ -43,24 +43,24 @@ __device__ static inline void grant_lanes(const codelet_p2p &e, const codelet_me
 	}
 }
 
-__device__ static inline bool is_here(const lane &l, vector packet)
+__device__ static inline bool is_here(const connection &conn, vector packet)
 {
-	return packet.y == (uint32_t)l.epoch && packet.w == packet.y;
+	return packet.y == (uint32_t)conn.epoch && packet.w == packet.y;
 }
 
 /* The whole block: waits for the grant of a lane. One of another count or type is none: the receiver ends the call. */
-__device__ static inline bool await_grant(const codelet_p2p &e, const codelet_message &m, lane *l, uint64_t *place)
+__device__ static inline bool await_grant(const codelet_p2p &e, const codelet_message &m, connection *conn, uint64_t *place)
 {
 	const codelet_args &a = e.group.args;
-	const codelet_grant *g = grant_of(e, l->number, a.rank, m.peer);
+	const codelet_grant *g = grant_of(e, conn->number, a.rank, m.peer);
 	auto ready = [&] {
 		vector what = sync_load_packet(&g->what_low);
-		if (call_over(a) || !is_here(*l, what) || word_of(what) != codelet_what(&m) || !is_here(*l, sync_load_packet(&g->place_low)))
+		if (call_aborted(a) || !is_here(*conn, what) || word_of(what) != codelet_what(&m) || !is_here(*conn, sync_load_packet(&g->place_low)))
 			return false;
 		sync_fence();
 		return true;
 	};
-	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, l, m.peer, ready)))
+	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, conn, m.peer, ready)))
 		return false;
 	*place = word_of(sync_load_packet(&g->place_low)); /* it stays until this lane has stored all */
 	return true;

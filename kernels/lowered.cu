@@ -52,7 +52,7 @@ struct run {
 	uint32_t channel;
 };
 
-__device__ static inline lane lane_of(const run &r, uint32_t ring)
+__device__ static inline connection connection_of(const run &r, uint32_t ring)
 {
 	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_LOWERED + ring };
 }
@@ -88,7 +88,7 @@ __device__ static inline remote_port in_from(const run &r, uint32_t ring, int pe
 }
 
 /* What the host calls it. */
-__device__ static inline int place_of_far(const run &r, int peer)
+__device__ static inline int host_number_of(const run &r, int peer)
 {
 	return r.a->args.ranks + far_of(r, peer);
 }
@@ -113,7 +113,7 @@ __device__ static inline unsigned char *received_at(const run &r, uint32_t ring,
 /* ---- Waits and signals: one thread a peer ------------------------------------------------------------------ */
 
 /* The rank that this thread waits for, or -1: of ALL the others, and oneself for a token. */
-__device__ static inline int heard_by_me(const run &r, const lowered_op &op)
+__device__ static inline int awaited_by_me(const run &r, const lowered_op &op)
 {
 	const int t = (int)threadIdx.x;
 	if (t >= op.from_count)
@@ -122,7 +122,7 @@ __device__ static inline int heard_by_me(const run &r, const lowered_op &op)
 	return (op.flags & LOWERED_ALL) && peer == r.a->args.rank ? -1 : peer;
 }
 
-__device__ static inline int told_by_me(const run &r, const lowered_op &op)
+__device__ static inline int signalled_by_me(const run &r, const lowered_op &op)
 {
 	const int t = (int)threadIdx.x - (int)blockDim.x / 2;
 	return t >= 0 && t < op.to_count ? r.s->peers[op.to_first + t].rank : -1;
@@ -130,22 +130,22 @@ __device__ static inline int told_by_me(const run &r, const lowered_op &op)
 
 __device__ static bool message_came(const run &r, uint32_t ring, int peer, uint32_t message)
 {
-	lane l = lane_of(r, ring);
+	connection conn = connection_of(r, ring);
 	const codelet_args &a = r.a->args;
 	if (is_remote(r, peer))
-		return in_from(r, ring, peer).arrived(a, &l, place_of_far(r, peer), r.s->before.received[ring][peer] + message);
-	return wait_flag(a, &l, flag_of(a, l, peer, a.rank), flag_value(l, message), peer);
+		return in_from(r, ring, peer).arrived(a, &conn, host_number_of(r, peer), r.s->before.received[ring][peer] + message);
+	return wait_flag(a, &conn, flag_of(a, conn, peer, a.rank), flag_value(conn, message), peer);
 }
 
 __device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint32_t message)
 {
-	lane l = lane_of(r, ring);
+	connection conn = connection_of(r, ring);
 	const codelet_args &a = r.a->args;
 	const uint32_t depth = r.a->depth[ring];
 	if (is_remote(r, peer))
 		return out_to(r, ring, peer)
-			.has_room(a, &l, place_of_far(r, peer), r.s->before.sent[ring][peer] + message, &r.s->before.free[ring][peer]);
-	return message < depth || wait_flag(a, &l, ack_of(a, l, a.rank, peer), flag_value(l, message - depth), peer);
+			.has_room(a, &conn, host_number_of(r, peer), r.s->before.sent[ring][peer] + message, &r.s->before.free[ring][peer]);
+	return message < depth || wait_flag(a, &conn, ack_of(a, conn, a.rank, peer), flag_value(conn, message - depth), peer);
 }
 
 /* An operation's messages from and to other nodes: their bytes, and whether warps take out and send them as a few. */
@@ -169,7 +169,7 @@ struct duty {
 
 __device__ static inline duty duty_of(const run &r, const lowered_op &op)
 {
-	duty d = { heard_by_me(r, op), told_by_me(r, op), 0 };
+	duty d = { awaited_by_me(r, op), signalled_by_me(r, op), 0 };
 	if (d.from >= 0)
 		d.message = r.s->received[op.from_queue][d.from];
 	else if (d.to >= 0)
@@ -211,11 +211,11 @@ __device__ static void signal_peer(const run &r, const lowered_op &op, const dut
 	if (is_remote(r, d.from) || is_remote(r, d.to)) {
 		signal_remote(r, op, d, f);
 	} else if (d.from >= 0) {
-		const lane l = lane_of(r, op.from_queue);
-		sync_store_release(ack_of(a, l, d.from, a.rank), flag_value(l, d.message));
+		const connection conn = connection_of(r, op.from_queue);
+		sync_store_release(ack_of(a, conn, d.from, a.rank), flag_value(conn, d.message));
 	} else if (d.to >= 0) {
-		const lane l = lane_of(r, op.to_queue);
-		sync_store_release(flag_of(a, l, a.rank, d.to), flag_value(l, d.message));
+		const connection conn = connection_of(r, op.to_queue);
+		sync_store_release(flag_of(a, conn, a.rank, d.to), flag_value(conn, d.message));
 	}
 }
 
@@ -227,11 +227,11 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 	bool good = true;
 	for (int i = (int)threadIdx.x / 32; good && f.in && i < op.from_count; i += (int)blockDim.x / 32) {
 		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_queue;
-		lane l = lane_of(r, ring);
+		connection conn = connection_of(r, ring);
 		uint64_t data;
 		if (!is_remote(r, peer))
 			continue;
-		good = remote_receive_few(r.a->args, &l, in_from(r, ring, peer), place_of_far(r, peer),
+		good = remote_receive_few(r.a->args, &conn, in_from(r, ring, peer), host_number_of(r, peer),
 					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.in_bytes,
 					  &data);
 		if (good && at >= 0 && at < (int)f.in_bytes)
@@ -300,7 +300,7 @@ template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(cons
 
 template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
 {
-	return lowered_place(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(span));
+	return lowered_address(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(span));
 }
 
 template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, const lowered_op &op, size_t at)
@@ -673,9 +673,9 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 	return n;
 }
 
-/* tell and agree, of an epoch: what ranks say beside their headers, and whether that of all is here and as it must be. */
-template <int TYPE, bool WIDE, class Tell, class Agree>
-__device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Tell tell, Agree agree)
+/* announce and agree, of an epoch: what ranks say beside their headers; whether that of all has arrived and is as it must be. */
+template <int TYPE, bool WIDE, class Announce, class Agree>
+__device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Announce announce, Agree agree)
 {
 	block_state *s = shared_object<block_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
@@ -684,12 +684,12 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	if (gridDim.x == 1 && blockDim.x <= LOWERED_FEW_THREADS) /* more would keep out what this one waits for */
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
-	lane first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST };
+	connection first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST };
 	send_headers(a.args, epoch);
-	tell(epoch);
+	announce(epoch);
 	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
-	/* No slot is filled before its owner has made the call: he may still use it for another one. */
-	good = good && ((a.args.ranks == 1 && a.remote.counts) || hear_all(a.args, whole_block(), &first)) && agree(epoch);
+	/* No slot is filled before its owner has made the call, because it may still use it for another one. */
+	good = good && ((a.args.ranks == 1 && a.remote.counts) || wait_headers(a.args, whole_block(), &first)) && agree(epoch);
 	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
@@ -717,7 +717,7 @@ __device__ static inline uint64_t what_of_edge(const codelet_lowered_all_to_all_
 }
 
 /* The first block: what each other rank gets from this one. */
-__device__ static void tell_counts(const codelet_lowered_all_to_all_v &e, uint64_t epoch)
+__device__ static void announce_counts(const codelet_lowered_all_to_all_v &e, uint64_t epoch)
 {
 	const codelet_args &a = e.plan.args;
 	for (int r = (int)threadIdx.x; !blockIdx.x && r < a.ranks; r += (int)blockDim.x) {
@@ -734,13 +734,13 @@ __device__ static bool count_agrees(const codelet_lowered_all_to_all_v &e, int f
 {
 	const codelet_args &a = e.plan.args;
 	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
-	lane l = { epoch, 0, 1, CODELET_FIRST };
+	connection conn = { epoch, 0, 1, CODELET_FIRST };
 	vector packet;
 	auto ready = [&] {
 		packet = sync_load_packet(count_of_edge(a, from, a.rank, epoch));
 		return header_is_of(packet, epoch);
 	};
-	if (!wait_ready(a, &l, from, ready))
+	if (!wait_ready(a, &conn, from, ready))
 		return false;
 	if (word_of(packet) != expected)
 		call_fail<true>(a, CORALE_EMISMATCH, from, epoch, expected, word_of(packet));
@@ -765,7 +765,7 @@ __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const
 	call.recv_counts = e.recv_counts;
 	call.recv_displs = e.recv_displs;
 	run_list<CORALE_UINT8, false>(
-		e.plan, call, [&](uint64_t epoch) { tell_counts(e, epoch); }, [&](uint64_t epoch) { return counts_agree(e, epoch); });
+		e.plan, call, [&](uint64_t epoch) { announce_counts(e, epoch); }, [&](uint64_t epoch) { return counts_agree(e, epoch); });
 }
 
 /* ---- Launches ----------------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@ enum { LOWERED_THREADS = CODELET_THREADS, LOWERED_FEW_THREADS = 128 };
 int lowered_load_packets(void);
 
 /* A span's place at an offset in elements. */
-__device__ static inline unsigned char *lowered_place(const codelet_lowered &a, uint32_t channel, const lowered_span &span, size_t at,
+__device__ static inline unsigned char *lowered_address(const codelet_lowered &a, uint32_t channel, const lowered_span &span, size_t at,
 						      uint32_t element)
 {
 	if (span.space == PLAN_SCRATCH)

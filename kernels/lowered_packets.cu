@@ -11,7 +11,7 @@
 
 enum { BATCH = 4 /* packets that a thread waits for at a time */, TINY_THREADS = 320 };
 
-/* The two forms, told apart at run time: lines of packet.cuh, or two words {4 bytes of data, flag} a packet. */
+/* The two forms, distinguished at run time: lines of packet.cuh, or two words {4 bytes of data, flag} a packet. */
 struct packet_form {
 	bool words;
 	uint32_t flag, other; /* what a packet says: of a line epoch and tag, of words the epoch twice, the second time with its high bits */
@@ -28,7 +28,7 @@ struct packet_form {
 	/* An empty message has one line. */
 	__device__ uint32_t packets(uint32_t bytes) const
 	{
-		uint32_t n = words ? (bytes + 7) / 8 : lines::slots(bytes);
+		uint32_t n = words ? (bytes + 7) / 8 : lines::packets(bytes);
 		return n < 8 ? 8 : n;
 	}
 	__device__ vector pack(vector v, uint32_t i) const
@@ -71,7 +71,7 @@ struct run {
 	packet_form form;
 	uint64_t epoch;
 	uint32_t channel;
-	uint32_t over; /* the communicator had failed before: nothing that is waited for comes */
+	uint32_t aborted; /* the communicator had failed before: nothing that is waited for comes */
 };
 
 __device__ static inline unsigned char *packets_at(const run &r, uint32_t ring, int sender, int receiver, uint32_t message)
@@ -107,7 +107,7 @@ __device__ static __forceinline__ bool take_packets(const run &r, const packet_o
 		mask |= (unsigned)wanted << k;
 	}
 	auto look = [&] {
-		unsigned lacking = r.over != 0;
+		unsigned lacking = r.aborted != 0;
 #pragma unroll
 		for (int k = 0; k < BATCH; k++)
 			if (mask >> k & 1)
@@ -196,8 +196,8 @@ __device__ static packet_op resolve(const codelet_lowered &a, const lowered_op &
 	const int sources = op.from_count - ((op.flags & LOWERED_ALL) != 0) + (op.src.space != PLAN_NOWHERE);
 	p.runs = in >= 0 && out >= 0;
 	p.bytes = (uint32_t)(op.src.space ? in : out) * element;
-	p.src = op.src.space ? lowered_place(a, channel, op.src, src, element) : nullptr;
-	p.dst = op.dst.space ? lowered_place(a, channel, op.dst, dst, element) : nullptr;
+	p.src = op.src.space ? lowered_address(a, channel, op.src, src, element) : nullptr;
+	p.dst = op.dst.space ? lowered_address(a, channel, op.dst, dst, element) : nullptr;
 	p.multiplies = op.src.space == PLAN_SEND && a.args.op == CORALE_NUM_OPS;
 	p.folds = lowered_folds<true>(a, op, sources, p.multiplies && sources == 1);
 	p.last = (int8_t)lowered_last_op<true>(a.args.op, op);
@@ -225,11 +225,11 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	if (gridDim.x == 1 && blockDim.x <= TINY_THREADS)
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
-	const uint32_t over = call_over(a.args);
+	const uint32_t aborted = call_aborted(a.args);
 	if (!a.hears_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
 	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
-	const run r = { a, s, form, epoch, channel, over };
+	const run r = { a, s, form, epoch, channel, aborted };
 	bool good = __syncthreads_and(!words || await_headers<true, true>(a.args, epoch)); /* words don't carry the signature */
 	for (int i = 0; good && i < nops; i++) /* what one stores is loaded by the next one in other threads */
 		good = !s->ops[i].runs || __syncthreads_and(execute<TYPE>(r, s->ops[i]));

@@ -12,66 +12,66 @@
 
 /* ---- Any number of ranks ----------------------------------------------------------------------------------- */
 
-/* One exchange of a piece of each block, in lines. slots: packets that travel, be they empty. */
-template <int TYPE, bool ODD, bool FOLDS>
-__device__ static bool exchange_piece(const codelet_args &a, const packets<lines, TYPE, ODD> &p, uint64_t offset, uint32_t bytes,
-				      uint32_t slots)
+/* One exchange of a piece of each block, in lines. packets: packets that travel, be they empty. */
+template <int TYPE, bool UNALIGNED, bool FOLDS>
+__device__ static bool exchange_piece(const codelet_args &a, const packet_call<lines, TYPE, UNALIGNED> &p, uint64_t offset, uint32_t bytes,
+				      uint32_t packets)
 {
-	const uint32_t end = whole_warps(slots);
+	const uint32_t end = whole_warps(packets);
 	const bool sends = a.root < 0 || a.root == a.rank;
 	const unsigned char *send = a.send + offset, *mine = send + (uint64_t)a.rank * a.send_block;
 	unsigned char *recv = a.recv + offset, *own = recv + (uint64_t)a.rank * a.recv_block;
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
 		vector v = p.own(mine, i, sends ? bytes : 0);
 #pragma unroll 1
-		for (int k = 1; i < slots && (sends || i < 8) && k < a.ranks; k++) {
+		for (int k = 1; i < packets && (sends || i < 8) && k < a.ranks; k++) {
 			int to = peer_after(a, k);
 			p.push(to, 0, i, a.send_block ? p.own(send + (uint64_t)to * a.send_block, i, bytes) : v);
 		}
 		if (FOLDS) {
 			vector out;
-			if (!p.fold(i < slots, i, v, &out))
+			if (!p.fold(i < packets, i, v, &out))
 				return false;
-			store_user<ODD>(recv + lines::at(i), out, filled<lines>(i, bytes));
+			store_user<UNALIGNED>(recv + lines::at(i), out, filled<lines>(i, bytes));
 		} else {
-			if (!p.collect(i < slots, i, recv, bytes))
+			if (!p.collect(i < packets, i, recv, bytes))
 				return false;
 			if (sends && own != mine)
-				store_user<ODD>(own + lines::at(i), v, filled<lines>(i, bytes));
+				store_user<UNALIGNED>(own + lines::at(i), v, filled<lines>(i, bytes));
 		}
 	}
 	return true;
 }
 
-template <int TYPE, bool ODD, bool FOLDS> __device__ static void exchange(const codelet_args &a)
+template <int TYPE, bool UNALIGNED, bool FOLDS> __device__ static void exchange(const codelet_args &a)
 {
 	sync_previous_kernel();
-	packets<lines, TYPE, ODD> p(a);
-	const uint32_t slots = lines::slots(a.piece ? a.piece : 1);
-	run_pieces<lines, true, true>(a, p.call, true, [&](uint32_t c) {
+	packet_call<lines, TYPE, UNALIGNED> p(a);
+	const uint32_t packets = lines::packets(a.piece ? a.piece : 1);
+	run_pieces<lines, true, true>(a, p.first_epoch, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		p.epoch = p.call + c;
-		return exchange_piece<TYPE, ODD, FOLDS>(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots);
+		p.epoch = p.first_epoch + c;
+		return exchange_piece<TYPE, UNALIGNED, FOLDS>(a, p, at, left < a.piece ? (uint32_t)left : a.piece, packets);
 	});
 }
 
 /* ---- Few ranks, one packet a thread ------------------------------------------------------------------------- */
 
 /* EACH: a block of the send buffer for each rank. A rank that has nothing to send sends empty lines in the first packets' place:
- * every rank must hear of every other one. */
+ * every rank needs a signal of every other one. */
 template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ void exchange_few(const codelet_args &a, const int op)
 {
 	sync_previous_kernel();
-	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, bytes = (uint32_t)a.bytes, slots = lines::slots(bytes ? bytes : 1);
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, bytes = (uint32_t)a.bytes, packets = lines::packets(bytes ? bytes : 1);
 	const bool sends = a.root < 0 || a.root == a.rank;
 	const uint32_t n = filled<lines>(i, bytes), at = lines::at(i);
 	const unsigned char *send = a.send + at;
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
-	const uint32_t tag = a.tag, over = call_over(a);
-	few_inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)epoch ^ over, tag, 0 };
+	const uint32_t tag = a.tag, aborted = call_aborted(a);
+	few_inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)epoch ^ aborted, tag, 0 };
 	mine = scaled<TYPE>(a, op, mine);
-	if (i < slots && (sends || i < 8)) {
+	if (i < packets && (sends || i < 8)) {
 #pragma unroll
 		for (int k = 0; k < OTHERS; k++) {
 			if (k + 1 >= a.ranks)
@@ -80,12 +80,12 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 			sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)epoch, tag));
 		}
 	}
-	if (i < slots)
+	if (i < packets)
 		box.wanted = a.root < 0 || i < 8 ? (1u << (a.ranks - 1)) - 1 : sends ? 0 : 1u << codelet_index(a.root, a.rank);
 	call_end<false>(a, epoch);
 	vector got[OTHERS];
-	hearing<lines> heard;
-	if (!take<lines>(a, epoch, box, got, &heard))
+	header_wait<lines> headers;
+	if (!take<lines>(a, epoch, box, got, &headers))
 		return;
 	unsigned char *recv = a.recv + at;
 	if (FOLDS)
@@ -101,30 +101,30 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* A piece of each block. */
 struct block_piece {
-	uint64_t call, epoch; /* call: the first piece's */
+	uint64_t first_epoch, epoch; /* first_epoch: the first piece's */
 	uint64_t at; /* in a block */
-	uint32_t bytes, over;
+	uint32_t bytes, aborted;
 };
 
-/* The same for packet i of a piece. goes: it travels, be it empty. No rank is a root. */
+/* The same for packet i of a piece. is_sent: it travels, be it empty. No rank is a root. */
 template <int TYPE, bool FOLDS, bool EACH>
-__device__ static __forceinline__ bool exchange_packet(const codelet_args &a, const int op, const block_piece &p, uint32_t i, bool goes)
+__device__ static __forceinline__ bool exchange_packet(const codelet_args &a, const int op, const block_piece &p, uint32_t i, bool is_sent)
 {
-	const uint32_t n = goes ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
+	const uint32_t n = is_sent ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
 	const unsigned char *send = a.send + p.at + lines::at(i);
 	unsigned char *recv = a.recv + p.at + lines::at(i);
-	few_inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)p.epoch ^ p.over, tag,
-		      goes ? (1u << (a.ranks - 1)) - 1 : 0 };
+	few_inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)p.epoch ^ p.aborted, tag,
+		      is_sent ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
 #pragma unroll
 	for (int k = 0; k < OTHERS; k++) {
-		if (k + 1 >= a.ranks || !goes)
+		if (k + 1 >= a.ranks || !is_sent)
 			break;
 		vector v = EACH ? scaled<TYPE>(a, op, load_words(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
 		sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)p.epoch, tag));
 	}
-	hearing<lines> heard;
-	if (!take<lines>(a, p.call, box, got, &heard))
+	header_wait<lines> headers;
+	if (!take<lines>(a, p.first_epoch, box, got, &headers))
 		return false;
 	if (FOLDS)
 		store_words(recv, fold<TYPE>(a, op, mine, got), n);
@@ -138,14 +138,14 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ void exchange_pieces(const codelet_args &a, const int op)
 {
 	sync_previous_kernel();
-	const uint64_t call = call_epoch(a);
-	const uint32_t over = call_over(a);
-	const uint32_t slots = lines::slots(a.piece), end = whole_warps(slots);
-	run_pieces<lines, true, false>(a, call, true, [&](uint32_t c) {
+	const uint64_t first_epoch = call_epoch(a);
+	const uint32_t aborted = call_aborted(a);
+	const uint32_t packets = lines::packets(a.piece), end = whole_warps(packets);
+	run_pieces<lines, true, false>(a, first_epoch, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		const block_piece p = { call, call + c, at, left < a.piece ? (uint32_t)left : a.piece, over };
+		const block_piece p = { first_epoch, first_epoch + c, at, left < a.piece ? (uint32_t)left : a.piece, aborted };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
-			if (!exchange_packet<TYPE, FOLDS, EACH>(a, op, p, i, i < slots))
+			if (!exchange_packet<TYPE, FOLDS, EACH>(a, op, p, i, i < packets))
 				return false;
 		return true;
 	});
@@ -153,14 +153,14 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
+template <int TYPE, bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
 {
-	exchange<TYPE, ODD, true>(a);
+	exchange<TYPE, UNALIGNED, true>(a);
 }
 
-template <bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void one_shot_moves(const __grid_constant__ codelet_args a)
+template <bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one_shot_moves(const __grid_constant__ codelet_args a)
 {
-	exchange<CORALE_UINT8, ODD, false>(a);
+	exchange<CORALE_UINT8, UNALIGNED, false>(a);
 }
 
 template <int TYPE, bool SUMS> __global__ LEAN void one_shot_few(const __grid_constant__ codelet_args a)
@@ -191,7 +191,7 @@ template <bool EACH> __global__ MODEST void one_shot_few_long_moves(const __grid
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel any[2], few[2]; /* by ODD; [1]: sums alone */
+	kernel any[2], few[2]; /* by UNALIGNED; [1]: sums alone */
 	kernel few_scatter, few_long_scatter;
 };
 
@@ -203,13 +203,13 @@ static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
 			 one_shot_few_scatter<TYPE>,
 			 one_shot_few_long_scatter<TYPE> };
 });
-static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by ODD; the others by EACH */
+static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by UNALIGNED; the others by EACH */
 static const kernel few_moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
 static const kernel few_long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };
 
 int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
-	const int odd = codelet_is_odd(args);
+	const int odd = codelet_is_unaligned(args);
 	return launch((const void *)(folding ? folds[type].any[odd] : moves[odd]), grid, args, stream);
 }
 

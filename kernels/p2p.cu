@@ -20,7 +20,7 @@ struct place {
 struct edge {
 	const codelet_args *a;
 	const codelet_message *m;
-	lane path;
+	connection path;
 	range piece; /* of the message, for this lane */
 	place to;
 };
@@ -30,7 +30,7 @@ struct list_block {
 	const codelet_group *g;
 	const codelet_p2p *all; /* NULL if all of them go in lines */
 	uint32_t number, blocks; /* this block's, of how many */
-	uint32_t over; /* call_over */
+	uint32_t aborted; /* call_aborted */
 };
 
 __device__ static unsigned char *slot_of_edge(const edge &e, uint32_t c)
@@ -66,9 +66,9 @@ __device__ static bool send_edge(edge *e)
 		if (c >= e->to.slots && !wait_one(a, w, &e->path, ack, c - e->to.slots, to))
 			return false;
 		copy(w, slot_of_edge(*e, c), e->m->data + r.at, r.bytes, true);
-		tell_one(w, e->path, flag, c);
+		signal_one(w, e->path, flag, c);
 	}
-	/* what comes next in an all_to_all_v's slots hears of all ranks again, who have taken this out by then */
+	/* the next call in an all_to_all_v's slots waits for the headers of all ranks, which have taken this out by then */
 	return e->path.ring != CODELET_PAIRS || await_seen(e);
 }
 
@@ -85,7 +85,7 @@ __device__ static bool receive_edge(edge *e)
 		if (!wait_one(a, w, &e->path, flag, c, from))
 			return false;
 		copy(w, e->m->data + r.at, slot_of_edge(*e, c), r.bytes, false);
-		tell_one(w, e->path, ack, c);
+		signal_one(w, e->path, ack, c);
 	}
 	return true;
 }
@@ -128,7 +128,7 @@ __device__ static bool check_count(edge *e)
 
 /* ---- Into registered memory -------------------------------------------------------------------------------- */
 
-/* Each block that has a lane copies a run of its own; then it tells its lanes. */
+/* Each block that has a lane copies a run of its own; then it signals its lanes. */
 __device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, uint32_t lanes)
 {
 	const codelet_args &a = *e->a;
@@ -136,9 +136,9 @@ __device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, 
 	const range run = cut(e->m->bytes, CODELET_LINE, blocks < lanes ? blocks : lanes, e->path.number);
 	copy(w, to + run.at, e->m->data + run.at, run.bytes, false);
 	warp_group_sync(w);
-	lane l = e->path;
-	for (l.number += w.thread * blocks; l.number < lanes; l.number += w.threads * blocks)
-		sync_store_release(flag_of(a, l, a.rank, e->m->peer), flag_value(l, 0));
+	connection conn = e->path;
+	for (conn.number += w.thread * blocks; conn.number < lanes; conn.number += w.threads * blocks)
+		sync_store_release(flag_of(a, conn, a.rank, e->m->peer), flag_value(conn, 0));
 	return await_seen(e);
 }
 
@@ -149,17 +149,17 @@ __device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t lanes)
 	const warp_group w = whole_block();
 	bool good = true;
 	if (e->path.number == 0) /* whose sender waits until its count is looked at */
-		tell_one(w, e->path, ack_of(a, e->path, e->m->peer, a.rank), 0);
-	lane l = e->path;
-	for (l.number += w.thread * blocks; good && l.number < lanes; l.number += w.threads * blocks)
-		good = wait_flag(a, &l, flag_of(a, l, e->m->peer, a.rank), flag_value(l, 0), e->m->peer);
+		signal_one(w, e->path, ack_of(a, e->path, e->m->peer, a.rank), 0);
+	connection conn = e->path;
+	for (conn.number += w.thread * blocks; good && conn.number < lanes; conn.number += w.threads * blocks)
+		good = wait_flag(a, &conn, flag_of(a, conn, e->m->peer, a.rank), flag_value(conn, 0), e->m->peer);
 	return warp_group_agrees(w, good);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------------------- */
 
 /* What the host said of a message that is received here. */
-__device__ static uint64_t place_of_message(const codelet_p2p &all, const codelet_message *m)
+__device__ static uint64_t offer_of_message(const codelet_p2p &all, const codelet_message *m)
 {
 	return all.places[m - all.messages];
 }
@@ -173,7 +173,7 @@ __device__ static unsigned char *target_of(const codelet_p2p &all, uint64_t gran
 	return (unsigned char *)sync_load_relaxed(memory) + (granted - ((uint64_t)region << CODELET_TARGET_SHIFT));
 }
 
-__device__ static place place_of_grant(const codelet_args &a, uint64_t granted, int receiver)
+__device__ static place slots_of_grant(const codelet_args &a, uint64_t granted, int receiver)
 {
 	return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE, (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
 }
@@ -188,11 +188,11 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t lanes)
 		uint64_t granted = 0;
 		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
 		if (b.g->pairs && !m.sending)
-			granted = place_of_lane(*b.all, m, place_of_message(*b.all, &m), e.path.number);
+			granted = grant_of_lane(*b.all, m, offer_of_message(*b.all, &m), e.path.number);
 		else if (b.g->pairs && !await_grant(*b.all, m, &e.path, &granted))
 			return false;
 		/* in an all_to_all_v each sender has slots of its own */
-		e.to = b.g->pairs ? place_of_grant(*e.a, granted, receiver) :
+		e.to = b.g->pairs ? slots_of_grant(*e.a, granted, receiver) :
 				    place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
 		good = m.sending ? send_edge(&e) : warp_group_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
 	}
@@ -208,8 +208,8 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	const codelet_message &m = *e.m;
 	uint64_t granted = 0;
 	if (!m.sending) {
-		granted = place_of_message(*b.all, &m);
-		if (!b.over)
+		granted = offer_of_message(*b.all, &m);
+		if (!b.aborted)
 			grant_lanes(*b.all, m, granted, lanes, b.number, b.blocks, e.path);
 	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
 		return false;
@@ -220,7 +220,7 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 		return warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
 		return run_slots(b, e, lanes);
-	return run_lines<true>({ b.g, &m, e.path, b.over }, lanes, b.blocks);
+	return run_lines<true>({ b.g, &m, e.path, b.aborted }, lanes, b.blocks);
 }
 
 /* ---- To and from other nodes --------------------------------------------------------------------------------- */
@@ -307,10 +307,10 @@ __device__ static bool run_remote(const list_block &b, edge e)
 	return true;
 }
 
-template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(const list_block &b, const codelet_message *m, const lane &l)
+template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(const list_block &b, const codelet_message *m, const connection &conn)
 {
 	const uint32_t lanes = codelet_lanes(b.g, m->bytes);
-	edge e = { &b.g->args, m, l };
+	edge e = { &b.g->args, m, conn };
 	if (m->from) {
 		range run = cut(m->bytes, CODELET_LINE, b.blocks, b.number);
 		if (m->data != m->from)
@@ -326,7 +326,7 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 	if (HOLDS == ANY && !b.g->pairs)
 		return run_slots(b, e, lanes);
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
-		return run_lines<false>({ b.g, m, l, b.over }, lanes, b.blocks);
+		return run_lines<false>({ b.g, m, conn, b.aborted }, lanes, b.blocks);
 	return run_long<HOLDS>(b, e, lanes);
 }
 
@@ -345,14 +345,14 @@ __device__ static void count_pair(const list_block &b, const codelet_message &m,
 }
 
 /* A list of sends to one rank, or of receives from one. After the block's last barrier only its first warp does anything. */
-template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, lane l)
+template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, connection conn)
 {
 	const bool counted = !m->from && !(REMOTE && m->peer >= b.g->args.ranks); /* lanes between nodes count for themselves */
-	uint64_t count = counted ? *pair_counter(b.g->args, *m, l.number) : 0;
+	uint64_t count = counted ? *pair_counter(b.g->args, *m, conn.number) : 0;
 	for (bool more = true; more; m++) {
 		more = m->more;
-		l.epoch = ++count;
-		if (!run_message<HOLDS, REMOTE>(b, m, l))
+		conn.epoch = ++count;
+		if (!run_message<HOLDS, REMOTE>(b, m, conn))
 			return false;
 	}
 	__syncthreads();
@@ -370,7 +370,7 @@ __device__ static uint32_t list_of_block(const codelet_group &g, list_block *b)
 	return blockIdx.x < wide ? blockIdx.x / g.blocks : g.wide + (blockIdx.x - wide);
 }
 
-__device__ static lane lane_of_block(const list_block &b)
+__device__ static connection connection_of_block(const list_block &b)
 {
 	return { 0, b.number, b.g->most_lanes, CODELET_PAIRS };
 }
@@ -379,9 +379,9 @@ __device__ static lane lane_of_block(const list_block &b)
 template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
-	list_block b = { &e.group, &e, 0, 0, call_over(e.group.args) };
+	list_block b = { &e.group, &e, 0, 0, call_aborted(e.group.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
-	if (run_pairs<HOLDS>(b, m, lane_of_block(b)))
+	if (run_pairs<HOLDS>(b, m, connection_of_block(b)))
 		call_count(e.group.args);
 }
 
@@ -389,35 +389,35 @@ template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pai
 template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
-	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_told(e.group.args), e.begins))
+	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_abort_word(e.group.args), e.begins))
 		return;
 	const codelet_group &g = e.group;
-	list_block b = { &g, &e, 0, 0, call_over(g.args) };
+	list_block b = { &g, &e, 0, 0, call_aborted(g.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
-	lane l = lane_of_block(b);
+	connection conn = connection_of_block(b);
 	bool good;
 	if (g.pairs) {
-		good = run_pairs<ANY, REMOTE>(b, m, l);
+		good = run_pairs<ANY, REMOTE>(b, m, conn);
 	} else {
-		l.ring = CODELET_FIRST;
-		l.epoch = call_epoch(g.args);
-		send_headers(g.args, l.epoch);
-		good = hear_all(g.args, whole_block(), &l) && run_message<ANY, REMOTE>(b, m, l);
+		conn.ring = CODELET_FIRST;
+		conn.epoch = call_epoch(g.args);
+		send_headers(g.args, conn.epoch);
+		good = wait_headers(g.args, whole_block(), &conn) && run_message<ANY, REMOTE>(b, m, conn);
 	}
 	if (REMOTE && good)
 		remote_end_call(e.remote, e.ends);
 	if (good && g.pairs)
 		call_count(g.args);
 	else if (good)
-		call_end(g.args, l.epoch);
+		call_end(g.args, conn.epoch);
 }
 
 __global__ __launch_bounds__(CODELET_THREADS) void p2p_few(const __grid_constant__ codelet_few_messages f)
 {
 	sync_previous_kernel();
-	list_block b = { &f.group, nullptr, 0, 0, call_over(f.group.args) };
+	list_block b = { &f.group, nullptr, 0, 0, call_aborted(f.group.args) };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
-	if (run_pairs<SMALL>(b, m, lane_of_block(b)))
+	if (run_pairs<SMALL>(b, m, connection_of_block(b)))
 		call_count(f.group.args);
 }
 

@@ -8,8 +8,8 @@ static constexpr uint32_t EMPTY = 0xffffffff;
 
 /* 16 bytes of data; ready when no word is EMPTY. */
 struct words {
-	static constexpr bool RESTORED = true;
-	__device__ static uint32_t slots(uint32_t bytes)
+	static constexpr bool IS_SENTINEL = true;
+	__device__ static uint32_t packets(uint32_t bytes)
 	{
 		return (bytes + 15) / 16;
 	}
@@ -25,24 +25,24 @@ struct words {
 	{
 		return 16;
 	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t tag)
 	{
 		return vector_hide<TYPE>(v);
 	}
-	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t tag)
 	{
 		return v.x != EMPTY && v.y != EMPTY && v.z != EMPTY && v.w != EMPTY;
 	}
 };
 
 /*
- * Eight lanes make a line of 128 bytes that arrives whole: 120 bytes of data, then epoch and signature beside 8 of the data. Two
+ * Eight lanes make a line of 128 bytes that arrives whole: 120 bytes of data, then epoch and tag beside 8 of the data. Two
  * lines hold fifteen vectors; the one that both share comes last in the first and first in the second, so that
  * all others are loaded and stored whole.
  */
 struct lines {
-	static constexpr bool RESTORED = false;
-	__device__ static uint32_t slots(uint32_t bytes)
+	static constexpr bool IS_SENTINEL = false;
+	__device__ static uint32_t packets(uint32_t bytes)
 	{
 		return (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA * 8;
 	}
@@ -58,13 +58,13 @@ struct lines {
 	{
 		return i % 8 == 7 ? 8 : 16;
 	}
-	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	template <int TYPE> __device__ static vector pack(vector v, uint32_t i, uint32_t epoch, uint32_t tag)
 	{
-		return i % 8 == 7 ? make_uint4(v.x, v.y, epoch, signature) : v;
+		return i % 8 == 7 ? make_uint4(v.x, v.y, epoch, tag) : v;
 	}
-	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t signature)
+	__device__ static bool ready(vector v, uint32_t i, uint32_t epoch, uint32_t tag)
 	{
-		return i % 8 != 7 || (v.z == epoch && v.w == signature);
+		return i % 8 != 7 || (v.z == epoch && v.w == tag);
 	}
 };
 
@@ -107,61 +107,65 @@ __device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epo
 }
 
 /*
- * Words do not say which call they are of. So before anything is made of the first ones each warp hears of all ranks by their headers,
- * which come no later, and that none has failed: its lanes share the ranks and look beside the data, so it costs no time of its own.
+ * Sentinel packets do not say which call they are of. So before a warp uses its first ones it waits for the headers of all ranks, which come
+ * no later, and say that none has failed. Its lanes share the ranks and look beside the data, so this costs no time of its own.
  */
-template <class Form> struct hearing {
+template <class Form> struct header_wait {
 	bool done = false;
 
-	__device__ __forceinline__ unsigned missing(const codelet_args &a, uint64_t call)
+	__device__ __forceinline__ unsigned missing(const codelet_args &a, uint64_t first_epoch)
 	{
-		if (!Form::RESTORED || done)
+		if (!Form::IS_SENTINEL || done)
 			return 0;
-		done = headers_heard(a, call);
+		done = headers_arrived(a, first_epoch);
 		return done ? 0 : 1u << A_HEADER;
 	}
 
 	__device__ static __forceinline__ bool is_header(int bit)
 	{
-		return Form::RESTORED && bit == A_HEADER;
+		return Form::IS_SENTINEL && bit == A_HEADER;
 	}
 };
 
-/* The rank of whose headers a lane has not heard. MANY: there may be more than 32 ranks, so a lane has several. */
-template <bool MANY = false> __device__ static __forceinline__ int lane_rank(const codelet_args &a, uint64_t epoch)
+/* The rank whose header a lane waits for. MANY: there may be more than 32 ranks, so a lane has several. */
+template <bool MANY = false> __device__ static __forceinline__ int rank_without_header_of(const codelet_args &a, uint64_t epoch)
 {
-	return MANY ? header_lacking(a, epoch) : (int)threadIdx.x % 32;
+	return MANY ? rank_without_header(a, epoch) : (int)threadIdx.x % 32;
 }
 
-/* Where data does not carry the signature, the first warp waits until all ranks are known to make this call. EACH: of each block, not of one. */
+/* Where data does not carry the tag, the first warp waits until all ranks are known to make this call. EACH: of each block, not of one. */
 template <bool EACH, bool MANY> __device__ static inline bool await_headers(const codelet_args &a, uint64_t epoch)
 {
 	if ((!EACH && blockIdx.x) || threadIdx.x >= 32)
 		return true;
-	return await(a, epoch, [&] { return headers_heard(a, epoch) ? 0u : 1u; }, [&](int) { return lane_rank<MANY>(a, epoch); });
+	return await(a, epoch, [&] { return headers_arrived(a, epoch) ? 0u : 1u; }, [&](int) { return rank_without_header_of<MANY>(a, epoch); });
 }
 
 /*
- * Calls run(c) for each piece of the vector or the blocks; piece c has epoch call + c. SEVERAL: there may be several. tells: data of
- * a single piece says that all are here; of several pieces every packet travels, which says it. MANY: as above.
+ * Calls run(c) for each piece of the vector or the blocks; piece c has epoch first_epoch + c. SEVERAL: there may be several. MANY: as above.
+ * all_send: of a single piece each rank sends data to every other one.
+ *
+ * A rank that has finished a call has a signal from every rank. Lines are such signals where each rank sends some to all: with several pieces every
+ * packet is sent, even an empty one. Else headers are, and who waits for them depends: each warp before it uses its first sentinel packets
+ * (header_wait); the first warp of block 0 before the second piece, because a peer's next call may overwrite them; or that warp at the end.
  */
 template <class Form, bool SEVERAL, bool MANY, class Run>
-__device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_t call, bool tells, Run run)
+__device__ static __forceinline__ void run_pieces(const codelet_args &a, uint64_t first_epoch, bool all_send, Run run)
 {
 	const uint32_t pieces = SEVERAL ? a.pieces : 1;
-	const bool several = pieces > 1, headers = Form::RESTORED || !(several || tells);
-	if (headers)
-		send_headers(a, call);
+	const bool several = pieces > 1, uses_headers = Form::IS_SENTINEL || !(several || all_send), waits_at_end = uses_headers && !several;
+	if (uses_headers)
+		send_headers(a, first_epoch);
 	for (uint32_t c = 0; c < pieces; c++) {
-		if (c == 1 && headers && !await_headers<false, MANY>(a, call)) /* a peer's next call may overwrite them */
+		if (c == 1 && uses_headers && !await_headers<false, MANY>(a, first_epoch))
 			return;
-		if (c && Form::RESTORED) /* places are empty before a peer can know it */
+		if (c && Form::IS_SENTINEL) /* packets are refilled before a peer can know it */
 			sync_fence();
 		if (!run(c))
 			return;
 	}
-	if (!headers || several || await_headers<false, MANY>(a, call))
-		call_end(a, call + pieces - 1);
+	if (!waits_at_end || await_headers<false, MANY>(a, first_epoch))
+		call_end(a, first_epoch + pieces - 1);
 }
 
 /* So many packets, and those of the last warp's lanes that have none; a warp's at least. */

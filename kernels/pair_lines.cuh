@@ -2,7 +2,7 @@
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
  * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say a
  * number of their slot in its ring, and the message's bytes and type. A sender may be as far ahead as the ring has slots; the receiver
- * tells what it has taken out, not for every slot, but before half of them are untold. A send of no more than half of what the rings
+ * signals what it has taken out, not for every slot, but before half of them are unsignalled. A send of no more than half of what the rings
  * hold therefore ends without its receive, if those before it have had theirs.
  */
 #ifndef PAIR_LINES_CUH
@@ -14,8 +14,8 @@
 struct pair_lines {
 	const codelet_group *g;
 	const codelet_message *m;
-	lane path; /* its epoch: the pair's count of messages */
-	uint32_t over; /* call_over */
+	connection path; /* its epoch: the pair's count of messages */
+	uint32_t aborted; /* call_aborted */
 };
 
 /* A ring at this end, and what of the message is this thread's in it. */
@@ -25,7 +25,7 @@ struct line_ring {
 	unsigned char *slots; /* this thread's packet of the first one, at the receiver */
 	uint64_t count; /* slots of the ring, of all messages */
 	uint32_t at; /* the next one's place */
-	uint32_t untold; /* of a receiver: taken out, and not yet told */
+	uint32_t unsignalled; /* of a receiver: taken out, and not yet signalled */
 	uint32_t packets; /* of the message */
 };
 
@@ -48,11 +48,11 @@ __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 		 window_of(g.args, receiver) + g.ring_slots + slots * CODELET_LINE_SLOT + threadIdx.x % 32 * 16,
 		 p.m->sending ? end->sent : end->received,
 		 p.m->sending ? end->send_at : end->receive_at,
-		 p.m->sending ? 0u : end->untold,
+		 p.m->sending ? 0u : end->unsignalled,
 		 (uint32_t)codelet_lines(p.m->bytes) * 8 };
 }
 
-__device__ static inline uint32_t place_after(const pair_lines &p, uint32_t at, uint32_t slots)
+__device__ static inline uint32_t slot_after(const pair_lines &p, uint32_t at, uint32_t slots)
 {
 	return at + slots < p.g->depth ? at + slots : at + slots - p.g->depth;
 }
@@ -136,14 +136,14 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 {
 	const uint32_t what = codelet_what_in_line(p.m), depth = p.g->depth, step = p.g->rings;
 	uint64_t taken = sync_load_relaxed(&r->end->taken);
-	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
+	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n)
 				v[u] = load_packet<WHOLE>(p, s + u * step);
-		auto has_room = [&] { return taken + depth >= r->count + n && !p.over; };
+		auto has_room = [&] { return taken + depth >= r->count + n && !p.aborted; };
 		if (!__all_sync(~0u, has_room()) && !await_pair(p, [&] {
 			    taken = sync_load_relaxed(&r->end->taken);
 			    return has_room();
@@ -152,20 +152,20 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n && has_packet<WHOLE>(*r, s + u * step))
-				sync_store_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT,
+				sync_store_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT,
 						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, slot_number(*r, u), what));
 	}
 	return true;
 }
 
-/* After all loads of the warp. What is not told leaves the sender room for as much as it sends at once. */
-__device__ static inline void tell_taken(const pair_lines &p, line_ring *r, uint32_t slots)
+/* After all loads of the warp. What is not signalled leaves the sender room for as much as it sends at once. */
+__device__ static inline void signal_taken(const pair_lines &p, line_ring *r, uint32_t slots)
 {
 	const uint32_t half = p.g->depth / 2, spare = p.g->depth - AT_ONCE + 1;
-	r->untold += slots;
-	if (r->untold < (half < spare ? half : spare))
+	r->unsignalled += slots;
+	if (r->unsignalled < (half < spare ? half : spare))
 		return;
-	r->untold = 0;
+	r->unsignalled = 0;
 	if (threadIdx.x % 32 == 0)
 		sync_store_relaxed(&ring_end_of(p, p.m->peer, p.g->args.rank, r->number)->taken, r->count + slots);
 }
@@ -173,16 +173,16 @@ __device__ static inline void tell_taken(const pair_lines &p, line_ring *r, uint
 template <int N, bool WHOLE> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
 	const uint32_t what = codelet_what_in_line(p.m), step = p.g->rings;
-	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = place_after(p, r->at, n)) {
+	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
 		auto is_ours = [&](uint32_t u) { return u < n && has_packet<WHOLE>(*r, s + u * step); };
 		bool good = await_pair(p, [&] {
-			bool ready = !p.over;
+			bool ready = !p.aborted;
 #pragma unroll
 			for (uint32_t u = 0; u < N; u++)
 				if (is_ours(u))
-					v[u] = sync_load_packet(r->slots + place_after(p, r->at, u) * CODELET_LINE_SLOT);
+					v[u] = sync_load_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT);
 #pragma unroll
 			for (uint32_t u = 0; u < N; u++)
 				ready = ready && (!is_ours(u) || threadIdx.x % 8 != 7 || v[u].z == slot_number(*r, u));
@@ -196,7 +196,7 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 			}
 		if (!__all_sync(~0u, good))
 			return false;
-		tell_taken(p, r, n);
+		signal_taken(p, r, n);
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (is_ours(u))
@@ -223,7 +223,7 @@ __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
 	} else {
 		r.end->received = r.count;
 		r.end->receive_at = (uint16_t)r.at;
-		r.end->untold = (uint16_t)r.untold;
+		r.end->unsignalled = (uint16_t)r.unsignalled;
 	}
 }
 

@@ -42,7 +42,7 @@ struct remote_port {
 	}
 
 	/* The message is here, and of the same call. False if the call has failed. */
-	__device__ bool arrived(const codelet_args &a, ::lane *l, int place, uint64_t message) const
+	__device__ bool arrived(const codelet_args &a, connection *conn, int place, uint64_t message) const
 	{
 		const uint32_t flag = remote_flag(message + 1);
 		uint64_t number, got;
@@ -50,29 +50,29 @@ struct remote_port {
 			sync_acquire_pair(&header(message)->number, &number, &got);
 			return number == message + 1 || (number >> 32 == flag && got >> 32 == flag);
 		};
-		if (!wait_ready(a, l, place, ready))
+		if (!wait_ready(a, conn, place, ready))
 			return false;
 		if (number != message + 1)
 			got = got << 32 | (uint32_t)number;
 		if (got != a.signature)
-			call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
+			call_fail(a, CORALE_EMISMATCH, place, conn->epoch, a.signature, got);
 		return got == a.signature;
 	}
 
 	/* Of a message that has arrived: both ends agree on type and bytes. */
-	__device__ bool agrees(const codelet_args &a, const ::lane &l, int place, uint64_t message, uint64_t what) const
+	__device__ bool agrees(const codelet_args &a, const connection &conn, int place, uint64_t message, uint64_t what) const
 	{
 		uint64_t got, high;
 		sync_acquire_pair(&header(message)->what, &got, &high);
 		if (high >> 32 == remote_flag(message + 1))
 			got = high << 32 | (uint32_t)got;
 		if (got != what)
-			call_fail<true>(a, CORALE_EMISMATCH, place, l.epoch, what, got);
+			call_fail<true>(a, CORALE_EMISMATCH, place, conn.epoch, what, got);
 		return got == what;
 	}
 
 	/* seen: what earlier calls have learnt of free, or this one. */
-	__device__ bool has_room(const codelet_args &a, ::lane *l, int place, uint64_t message, uint64_t *seen) const
+	__device__ bool has_room(const codelet_args &a, connection *conn, int place, uint64_t message, uint64_t *seen) const
 	{
 		uint64_t now;
 		auto ready = [&] {
@@ -81,7 +81,7 @@ struct remote_port {
 		};
 		if (message < *seen + slots()->depth)
 			return true;
-		if (!wait_ready(a, l, place, ready))
+		if (!wait_ready(a, conn, place, ready))
 			return false;
 		*seen = now;
 		sync_store_relaxed(&c->counts->peers[peer].free[lane], now); /* for the calls to come */
@@ -144,7 +144,7 @@ __device__ static inline int remote_data_of(void)
 }
 
 /* Waits for a message of few bytes, or what lies in its place. False if the call has failed. */
-__device__ static inline bool remote_await_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+__device__ static inline bool remote_await_few(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
 					       uint32_t bytes, uint4 *v)
 {
 	const uint32_t pair = threadIdx.x % 32, words = remote_words_in(bytes), flag = remote_flag(message + 1);
@@ -157,11 +157,11 @@ __device__ static inline bool remote_await_few(const codelet_args &a, lane *l, c
 			   is_long = pair == 0 && ((uint64_t)v->y << 32 | v->x) == message + 1;
 		return __any_sync(~0u, is_long) || here;
 	};
-	return wait_until<one_warp_one_peer>(a, l->epoch, false, ready, [&] { return place; });
+	return wait_until<one_warp_one_peer>(a, conn->epoch, false, ready, [&] { return place; });
 }
 
 /* Whether the message is of the same call and length; the first thread says so if not. */
-__device__ static inline bool remote_few_agrees(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+__device__ static inline bool remote_few_agrees(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
 						uint64_t what, uint4 v)
 {
 	const uint64_t two = (uint64_t)v.z << 32 | v.x, got = __shfl_sync(~0u, two, REMOTE_SIGNATURE / 2),
@@ -171,21 +171,21 @@ __device__ static inline bool remote_few_agrees(const codelet_args &a, lane *l, 
 		return true;
 	if (threadIdx.x % 32)
 		return false;
-	if (!few && port.arrived(a, l, place, message))
-		port.agrees(a, *l, place, message, what);
+	if (!few && port.arrived(a, conn, place, message))
+		port.agrees(a, *conn, place, message, what);
 	else if (got != a.signature)
-		call_fail(a, CORALE_EMISMATCH, place, l->epoch, a.signature, got);
+		call_fail(a, CORALE_EMISMATCH, place, conn->epoch, a.signature, got);
 	else
-		call_fail<true>(a, CORALE_EMISMATCH, place, l->epoch, what, got_what);
+		call_fail<true>(a, CORALE_EMISMATCH, place, conn->epoch, what, got_what);
 	return false;
 }
 
 /* *data is this thread's, where it has some (remote_data_of). Not taken yet. */
-__device__ static inline bool remote_receive_few(const codelet_args &a, lane *l, const remote_port &port, int place, uint64_t message,
+__device__ static inline bool remote_receive_few(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
 						 uint64_t what, uint32_t bytes, uint64_t *data)
 {
 	uint4 v;
-	if (!remote_await_few(a, l, port, place, message, bytes, &v) || !remote_few_agrees(a, l, port, place, message, what, v))
+	if (!remote_await_few(a, conn, port, place, message, bytes, &v) || !remote_few_agrees(a, conn, port, place, message, what, v))
 		return false;
 	*data = (uint64_t)v.z << 32 | v.x;
 	return true;
@@ -205,18 +205,18 @@ __device__ static inline uint64_t *remote_count(const remote_calls &c, int peer,
 }
 
 /* What ends a call before it begins: not the host's word, which takes a microsecond. Loaded beside what else a call needs first. */
-__device__ static inline uint64_t remote_told(const codelet_args &a)
+__device__ static inline uint64_t remote_abort_word(const codelet_args &a)
 {
-	return threadIdx.x == 0 ? told_abort(a) : 0;
+	return threadIdx.x == 0 ? abort_word(a) : 0;
 }
 
-/* All threads: tells the proxy. False, of all of them, if the communicator has failed: a replay ends at once, and a call that was never made says
+/* All threads: signals the proxy. False, of all of them, if the communicator has failed: a replay ends at once, and a call that was never made says
  * so. first: of the launches of a call. */
-__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c, uint64_t told, bool first = true)
+__device__ static inline bool remote_begin_call(const codelet_args &a, const remote_calls &c, uint64_t abort, bool first = true)
 {
-	const bool ended = told != 0;
+	const bool ended = abort != 0;
 	if (ended)
-		call_fail(a, -(int)(uint32_t)told, (int)(told >> 32) - 1, call_epoch(a), 0, 0);
+		call_fail(a, -(int)(uint32_t)abort, (int)(abort >> 32) - 1, call_epoch(a), 0, 0);
 	if (first && blockIdx.x == 0 && threadIdx.x == 0)
 		sync_store_relaxed(&remote_progress_of(&c.remote)->begun, ++c.counts->calls);
 	return __syncthreads_and(!ended);
@@ -273,7 +273,7 @@ __device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, ui
 __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t channel, remote_counts *before)
 {
 	const remote_calls &c = a.remote;
-	const uint64_t told = remote_told(a.args);
+	const uint64_t abort = remote_abort_word(a.args);
 	for (int i = remote_first_turn(); i < remote_turns(a); i += (int)blockDim.x) {
 		const remote_turn t = remote_turn_of(a, channel, i);
 		/* all under way before the first is used */
@@ -289,7 +289,7 @@ __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t ch
 		before->out[t.ring][t.seat] = out;
 		before->in[t.ring][t.seat] = in;
 	}
-	return remote_begin_call(a.args, c, told);
+	return remote_begin_call(a.args, c, abort);
 }
 
 /* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */

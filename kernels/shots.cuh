@@ -24,22 +24,22 @@ __device__ static __forceinline__ unsigned char *slot(const codelet_args &a, con
 	return box.at + (uint64_t)codelet_index(box.first + k, a.rank) * a.area_bytes;
 }
 
-/* One rank's side of a call. TYPE of moves: uint8. ODD: see load_user. */
-template <class Form, int TYPE, bool ODD> struct packets {
+/* One rank's side of a call. TYPE of moves: uint8. UNALIGNED: see load_user. */
+template <class Form, int TYPE, bool UNALIGNED> struct packet_call {
 	const codelet_args &a;
-	const uint64_t call; /* the epoch of the headers, from which peers know it */
+	const uint64_t first_epoch; /* the epoch of the headers, from which peers know it */
 	uint64_t epoch;
-	const uint32_t over;
-	mutable hearing<Form> heard;
+	const uint32_t aborted;
+	mutable header_wait<Form> headers;
 
-	__device__ packets(const codelet_args &args) : a(args), call(call_epoch(args)), epoch(call), over(call_over(args))
+	__device__ packet_call(const codelet_args &args) : a(args), first_epoch(call_epoch(args)), epoch(first_epoch), aborted(call_aborted(args))
 	{
 	}
 
 	/* Packet i of this rank's own data, the scalar applied. */
 	__device__ vector own(const unsigned char *from, uint32_t i, uint32_t bytes) const
 	{
-		vector v = load_user<ODD>(from + Form::at(i), filled<Form>(i, bytes));
+		vector v = load_user<UNALIGNED>(from + Form::at(i), filled<Form>(i, bytes));
 		return a.op == CORALE_NUM_OPS ? premultiply<TYPE>(a, v) : v;
 	}
 
@@ -63,7 +63,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	/* Loads all wanted packets at once; those that are not ready. */
 	__device__ __forceinline__ unsigned look(const inbox &box, vector got[BATCH]) const
 	{
-		unsigned lacking = over != 0;
+		unsigned lacking = aborted != 0;
 #pragma unroll
 		for (int k = 0; k < BATCH; k++)
 			if (box.wanted >> k & 1)
@@ -78,11 +78,11 @@ template <class Form, int TYPE, bool ODD> struct packets {
 	__device__ __forceinline__ bool take(int first, unsigned wanted, uint32_t offset, uint32_t i, vector got[BATCH]) const
 	{
 		inbox box = { inbox_of(a, epoch & 1) + offset + i * 16, i, (uint32_t)epoch, wanted, first };
-		auto rank_of = [&](int k) { return heard.is_header(k) ? lane_rank<true>(a, call) : first + k; };
-		if (!await(a, call, [&] { return look(box, got) | heard.missing(a, call); }, rank_of))
+		auto rank_of = [&](int k) { return headers.is_header(k) ? rank_without_header_of<true>(a, first_epoch) : first + k; };
+		if (!await(a, first_epoch, [&] { return look(box, got) | headers.missing(a, first_epoch); }, rank_of))
 			return false;
 #pragma unroll
-		for (int k = 0; Form::RESTORED && k < BATCH; k++)
+		for (int k = 0; Form::IS_SENTINEL && k < BATCH; k++)
 			if (wanted >> k & 1)
 				sync_store_packet(slot(a, box, k), make_uint4(EMPTY, EMPTY, EMPTY, EMPTY));
 		return true;
@@ -122,7 +122,7 @@ template <class Form, int TYPE, bool ODD> struct packets {
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if ((from >> k & 1) && (a.root < 0 || a.root == first + k))
-					store_user<ODD>(recv + (uint64_t)(first + k) * a.recv_block + Form::at(i), got[k],
+					store_user<UNALIGNED>(recv + (uint64_t)(first + k) * a.recv_block + Form::at(i), got[k],
 							filled<Form>(i, bytes));
 		}
 		return true;
@@ -156,13 +156,13 @@ template <class Form> __device__ static __forceinline__ unsigned look(const code
 
 /* Waits for packets and leaves their places empty. call: the epoch of the headers, from which peers know it. */
 template <class Form>
-__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t call, const few_inbox &box, vector got[OTHERS], hearing<Form> *heard)
+__device__ static __forceinline__ bool take(const codelet_args &a, uint64_t first_epoch, const few_inbox &box, vector got[OTHERS], header_wait<Form> *headers)
 {
-	auto rank_of = [&](int j) { return heard->is_header(j) ? lane_rank(a, call) : j + (j >= a.rank); };
-	if (!await(a, call, [&] { return look<Form>(a, box, got) | heard->missing(a, call); }, rank_of))
+	auto rank_of = [&](int j) { return headers->is_header(j) ? rank_without_header_of(a, first_epoch) : j + (j >= a.rank); };
+	if (!await(a, first_epoch, [&] { return look<Form>(a, box, got) | headers->missing(a, first_epoch); }, rank_of))
 		return false;
 #pragma unroll
-	for (int j = 0; Form::RESTORED && j < OTHERS; j++)
+	for (int j = 0; Form::IS_SENTINEL && j < OTHERS; j++)
 		if (box.wanted >> j & 1)
 			sync_store_packet((void *)(a.few_ranks.in[j] + box.at), make_uint4(EMPTY, EMPTY, EMPTY, EMPTY));
 	return true;

@@ -13,59 +13,59 @@
 /* ---- Any number of ranks ----------------------------------------------------------------------------------- */
 
 /* Both exchanges of one piece: every rank folds its part and sends the result on. Parts are cut as in plans; each: as packets of a part_piece. */
-template <class Form, int TYPE, bool ODD>
-__device__ static bool pass_piece(const codelet_args &a, const packets<Form, TYPE, ODD> &p, uint64_t offset, uint32_t bytes, uint32_t slots,
+template <class Form, int TYPE, bool UNALIGNED>
+__device__ static bool pass_piece(const codelet_args &a, const packet_call<Form, TYPE, UNALIGNED> &p, uint64_t offset, uint32_t bytes, uint32_t packets,
 				  uint32_t each)
 {
-	const uint32_t n = (uint32_t)a.ranks, end = whole_warps(slots);
+	const uint32_t n = (uint32_t)a.ranks, end = whole_warps(packets);
 	const uint32_t gathered = a.area_bytes / 2; /* the second exchange's half of a sender's packets */
 	const unsigned char *send = a.send + offset;
 	unsigned char *recv = a.recv + offset;
 	auto begin = [&](uint32_t part) { return codelet_part(bytes, n, part); };
 	auto length = [&](uint32_t part) { return begin(part + 1) - begin(part); };
-	auto goes = [&](uint32_t i, uint32_t part) { return each ? i < each : travels<Form>(i, length(part)); };
+	auto is_sent = [&](uint32_t i, uint32_t part) { return each ? i < each : travels<Form>(i, length(part)); };
 	const uint32_t at = begin((uint32_t)a.rank), mine = length((uint32_t)a.rank);
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x) {
 		for (int k = 1; k < a.ranks; k++) {
 			uint32_t to = (uint32_t)peer_after(a, k);
-			if (goes(i, to))
+			if (is_sent(i, to))
 				p.push((int)to, 0, i, p.own(send + begin(to), i, length(to)));
 		}
-		const bool wanted = goes(i, (uint32_t)a.rank);
+		const bool wanted = is_sent(i, (uint32_t)a.rank);
 		vector out;
 		if (!p.fold(wanted, i, p.own(send + at, i, mine), &out))
 			return false;
 		for (int k = 1; wanted && k < a.ranks; k++)
 			p.push(peer_after(a, k), gathered, i, out);
-		store_user<ODD>(recv + at + Form::at(i), out, filled<Form>(i, mine));
+		store_user<UNALIGNED>(recv + at + Form::at(i), out, filled<Form>(i, mine));
 		for (int first = 0; first < a.ranks; first += BATCH) {
 			vector got[BATCH];
 			unsigned from = 0;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
-				if (first + k < a.ranks && first + k != a.rank && goes(i, (uint32_t)(first + k)))
+				if (first + k < a.ranks && first + k != a.rank && is_sent(i, (uint32_t)(first + k)))
 					from |= 1u << k;
 			if (!p.take(first, from, gathered, i, got))
 				return false;
 #pragma unroll
 			for (int k = 0; k < BATCH; k++)
 				if (from >> k & 1)
-					store_user<ODD>(recv + begin((uint32_t)(first + k)) + Form::at(i), got[k],
+					store_user<UNALIGNED>(recv + begin((uint32_t)(first + k)) + Form::at(i), got[k],
 							filled<Form>(i, length((uint32_t)(first + k))));
 		}
 	}
 	return true;
 }
 
-template <class Form, int TYPE, bool ODD> __device__ static void run_two_shot(const codelet_args &a)
+template <class Form, int TYPE, bool UNALIGNED> __device__ static void run_two_shot(const codelet_args &a)
 {
 	sync_previous_kernel();
-	packets<Form, TYPE, ODD> p(a);
-	const uint32_t n = (uint32_t)a.ranks, slots = Form::slots(codelet_part(a.piece, n, 1));
-	run_pieces<Form, true, true>(a, p.call, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
+	packet_call<Form, TYPE, UNALIGNED> p(a);
+	const uint32_t n = (uint32_t)a.ranks, packets = Form::packets(codelet_part(a.piece, n, 1));
+	run_pieces<Form, true, true>(a, p.first_epoch, codelet_part(a.piece, n, n - 1) != a.piece, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		p.epoch = p.call + c;
-		return pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, slots, a.pieces > 1 ? slots : 0);
+		p.epoch = p.first_epoch + c;
+		return pass_piece(a, p, at, left < a.piece ? (uint32_t)left : a.piece, packets, a.pieces > 1 ? packets : 0);
 	});
 }
 
@@ -73,7 +73,7 @@ template <class Form, int TYPE, bool ODD> __device__ static void run_two_shot(co
 
 /* One piece of a vector. */
 struct part_piece {
-	uint64_t call, epoch; /* call: the first piece's */
+	uint64_t first_epoch, epoch; /* first_epoch: the first piece's */
 	const unsigned char *send;
 	unsigned char *recv;
 	const uint32_t *at; /* where each rank's part begins, and the end */
@@ -87,37 +87,37 @@ __device__ static __forceinline__ uint32_t part_bytes(const part_piece &p, int p
 
 /* Whether packet i of a part is sent. With several pieces every packet is sent, even an empty one: its arrival acknowledges the slot of the
  * piece before, which the piece after this one overwrites. */
-template <class Form> __device__ static __forceinline__ bool goes(const codelet_args &a, const part_piece &p, uint32_t i, int part)
+template <class Form> __device__ static __forceinline__ bool is_sent(const codelet_args &a, const part_piece &p, uint32_t i, int part)
 {
 	return part != a.root && (p.packets ? i < p.packets : travels<Form>(i, part_bytes(p, part)));
 }
 
-template <class Form> __device__ static __forceinline__ unsigned held(const part_piece &p, uint32_t i, int part)
+template <class Form> __device__ static __forceinline__ unsigned part_fill(const part_piece &p, uint32_t i, int part)
 {
 	return filled<Form>(i, part_bytes(p, part));
 }
 
 /* The other ranks that pass on packet i of their parts, one bit each. */
-template <class Form> __device__ static __forceinline__ unsigned passing(const codelet_args &a, const part_piece &p, uint32_t i)
+template <class Form> __device__ static __forceinline__ unsigned part_senders(const codelet_args &a, const part_piece &p, uint32_t i)
 {
 	unsigned ranks = 0;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
-		if (j + 1 < a.ranks && goes<Form>(a, p, i, j + (j >= a.rank)))
+		if (j + 1 < a.ranks && is_sent<Form>(a, p, i, j + (j >= a.rank)))
 			ranks |= 1u << j;
 	return ranks;
 }
 
-__device__ static __forceinline__ uint64_t place_of(const codelet_args &a, const part_piece &p, uint32_t i)
+__device__ static __forceinline__ uint64_t packet_offset(const codelet_args &a, const part_piece &p, uint32_t i)
 {
 	return (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0);
 }
 
 /* Every rank folds its part and sends the result on. */
 template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_pass(const codelet_args &a, const int op,
-										     const part_piece &p, uint32_t i, hearing<Form> *heard)
+										     const part_piece &p, uint32_t i, header_wait<Form> *headers)
 {
-	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
+	const uint64_t at = packet_offset(a, p, i), gathered = a.area_bytes / 2;
 	const uint32_t tag = a.tag, epoch = (uint32_t)p.epoch;
 	const unsigned char *send = p.send + Form::at(i);
 	unsigned char *recv = p.recv + Form::at(i);
@@ -126,57 +126,57 @@ template <class Form, int TYPE> __device__ static __forceinline__ bool fold_and_
 	for (int k = 0; k < CODELET_FEW_RANKS; k++) {
 		int part = peer_after(a, k);
 		if (k < a.ranks)
-			own[k] = load_words(send + p.at[part], held<Form>(p, i, part));
+			own[k] = load_words(send + p.at[part], part_fill<Form>(p, i, part));
 	}
 #pragma unroll
 	for (int k = 1; k < CODELET_FEW_RANKS; k++)
-		if (k < a.ranks && goes<Form>(a, p, i, peer_after(a, k)))
+		if (k < a.ranks && is_sent<Form>(a, p, i, peer_after(a, k)))
 			sync_store_packet(a.few_ranks.out[k - 1] + at,
 					  Form::template pack<TYPE>(scaled<TYPE>(a, op, own[k]), i, epoch, tag));
-	const bool wanted = goes<Form>(a, p, i, a.rank);
+	const bool wanted = is_sent<Form>(a, p, i, a.rank);
 	few_inbox box = { at, i, epoch, tag, wanted ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS];
-	if (!take<Form>(a, p.call, box, got, heard))
+	if (!take<Form>(a, p.first_epoch, box, got, headers))
 		return false;
 	vector out = fold<TYPE>(a, op, scaled<TYPE>(a, op, own[0]), got), packet = Form::template pack<TYPE>(out, i, epoch, tag);
 #pragma unroll
 	for (int k = 1; k < CODELET_FEW_RANKS; k++)
 		if (wanted && k < a.ranks)
 			sync_store_packet(a.few_ranks.out[k - 1] + at + gathered, packet);
-	store_words(recv + p.at[a.rank], out, held<Form>(p, i, a.rank));
+	store_words(recv + p.at[a.rank], out, part_fill<Form>(p, i, a.rank));
 	box.at += gathered;
-	box.wanted = passing<Form>(a, p, i);
-	if (!take<Form>(a, p.call, box, got, heard))
+	box.wanted = part_senders<Form>(a, p, i);
+	if (!take<Form>(a, p.first_epoch, box, got, headers))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
 		int part = j + (j >= a.rank);
 		if (j + 1 < a.ranks)
-			store_words(recv + p.at[part], got[j], held<Form>(p, i, part));
+			store_words(recv + p.at[part], got[j], part_fill<Form>(p, i, part));
 	}
 	return true;
 }
 
 /* Every rank passes on the part that the root sends it. Of a vector in one piece the root gets no more than a line, as a signal. */
-__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i, hearing<lines> *heard)
+__device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, const part_piece &p, uint32_t i, header_wait<lines> *headers)
 {
-	const uint64_t at = place_of(a, p, i), gathered = a.area_bytes / 2;
+	const uint64_t at = packet_offset(a, p, i), gathered = a.area_bytes / 2;
 	const uint32_t epoch = (uint32_t)p.epoch;
-	const bool deals = a.rank == a.root, passes = goes<lines>(a, p, i, a.rank), tells = p.packets || i < 8;
+	const bool deals = a.rank == a.root, passes = is_sent<lines>(a, p, i, a.rank), to_root = p.packets || i < 8;
 	vector mine = make_uint4(0, 0, 0, 0), got[OTHERS];
 #pragma unroll
 	for (int k = 1; deals && k < CODELET_FEW_RANKS; k++) {
 		int part = peer_after(a, k);
-		if (k >= a.ranks || !goes<lines>(a, p, i, part))
+		if (k >= a.ranks || !is_sent<lines>(a, p, i, part))
 			continue;
 		const uint32_t from = p.at[part] + lines::at(i);
-		vector v = load_user<true>(p.send + from, held<lines>(p, i, part));
+		vector v = load_user<true>(p.send + from, part_fill<lines>(p, i, part));
 		if (p.recv != p.send)
-			store_user<true>(p.recv + from, v, held<lines>(p, i, part));
+			store_user<true>(p.recv + from, v, part_fill<lines>(p, i, part));
 		sync_store_packet(a.few_ranks.out[k - 1] + at, lines::pack<CORALE_UINT8>(v, i, epoch, a.tag));
 	}
 	few_inbox box = { at, i, epoch, a.tag, passes ? 1u << codelet_index(a.root, a.rank) : 0 };
-	if (!take<lines>(a, p.call, box, got, heard))
+	if (!take<lines>(a, p.first_epoch, box, got, headers))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++)
@@ -184,39 +184,39 @@ __device__ static __forceinline__ bool deal_and_pass(const codelet_args &a, cons
 			mine = got[j];
 #pragma unroll
 	for (int k = 1; k < CODELET_FEW_RANKS; k++)
-		if (passes && k < a.ranks && (tells || peer_after(a, k) != a.root))
+		if (passes && k < a.ranks && (to_root || peer_after(a, k) != a.root))
 			sync_store_packet(a.few_ranks.out[k - 1] + at + gathered, lines::pack<CORALE_UINT8>(mine, i, epoch, a.tag));
 	if (!deals)
-		store_user<true>(p.recv + p.at[a.rank] + lines::at(i), mine, held<lines>(p, i, a.rank));
+		store_user<true>(p.recv + p.at[a.rank] + lines::at(i), mine, part_fill<lines>(p, i, a.rank));
 	box.at += gathered;
-	box.wanted = !deals || tells ? passing<lines>(a, p, i) : 0;
-	if (!take<lines>(a, p.call, box, got, heard))
+	box.wanted = !deals || to_root ? part_senders<lines>(a, p, i) : 0;
+	if (!take<lines>(a, p.first_epoch, box, got, headers))
 		return false;
 #pragma unroll
 	for (int j = 0; j < OTHERS; j++) {
 		int part = j + (j >= a.rank);
 		if (!deals && (box.wanted >> j & 1))
-			store_user<true>(p.recv + p.at[part] + lines::at(i), got[j], held<lines>(p, i, part));
+			store_user<true>(p.recv + p.at[part] + lines::at(i), got[j], part_fill<lines>(p, i, part));
 	}
 	return true;
 }
 
-/* Calls run(piece, i, heard) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
+/* Calls run(piece, i, headers) for this thread's packets of all pieces. most, least: the ranks that have most and least of a piece. SEVERAL: there
  * may be several, which costs the latency of one. */
 template <class Form, bool SEVERAL, class Run>
 __device__ static __forceinline__ void run_two_shot_few(const codelet_args &a, int most, int least, Run run)
 {
 	sync_previous_kernel();
 	const codelet_few_ranks &n = a.few_ranks;
-	const uint64_t call = call_epoch(a);
-	hearing<Form> heard;
-	const uint32_t slots = Form::slots(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(slots);
-	run_pieces<Form, SEVERAL, false>(a, call, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
+	const uint64_t first_epoch = call_epoch(a);
+	header_wait<Form> headers;
+	const uint32_t packets = Form::packets(n.part_at[most + 1] - n.part_at[most]), end = whole_warps(packets);
+	run_pieces<Form, SEVERAL, false>(a, first_epoch, n.part_at[least + 1] != n.part_at[least], [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece;
-		const part_piece p = { call, call + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
-				       SEVERAL && a.pieces > 1 ? slots : 0 };
+		const part_piece p = { first_epoch, first_epoch + c, a.send + at, a.recv + at, SEVERAL && c + 1 == a.pieces ? n.last_at : n.part_at,
+				       SEVERAL && a.pieces > 1 ? packets : 0 };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
-			if (!run(p, i, &heard))
+			if (!run(p, i, &headers))
 				return false;
 		return true;
 	});
@@ -224,17 +224,17 @@ __device__ static __forceinline__ void run_two_shot_few(const codelet_args &a, i
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-template <int TYPE, bool ODD> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(const __grid_constant__ codelet_args a)
+template <int TYPE, bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(const __grid_constant__ codelet_args a)
 {
-	run_two_shot<fold_form<TYPE>, TYPE, ODD>(a);
+	run_two_shot<fold_form<TYPE>, TYPE, UNALIGNED>(a);
 }
 
 template <int TYPE, bool SUMS, bool SEVERAL>
 __global__ MODEST void two_shot_few(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
-	run_two_shot_few<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, hearing<form> *heard) {
-		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i, heard);
+	run_two_shot_few<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, header_wait<form> *headers) {
+		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i, headers);
 	});
 }
 
@@ -242,13 +242,13 @@ __global__ MODEST void two_shot_few(const __grid_constant__ codelet_args a)
 __global__ MODEST void scatter_allgather_few(const __grid_constant__ codelet_args a)
 {
 	run_two_shot_few<lines, true>(a, a.root == 0, a.ranks - 1 - (a.root == a.ranks - 1),
-			      [&](const part_piece &p, uint32_t i, hearing<lines> *heard) { return deal_and_pass(a, p, i, heard); });
+			      [&](const part_piece &p, uint32_t i, header_wait<lines> *headers) { return deal_and_pass(a, p, i, headers); });
 }
 
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel any[2], few[2][2]; /* by ODD; [1]: sums alone; [1][0]: in one piece */
+	kernel any[2], few[2][2]; /* by UNALIGNED; [1]: sums alone; [1][0]: in one piece */
 };
 
 static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
@@ -261,7 +261,7 @@ static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
 
 int codelets_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	return launch((const void *)folds[type].any[codelet_is_odd(args)], grid, args, stream);
+	return launch((const void *)folds[type].any[codelet_is_unaligned(args)], grid, args, stream);
 }
 
 int codelets_two_shot_few(const codelet_args *args, struct grid grid, int type, void *stream)

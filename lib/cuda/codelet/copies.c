@@ -57,11 +57,11 @@ static void launch_work(struct copies *k, struct codelet_work *work, struct grid
 void copy_barrier(struct copies *k, int last)
 {
 	struct codelet_step *b = &k->barrier;
-	b->headers = b->tell == 0;
+	b->headers = b->signal == 0;
 	b->last = (uint32_t)last;
-	b->hear = b->tell;
+	b->wait = b->signal;
 	copy_step(k, b, k->stream);
-	b->tell++;
+	b->signal++;
 }
 
 void copy_order(struct copies *k, cudaStream_t first, cudaStream_t then)
@@ -76,12 +76,12 @@ void copy_arrival(struct copies *k)
 {
 	copy_order(k, k->stream, k->second);
 	copy_step(k, &k->arrival, k->second);
-	k->arrival.tell++;
+	k->arrival.signal++;
 }
 
 uint32_t copy_next_arrival(const struct copies *k, int n)
 {
-	return k->arrival.tell + (uint32_t)n;
+	return k->arrival.signal + (uint32_t)n;
 }
 
 int copy_fold_lead(const struct copies *k)
@@ -145,7 +145,7 @@ static void launch_some(struct copies *k, int last)
 /* Whether all that the first n jobs wait for is enqueued. */
 static int is_enqueued(const struct copies *k, int n)
 {
-	return n == 0 || k->job[n - 1].arrival < k->arrival.tell;
+	return n == 0 || k->job[n - 1].arrival < k->arrival.signal;
 }
 
 /* On a stream of its own the next kernel may be held up by those launched; on the user's it holds up what it waits for itself. */
@@ -169,7 +169,7 @@ void copy_start_work(struct copies *k, int last)
 void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream)
 {
 	struct codelet_step step = {
-		.args = k->barrier.args, .sequence = CODELET_WORKED, .hear = done, .of = k->e->rank + 1
+		.args = k->barrier.args, .sequence = CODELET_WORKED, .wait = done, .of = k->e->rank + 1
 	};
 	if (k->work != stream)
 		copy_step(k, &step, stream);
@@ -298,7 +298,7 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	engine_patch_args(e, c, &k.barrier.args);
 	k.barrier.sequence = CODELET_BARRIERS;
 	k.arrival.args = k.barrier.args;
-	k.arrival.tell = 1;
+	k.arrival.signal = 1;
 	engine_begin_launch(e, &l->cut, 0);
 	engine_choose_streams(e, stream, &k.second, &k.work);
 	switch (c->record.coll) {

@@ -56,14 +56,14 @@ static struct copy_piece next_chunk(const struct copies *k, struct copy_piece ro
 
 static void step(struct copies *k, const struct codelet_step *s, cudaStream_t stream)
 {
-	if (s->tell || s->hear)
+	if (s->signal || s->wait)
 		copy_step(k, s, stream);
 }
 
 static void send_chunk(struct copies *k, struct chain *c, int i, struct copy_piece p)
 {
 	copy_by_engine(k, place_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
-	c->steps[i].tell = c->chunks;
+	c->steps[i].signal = c->chunks;
 }
 
 static void pass(struct copies *k, struct chain *c, struct copy_piece p)
@@ -75,7 +75,7 @@ static void pass(struct copies *k, struct chain *c, struct copy_piece p)
 		step(k, &c->steps[i], c->streams[i]);
 		return;
 	}
-	c->steps[i].hear = c->chunks;
+	c->steps[i].wait = c->chunks;
 	if (c->after >= 0) {
 		step(k, &c->steps[i], c->streams[i]);
 		send_chunk(k, c, i, p);
@@ -88,7 +88,7 @@ static void pass_end(struct copies *k, const struct chain *c)
 	for (int i = 0; i < STREAMS && c->before >= 0; i++) {
 		struct codelet_step last = c->steps[i];
 		if (c->after >= 0 || !k->call->record.target)
-			last.hear = 0;
+			last.wait = 0;
 		step(k, &last, c->streams[i]);
 	}
 }
@@ -98,7 +98,7 @@ static void tell_taken(struct copies *k, uint32_t round)
 {
 	const struct codelet_step step = { .args = k->barrier.args,
 					   .sequence = CODELET_TAKEN,
-					   .tell = round };
+					   .signal = round };
 	copy_order(k, k->stream, k->work);
 	copy_order(k, k->second, k->work);
 	copy_step(k, &step, k->work);
@@ -107,7 +107,7 @@ static void tell_taken(struct copies *k, uint32_t round)
 static void hear_taken(struct copies *k, const struct chain *c, uint32_t round)
 {
 	const struct codelet_step step = {
-		.args = k->barrier.args, .sequence = CODELET_TAKEN, .hear = round, .of = c->after + 1
+		.args = k->barrier.args, .sequence = CODELET_TAKEN, .wait = round, .of = c->after + 1
 	};
 	for (int i = 0; i < STREAMS && c->after >= 0; i++)
 		if (i == 0 || c->copies[i] != c->copies[0])
@@ -155,7 +155,7 @@ static void run_round(struct copies *k, struct chain *c, struct copy_piece round
 	for (uint64_t done = 0; done < round.bytes; done += p.bytes) {
 		p = next_chunk(k, round, done);
 		pass(k, c, p);
-		k->arrival.tell = c->chunks + 1; /* what a job waits for depends on nothing behind it here */
+		k->arrival.signal = c->chunks + 1; /* what a job waits for depends on nothing behind it here */
 		copy_more_work(k, 0);
 	}
 	pass_end(k, c);
