@@ -155,7 +155,8 @@ static void run_round(struct copies *k, struct chain *c, struct copy_piece round
 	for (uint64_t done = 0; done < round.bytes; done += p.bytes) {
 		p = next_chunk(k, round, done);
 		pass(k, c, p);
-		k->arrival.signal = c->chunks + 1; /* what a job waits for depends on nothing behind it here */
+		k->arrival.signal =
+		    c->chunks + 1; /* what a job waits for depends on nothing behind it here */
 		copy_more_work(k, 0);
 	}
 	pass_end(k, c);
