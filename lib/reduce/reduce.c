@@ -88,22 +88,30 @@ static int is_copy(const struct reduce_spec *spec, corale_type result, const str
 	return k == 1 && !divides(spec, final) && !scales(spec, inputs) && input_type(spec, inputs) == result;
 }
 
+static struct reduce_input input_at(const struct reduce_cells *cells, int i)
+{
+	const int left = cells->cells - cells->first, at = i < left ? cells->first + i : i - left;
+	return (struct reduce_input){ (const unsigned char *)cells->data + (size_t)at * cells->bytes,
+				      cells->kind };
+}
+
+/* Folds k inputs, which are in cells if inputs is NULL. */
 static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
-		 const struct reduce_input *inputs, int k, size_t count, int is_divided)
+		 const struct reduce_input *inputs, const struct reduce_cells *cells, int k, size_t count,
+		 int is_divided)
 {
 	size_t bytes = corale_type_bytes(result);
 	union reduce_block acc;
 
-	if (is_plain_sum(spec, result, inputs, k)) {
-		reduce_sum(reduce_level(), result, dst, inputs, k, count,
-			   is_divided ? (float)spec->ranks : 0);
-		return;
-	}
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
 		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
-		load_input(spec, &inputs[0], first, n, &acc);
-		for (int i = 1; i < k; i++)
-			add_input(spec, &inputs[i], first, n, &acc);
+		for (int i = 0; i < k; i++) {
+			const struct reduce_input input = inputs ? inputs[i] : input_at(cells, i);
+			if (i == 0)
+				load_input(spec, &input, first, n, &acc);
+			else
+				add_input(spec, &input, first, n, &acc);
+		}
 		if (is_divided)
 			divide_block(spec, &acc, n);
 		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
@@ -113,7 +121,8 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
 		 int k, size_t count, int final)
 {
-	corale_type result = dst_wire ? spec->wire : spec->type;
+	const corale_type result = dst_wire ? spec->wire : spec->type;
+	const int is_divided = divides(spec, final);
 
 	if (is_copy(spec, result, inputs, k, final)) {
 		if (dst != inputs[0].data && count)
@@ -121,35 +130,12 @@ void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const 
 		return;
 	}
 	const float_env env = float_env_default();
-	fold(spec, dst, result, inputs, k, count, divides(spec, final));
+	if (is_plain_sum(spec, result, inputs, k))
+		reduce_sum(reduce_level(), result, dst, inputs, k, count,
+			   is_divided ? (float)spec->ranks : 0);
+	else
+		fold(spec, dst, result, inputs, NULL, k, count, is_divided);
 	float_env_restore(env);
-}
-
-static struct reduce_input input_at(const struct reduce_cells *cells, int i)
-{
-	const int left = cells->cells - cells->first, at = i < left ? cells->first + i : i - left;
-	return (struct reduce_input){ (const unsigned char *)cells->data + (size_t)at * cells->bytes,
-				      cells->kind };
-}
-
-static void fold_cells(const struct reduce_spec *spec, void *dst, corale_type result,
-		       const struct reduce_cells *cells, size_t count, int is_divided)
-{
-	size_t bytes = corale_type_bytes(result);
-	union reduce_block acc;
-
-	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
-		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
-		struct reduce_input input = input_at(cells, 0);
-		load_input(spec, &input, first, n, &acc);
-		for (int i = 1; i < cells->folded; i++) {
-			input = input_at(cells, i);
-			add_input(spec, &input, first, n, &acc);
-		}
-		if (is_divided)
-			divide_block(spec, &acc, n);
-		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
-	}
 }
 
 void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
@@ -162,6 +148,7 @@ void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
 		return;
 	}
 	const float_env env = float_env_default();
-	fold_cells(spec, dst, dst_wire ? spec->wire : spec->type, cells, count, divides(spec, final));
+	fold(spec, dst, dst_wire ? spec->wire : spec->type, NULL, cells, cells->folded, count,
+	     divides(spec, final));
 	float_env_restore(env);
 }

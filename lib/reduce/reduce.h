@@ -26,11 +26,10 @@ struct reduce_spec {
 };
 
 enum reduce_source {
-	REDUCE_LOCAL,
-	REDUCE_WIRE,
-	REDUCE_SEND
-}; /* a span of type; a message of wire type; the caller's
-					  send buffer (of type; the scalar applies to it) */
+	REDUCE_LOCAL, /* a span of type */
+	REDUCE_WIRE, /* a message of wire type */
+	REDUCE_SEND /* the caller's send buffer: of type, and multiplied by the scalar */
+};
 
 struct reduce_input {
 	const void *data;

@@ -2,62 +2,35 @@
 
 #include "float_convert.h"
 
-/* Loads and stores go through memcpy of one element: any alignment, and the compiler sees through it. */
+/* Elements at any address. */
+typedef uint16_t any16 __attribute__((aligned(1), may_alias));
+typedef int16_t any_int16 __attribute__((aligned(1), may_alias));
+typedef uint32_t any32 __attribute__((aligned(1), may_alias));
+typedef int32_t any_int32 __attribute__((aligned(1), may_alias));
+typedef float any_float32 __attribute__((aligned(1), may_alias));
+typedef double any_float64 __attribute__((aligned(1), may_alias));
 
-static void load_int8(union reduce_block *block, const void *data, size_t n)
-{
-	const int8_t *in = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		block->u[i] = (uint64_t)(int64_t)in[i];
-}
-
-static void load_uint8(union reduce_block *block, const void *data, size_t n)
-{
-	const uint8_t *in = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		block->u[i] = in[i];
-}
-
-static void load_int16(union reduce_block *block, const void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		int16_t value;
-		memcpy(&value, (const char *)data + 2 * i, 2);
-		block->u[i] = (uint64_t)(int64_t)value;
+/* load_NAME: elements of a type into a block's member. A signed integer is extended by its conversion to uint64_t. */
+#define LOAD(name, type, member, convert)                                                                    \
+	static void load_##name(union reduce_block *block, const void *data, size_t n)                       \
+	{                                                                                                    \
+		const type *in = data;                                                                       \
+		_Pragma("omp simd") for (size_t i = 0; i < n; i++) block->member[i] = convert(in[i]);        \
 	}
-}
+LOAD(int8, int8_t, u, (uint64_t))
+LOAD(uint8, uint8_t, u, (uint64_t))
+LOAD(int16, any_int16, u, (uint64_t))
+LOAD(uint16, any16, u, (uint64_t))
+LOAD(int32, any_int32, u, (uint64_t))
+LOAD(uint32, any32, u, (uint64_t))
+LOAD(float16, any16, f, float_from_float16)
+LOAD(bfloat16, any16, f, float_from_bfloat16)
+LOAD(e4m3, uint8_t, f, float_from_e4m3)
+LOAD(e5m2, uint8_t, f, float_from_e5m2)
 
-static void load_uint16(union reduce_block *block, const void *data, size_t n)
+static void load_float32(union reduce_block *block, const void *data, size_t n)
 {
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t value;
-		memcpy(&value, (const char *)data + 2 * i, 2);
-		block->u[i] = value;
-	}
-}
-
-static void load_int32(union reduce_block *block, const void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		int32_t value;
-		memcpy(&value, (const char *)data + 4 * i, 4);
-		block->u[i] = (uint64_t)(int64_t)value;
-	}
-}
-
-static void load_uint32(union reduce_block *block, const void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint32_t value;
-		memcpy(&value, (const char *)data + 4 * i, 4);
-		block->u[i] = value;
-	}
+	memcpy(block, data, 4 * n);
 }
 
 static void load_64(union reduce_block *block, const void *data, size_t n)
@@ -65,128 +38,26 @@ static void load_64(union reduce_block *block, const void *data, size_t n)
 	memcpy(block, data, 8 * n);
 }
 
-static void load_float16(union reduce_block *block, const void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t bits;
-		memcpy(&bits, (const char *)data + 2 * i, 2);
-		block->f[i] = float_from_float16(bits);
+/* store_NAME: a block's member into elements of a type. */
+#define STORE(name, type, member, convert)                                                                   \
+	static void store_##name(const union reduce_block *block, void *data, size_t n)                      \
+	{                                                                                                    \
+		type *out = data;                                                                            \
+		_Pragma("omp simd") for (size_t i = 0; i < n; i++) out[i] = convert(block->member[i]);       \
 	}
-}
-
-static void load_bfloat16(union reduce_block *block, const void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t bits;
-		memcpy(&bits, (const char *)data + 2 * i, 2);
-		block->f[i] = float_from_bfloat16(bits);
-	}
-}
-
-static void load_float32(union reduce_block *block, const void *data, size_t n)
-{
-	memcpy(block, data, 4 * n);
-}
-
-static void load_e4m3(union reduce_block *block, const void *data, size_t n)
-{
-	const uint8_t *in = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		block->f[i] = float_from_e4m3(in[i]);
-}
-
-static void load_e5m2(union reduce_block *block, const void *data, size_t n)
-{
-	const uint8_t *in = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		block->f[i] = float_from_e5m2(in[i]);
-}
-
-static void store_8(const union reduce_block *block, void *data, size_t n)
-{
-	uint8_t *out = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		out[i] = (uint8_t)block->u[i];
-}
-
-static void store_16(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t value = (uint16_t)block->u[i];
-		memcpy((char *)data + 2 * i, &value, 2);
-	}
-}
-
-static void store_32(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint32_t value = (uint32_t)block->u[i];
-		memcpy((char *)data + 4 * i, &value, 4);
-	}
-}
+STORE(8, uint8_t, u, (uint8_t))
+STORE(16, any16, u, (uint16_t))
+STORE(32, any32, u, (uint32_t))
+STORE(float16, any16, f, float_to_float16)
+STORE(bfloat16, any16, f, float_to_bfloat16)
+STORE(float32, any_float32, f, float_canonical)
+STORE(float64, any_float64, d, double_canonical)
+STORE(e4m3, uint8_t, f, float_to_e4m3)
+STORE(e5m2, uint8_t, f, float_to_e5m2)
 
 static void store_64(const union reduce_block *block, void *data, size_t n)
 {
 	memcpy(data, block, 8 * n);
-}
-
-static void store_float16(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t bits = float_to_float16(block->f[i]);
-		memcpy((char *)data + 2 * i, &bits, 2);
-	}
-}
-
-static void store_bfloat16(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		uint16_t bits = float_to_bfloat16(block->f[i]);
-		memcpy((char *)data + 2 * i, &bits, 2);
-	}
-}
-
-static void store_float32(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float value = float_canonical(block->f[i]);
-		memcpy((char *)data + 4 * i, &value, 4);
-	}
-}
-
-static void store_float64(const union reduce_block *block, void *data, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		double value = double_canonical(block->d[i]);
-		memcpy((char *)data + 8 * i, &value, 8);
-	}
-}
-
-static void store_e4m3(const union reduce_block *block, void *data, size_t n)
-{
-	uint8_t *out = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		out[i] = float_to_e4m3(block->f[i]);
-}
-
-static void store_e5m2(const union reduce_block *block, void *data, size_t n)
-{
-	uint8_t *out = data;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		out[i] = float_to_e5m2(block->f[i]);
 }
 
 static const struct {

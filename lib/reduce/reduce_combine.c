@@ -4,124 +4,34 @@
 
 /* Left operands win ties and NaNs: the lesser zero is -0, and any NaN stays one. */
 
-static void sum_float(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->f[i] += block->f[i];
-}
+#define LESSER(a, b) ((a) < (b) || (a) != (a) || ((a) == (b) && signbit(a)) ? (a) : (b))
+#define GREATER(a, b) ((a) > (b) || (a) != (a) || ((a) == (b) && !signbit(a)) ? (a) : (b))
 
-static void prod_float(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->f[i] *= block->f[i];
-}
-
-static inline float lesser_float(float a, float b)
-{
-	return a < b || a != a || (a == b && signbit(a)) ? a : b;
-}
-
-static inline float greater_float(float a, float b)
-{
-	return a > b || a != a || (a == b && !signbit(a)) ? a : b;
-}
-
-static void min_float(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->f[i] = lesser_float(acc->f[i], block->f[i]);
-}
-
-static void max_float(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->f[i] = greater_float(acc->f[i], block->f[i]);
-}
-
-static void sum_double(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->d[i] += block->d[i];
-}
-
-static void prod_double(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->d[i] *= block->d[i];
-}
-
-static inline double lesser_double(double a, double b)
-{
-	return a < b || a != a || (a == b && signbit(a)) ? a : b;
-}
-
-static inline double greater_double(double a, double b)
-{
-	return a > b || a != a || (a == b && !signbit(a)) ? a : b;
-}
-
-static void min_double(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->d[i] = lesser_double(acc->d[i], block->d[i]);
-}
-
-static void max_double(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->d[i] = greater_double(acc->d[i], block->d[i]);
-}
-
+/* A loop over two blocks: a of acc and b of block make a's new value. */
+#define COMBINE(name, type, member, result)                                                                  \
+	static void name(union reduce_block *acc, const union reduce_block *block, size_t n)                 \
+	{                                                                                                    \
+		_Pragma("omp simd") for (size_t i = 0; i < n; i++)                                           \
+		{                                                                                            \
+			const type a = (type)acc->member[i], b = (type)block->member[i];                     \
+			acc->member[i] = result;                                                             \
+		}                                                                                            \
+	}
+COMBINE(sum_float, float, f, a + b)
+COMBINE(prod_float, float, f, (a * b))
+COMBINE(min_float, float, f, LESSER(a, b))
+COMBINE(max_float, float, f, GREATER(a, b))
+COMBINE(sum_double, double, d, a + b)
+COMBINE(prod_double, double, d, (a * b))
+COMBINE(min_double, double, d, LESSER(a, b))
+COMBINE(max_double, double, d, GREATER(a, b))
 /* Unsigned arithmetic wraps where signed arithmetic would be undefined; the low bits are the same. */
-static void sum_integer(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] += block->u[i];
-}
-
-static void prod_integer(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] *= block->u[i];
-}
-
-static void min_signed(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] = (int64_t)acc->u[i] < (int64_t)block->u[i] ? acc->u[i] : block->u[i];
-}
-
-static void max_signed(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] = (int64_t)acc->u[i] > (int64_t)block->u[i] ? acc->u[i] : block->u[i];
-}
-
-static void min_unsigned(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] = acc->u[i] < block->u[i] ? acc->u[i] : block->u[i];
-}
-
-static void max_unsigned(union reduce_block *acc, const union reduce_block *block, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		acc->u[i] = acc->u[i] > block->u[i] ? acc->u[i] : block->u[i];
-}
+COMBINE(sum_integer, uint64_t, u, a + b)
+COMBINE(prod_integer, uint64_t, u, (a * b))
+COMBINE(min_signed, int64_t, u, (uint64_t)(a < b ? a : b))
+COMBINE(max_signed, int64_t, u, (uint64_t)(a > b ? a : b))
+COMBINE(min_unsigned, uint64_t, u, a < b ? a : b)
+COMBINE(max_unsigned, uint64_t, u, a > b ? a : b)
 
 void reduce_combine(enum reduce_arithmetic a, corale_op op, union reduce_block *acc,
 		    const union reduce_block *block, size_t n)

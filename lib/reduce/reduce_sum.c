@@ -44,27 +44,20 @@ INLINE void store(corale_type type, void *data, size_t i, float value)
 		    type == CORALE_FLOAT16 ? float_to_float16(value) : float_to_bfloat16(value);
 }
 
-INLINE void sum2(corale_type type, void *dst, const void *a, const void *b, size_t count)
+/* k: 2 to 4, a constant. */
+INLINE void sum_few(corale_type type, int k, void *dst, const struct reduce_input *in, size_t count)
 {
+	const void *a = in[0].data, *b = in[1].data;
+	const void *c = k > 2 ? in[2].data : NULL, *d = k > 3 ? in[3].data : NULL;
 #pragma omp simd
-	for (size_t i = 0; i < count; i++)
-		store(type, dst, i, load(type, a, i) + load(type, b, i));
-}
-
-INLINE void sum3(corale_type type, void *dst, const void *a, const void *b, const void *c, size_t count)
-{
-#pragma omp simd
-	for (size_t i = 0; i < count; i++)
-		store(type, dst, i, load(type, a, i) + load(type, b, i) + load(type, c, i));
-}
-
-INLINE void sum4(corale_type type, void *dst, const void *a, const void *b, const void *c, const void *d,
-		 size_t count)
-{
-#pragma omp simd
-	for (size_t i = 0; i < count; i++)
-		store(type, dst, i,
-		      load(type, a, i) + load(type, b, i) + load(type, c, i) + load(type, d, i));
+	for (size_t i = 0; i < count; i++) {
+		float sum = load(type, a, i) + load(type, b, i);
+		if (k > 2)
+			sum += load(type, c, i);
+		if (k > 3)
+			sum += load(type, d, i);
+		store(type, dst, i, sum);
+	}
 }
 
 /* acc = inputs[0] + ..., in their order, for BLOCK elements at most. */
@@ -115,11 +108,11 @@ INLINE void sum(corale_type type, void *dst, const struct reduce_input *in, int 
 	size_t bytes = type == CORALE_FLOAT32 ? 4 : 2;
 
 	if (divisor == 0 && k == 2) {
-		sum2(type, dst, in[0].data, in[1].data, count);
+		sum_few(type, 2, dst, in, count);
 	} else if (divisor == 0 && k == 3) {
-		sum3(type, dst, in[0].data, in[1].data, in[2].data, count);
+		sum_few(type, 3, dst, in, count);
 	} else if (divisor == 0 && k == 4) {
-		sum4(type, dst, in[0].data, in[1].data, in[2].data, in[3].data, count);
+		sum_few(type, 4, dst, in, count);
 	} else {
 		for (size_t first = 0; first < count; first += BLOCK) {
 			size_t n = count - first < BLOCK ? count - first : BLOCK;
@@ -131,20 +124,15 @@ INLINE void sum(corale_type type, void *dst, const struct reduce_input *in, int 
 
 typedef void sum_function(void *dst, const struct reduce_input *in, int k, size_t count, float divisor);
 
-static void float32_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
-}
-
-static void float16_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_FLOAT16, dst, in, k, count, divisor);
-}
-
-static void bfloat16_baseline(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
-}
+#define SUM(name, target, type)                                                                              \
+	target static void name(void *dst, const struct reduce_input *in, int k, size_t count,               \
+				float divisor)                                                               \
+	{                                                                                                    \
+		sum(type, dst, in, k, count, divisor);                                                       \
+	}
+SUM(float32_baseline, , CORALE_FLOAT32)
+SUM(float16_baseline, , CORALE_FLOAT16)
+SUM(bfloat16_baseline, , CORALE_BFLOAT16)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -152,27 +140,10 @@ static void bfloat16_baseline(void *dst, const struct reduce_input *in, int k, s
 #define AVX2 __attribute__((target("avx2,f16c")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
-AVX2 static void float32_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
-}
-
-AVX2 static void bfloat16_avx2(void *dst, const struct reduce_input *in, int k, size_t count, float divisor)
-{
-	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
-}
-
-AVX512 static void float32_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
-				  float divisor)
-{
-	sum(CORALE_FLOAT32, dst, in, k, count, divisor);
-}
-
-AVX512 static void bfloat16_avx512(void *dst, const struct reduce_input *in, int k, size_t count,
-				   float divisor)
-{
-	sum(CORALE_BFLOAT16, dst, in, k, count, divisor);
-}
+SUM(float32_avx2, AVX2, CORALE_FLOAT32)
+SUM(bfloat16_avx2, AVX2, CORALE_BFLOAT16)
+SUM(float32_avx512, AVX512, CORALE_FLOAT32)
+SUM(bfloat16_avx512, AVX512, CORALE_BFLOAT16)
 
 /* Up to eight elements. */
 AVX2 static inline __m128i load_float16(const void *data, size_t i, size_t n)
