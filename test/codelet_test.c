@@ -517,6 +517,16 @@ static void test_protocols_have_rows(void **state)
 }
 
 /* GPUs that nobody has measured have rates of their own, slower in all. */
+/* The list is by index. */
+static void test_list_of_codelets(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CODELETS; i++) {
+		assert_non_null(codelet_list[i]);
+		assert_int_equal(codelet_list[i]->index, i);
+	}
+}
+
 /* A GPU that nobody has measured is slower in everything, and no codelet exceeds the rate of its link. */
 static void check_rates(const struct row *row)
 {
@@ -701,6 +711,7 @@ static void test_print(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list_of_codelets),
 		cmocka_unit_test(test_every_call),
 		cmocka_unit_test(test_small_windows),
 		cmocka_unit_test(test_few_blocks),

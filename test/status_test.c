@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/types.h"
 
 static void test_every_code_has_its_own_text(void **state)
 {
@@ -45,6 +46,7 @@ static void test_names_and_sizes(void **state)
 	for (int i = 0; i < CORALE_NUM_TYPES; i++) {
 		assert_string_equal(corale_type_name((corale_type)i), types[i].name);
 		assert_int_equal(corale_type_bytes((corale_type)i), types[i].bytes);
+		assert_in_range(types[i].bytes, 1, TYPE_MOST_BYTES);
 		assert_int_equal(type_is_float((corale_type)i), strstr(types[i].name, "float") != NULL);
 	}
 	assert_string_equal(corale_op_name(CORALE_AVG), "avg");

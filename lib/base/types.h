@@ -20,6 +20,10 @@
 
 enum type_kind { TYPE_SIGNED, TYPE_UNSIGNED, TYPE_FLOAT };
 
+enum {
+	TYPE_MOST_BYTES = 8
+}; /* scalars, blocks of lib/reduce, lines of packets and kinds of choices count on it */
+
 /* In the order of corale_type. */
 TYPES_CONST struct type_row {
 	corale_type type;

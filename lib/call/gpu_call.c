@@ -21,7 +21,7 @@ static int find_target(const struct comm *comm, const void *recv, uint64_t bytes
 	return *target && comm->settings.check_memory ? engine_cuda.verify(comm->gpu, *target) : 0;
 }
 
-/* Whether peers may store into the receive buffer: at the same offset of the same registration on every rank, or the call's signature differs. */
+/* Whether peers may store into the receive buffer. Ranks that pass different offsets or registrations have different signatures, so the call fails as a mismatch. */
 static int may_store_direct(const struct comm *comm, const struct call *c)
 {
 	const corale_coll coll = c->record.coll;
@@ -104,7 +104,7 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 	return ret;
 }
 
-/* As find_launch, which calls like the last one of their collective, type and memory do without; a persistent plan holds the launch of its last call. */
+/* The launch of the last call if it is like this one, else find_launch. A persistent plan holds its own. */
 static int find_any_launch(struct comm *comm, const struct call *c, struct plan_call *key,
 			   struct gpu_launch *own, const struct gpu_launch **out)
 {

@@ -1,6 +1,6 @@
 /*
  * What the engine does with a codelet (plan/codelet/codelet.h): one struct cuda_codelet in a file of its name, lib/cuda/codelet/X.c. Its kernels and
- * their launchers are kernels/X.cu.
+ * their launchers are in kernels/.
  */
 #ifndef CUDA_CODELET_H
 #define CUDA_CODELET_H

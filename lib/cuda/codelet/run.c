@@ -20,7 +20,8 @@ int engine_load_codelets(void)
 {
 	int error = 0;
 	for (int i = 0; !error && i < CODELETS; i++)
-		error = cuda_codelets[i]->load();
+		error = cuda_codelets[i]->codelet == codelet_list[i] ? cuda_codelets[i]->load()
+								     : (int)cudaErrorInvalidKernelImage;
 	return error;
 }
 

@@ -1,10 +1,11 @@
 /*
  * The choices of a machine as lists: which row runs calls of up to so many bytes. The list of a collective, kind of type and class of memory is a
- * pure function of machine, rates and settings: what it says is what runs.
+ * pure function of machine, rates and settings: a call's row is looked up here, and its launch is cut from it (plan/codelet/launch.h).
  */
 #ifndef CHOICES_H
 #define CHOICES_H
 
+#include "base/types.h"
 #include "planner.h"
 
 struct row_choice {
@@ -25,6 +26,8 @@ struct choices {
 /* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Floats of 8 and 16 bits, whose partial sums may be
  * float32, are kinds of their own. */
 enum { CHOICES_KINDS = 8 };
+_Static_assert(CHOICES_KINDS == 2 * (3 + 1) && TYPE_MOST_BYTES == 1 << 3,
+	       "a kind for each width, in words or not");
 
 static inline int choices_kind(corale_type type)
 {

@@ -33,6 +33,8 @@ int plan_words_forced(const struct settings *s)
 	return !strcmp(s->proto, "LL");
 }
 
+_Static_assert(CODELETS <= 32, "a bit for each codelet in gpu_machine.refused");
+
 void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 {
 	int rows;
@@ -46,14 +48,14 @@ void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 		const int runs = s->codelets && planner_algo_allows(s->algo, i) &&
 				 (!machine->words_only || coll_is_uneven(coll));
 		if (table[i].codelet && !runs)
-			machine->refused[coll] |= (uint8_t)(1u << table[i].codelet->index);
+			machine->refused[coll] |= 1u << table[i].codelet->index;
 	}
 }
 
 void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codelet)
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		machine->refused[coll] |= (uint8_t)(1u << codelet->index);
+		machine->refused[coll] |= 1u << codelet->index;
 }
 
 int plan_most_blocks(int given, int efficient)

@@ -1,6 +1,6 @@
 /*
- * A codelet runs a whole collective of a known shape in one launch on a GPU. All that choice, launch and printing need to know of one stands in one
- * struct codelet, in a file of its name: lib/plan/codelet/X.c. What the engine does with it is lib/cuda/codelet/X.c, its kernels are kernels/X.cu.
+ * A codelet runs a collective of a known shape on a GPU, in one launch but for copies. All that choice, launch and printing need to know of one stands in one
+ * struct codelet, in a file of its name: lib/plan/codelet/X.c. What the engine does with it is lib/cuda/codelet/X.c, its kernels are in kernels/ (docs/design.md names the files).
  * Rows (row.h) say which collectives it runs, by which protocol. Pure.
  *
  * Source of the form: FFTW's solvers (applicable, mkplan and print of one solver in one file) and UCX's ucp_proto_t.

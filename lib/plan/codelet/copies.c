@@ -60,7 +60,9 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate all = { { { 17.5, 392, 0 }, { 26, 261, 0 } }, 1, RATES_MOVING };
+	static const struct codelet_rate all = {
+		{ [RATES_HOPPER] = { 17.5, 392, 0 }, [RATES_UNKNOWN] = { 26, 261, 0 } }, 1, RATES_MOVING
+	};
 	(void)row, (void)ranks;
 	return &all;
 }

@@ -24,14 +24,23 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate all_reduces = { { { 28, 323, 0 }, { 42, 215, 0 } },
-							 2,
-							 RATES_FOLDING },
-					 pair_sums = { { { 21, 277, 0 }, { 32, 185, 0 } }, 1, RATES_FOLDING },
-					 sums = { { { 22, 300, 0 }, { 33, 200, 0 } }, 1, RATES_FOLDING },
-					 pair_moves = { { { 9, 344, 0 }, { 14, 229, 0 } }, 1, RATES_MOVING },
-					 moves = { { { 11, 340, 0 }, { 17, 227, 0 } }, 1, RATES_MOVING },
-					 direct = { { { 8, 360, 0 }, { 12, 240, 0 } }, 1, RATES_MOVING };
+	static const struct codelet_rate
+	    all_reduces = { { { 28, 323, 0 }, { 42, 215, 0 } }, 2, RATES_FOLDING },
+	    pair_sums = { { [RATES_HOPPER] = { 21, 277, 0 }, [RATES_UNKNOWN] = { 32, 185, 0 } },
+			  1,
+			  RATES_FOLDING },
+	    sums = { { [RATES_HOPPER] = { 22, 300, 0 }, [RATES_UNKNOWN] = { 33, 200, 0 } },
+		     1,
+		     RATES_FOLDING },
+	    pair_moves = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } },
+			   1,
+			   RATES_MOVING },
+	    moves = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
+		      1,
+		      RATES_MOVING },
+	    direct = { { [RATES_HOPPER] = { 8, 360, 0 }, [RATES_UNKNOWN] = { 12, 240, 0 } },
+		       1,
+		       RATES_MOVING };
 	if (row->protocol == PLAN_DIRECT)
 		return &direct;
 	if (row->coll == CORALE_ALL_REDUCE)

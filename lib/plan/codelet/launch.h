@@ -1,6 +1,6 @@
 /*
  * Launches: which kernel runs a call, by how many blocks and threads, in how many pieces or rounds, and what its messages
- * carry. What the engine launches and what corale-plan prints are both this. Pure: of facts that all ranks share but for the addresses of
+ * carry. The engine launches what is computed here, and corale-plan prints it: the same where machine, settings and alignment are. Pure: of facts that all ranks share but for the addresses of
  * a rank's buffers, which choose among kernels that send the same bytes.
  */
 #ifndef LAUNCH_H

@@ -20,15 +20,18 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate sums = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_FOLDING },
-					 block_sums = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } },
-							1,
-							RATES_FOLDING },
-					 blocks = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } }, 1, RATES_MOVING },
-					 moves = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_MOVING },
-					 broadcasts = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } },
-							1,
-							RATES_SCATTERING };
+	static const struct codelet_rate
+	    sums = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
+		     1,
+		     RATES_FOLDING },
+	    block_sums = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } }, 1, RATES_FOLDING },
+	    blocks = { { [RATES_HOPPER] = { 3.5, 320, 0 }, [RATES_UNKNOWN] = { 5.3, 213, 0 } },
+		       1,
+		       RATES_MOVING },
+	    moves = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
+		      1,
+		      RATES_MOVING },
+	    broadcasts = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_SCATTERING };
 	if (has_blocks(row->coll))
 		return coll_folds(row->coll) ? &block_sums : &blocks;
 	if (coll_folds(row->coll))

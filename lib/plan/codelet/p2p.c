@@ -20,8 +20,11 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate pair = { { { 9, 344, 0 }, { 14, 229, 0 } }, 1, RATES_MOVING },
-					 several = { { { 11, 340, 0 }, { 17, 227, 0 } }, 1, RATES_MOVING };
+	static const struct codelet_rate
+	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } }, 1, RATES_MOVING },
+	    several = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
+			1,
+			RATES_MOVING };
 	(void)row;
 	return ranks == 2 ? &pair : &several;
 }

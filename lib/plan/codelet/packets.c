@@ -1,4 +1,4 @@
-/* How calls by packets are cut. A packet is 16 bytes of data, or 16 of a line of 120 with its flag. */
+/* How calls by packets are cut. A packet is 16 bytes of data, or 16 of a line of 128, of which 120 are data. */
 #include "cut.h"
 
 uint64_t packets_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks)

@@ -19,12 +19,17 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate pair_slots = { { { 14, 362, 0 }, { 21, 241, 0 } }, 1, RATES_MOVING },
-					 slots = { { { 30, 355, 0 }, { 45, 237, 0 } }, 2, RATES_PASSING },
-					 pair_direct = { { { 10, 367, 0 }, { 15, 245, 0 } },
-							 1,
-							 RATES_MOVING },
-					 direct = { { { 22, 359, 0 }, { 33, 239, 0 } }, 2, RATES_PASSING };
+	static const struct codelet_rate
+	    pair_slots = { { [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } },
+			   1,
+			   RATES_MOVING },
+	    slots = { { [RATES_HOPPER] = { 30, 355, 0 }, [RATES_UNKNOWN] = { 45, 237, 0 } },
+		      2,
+		      RATES_PASSING },
+	    pair_direct = { { { 10, 367, 0 }, { 15, 245, 0 } }, 1, RATES_MOVING },
+	    direct = { { [RATES_HOPPER] = { 22, 359, 0 }, [RATES_UNKNOWN] = { 33, 239, 0 } },
+		       2,
+		       RATES_PASSING };
 	if (row->protocol == PLAN_DIRECT)
 		return ranks > 2 ? &direct : &pair_direct;
 	return ranks > 2 ? &slots : &pair_slots;

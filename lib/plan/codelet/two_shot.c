@@ -16,10 +16,18 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 static const struct codelet_rate *rate(const struct row *row, int ranks)
 {
 	static const struct codelet_rate
-	    pair = { { { 3.3, 353, 0.3 }, { 5, 235, 0.5 } }, 2, RATES_FOLDING },
-	    several = { { { 3.3, 338, 0.5 }, { 5, 225, 0.8 } }, 2, RATES_FOLDING },
-	    pair_broadcasts = { { { 4, 280, 0 }, { 6, 187, 0 } }, 2, RATES_MOVING },
-	    broadcasts = { { { 4, 280, 0 }, { 6, 187, 0 } }, 2, RATES_SCATTERING };
+	    pair = { { [RATES_HOPPER] = { 3.3, 353, 0.3 }, [RATES_UNKNOWN] = { 5, 235, 0.5 } },
+		     2,
+		     RATES_FOLDING },
+	    several = { { [RATES_HOPPER] = { 3.3, 338, 0.5 }, [RATES_UNKNOWN] = { 5, 225, 0.8 } },
+			2,
+			RATES_FOLDING },
+	    pair_broadcasts = { { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
+				2,
+				RATES_MOVING },
+	    broadcasts = { { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
+			   2,
+			   RATES_SCATTERING };
 	if (row->coll == CORALE_BROADCAST)
 		return ranks > 2 ? &broadcasts : &pair_broadcasts;
 	return ranks == 2 ? &pair : &several;

@@ -29,7 +29,8 @@ enum rates_generation {
 	RATES_GENERATIONS
 };
 
-/* What one block of a kernel moves: then few blocks don't fill a link. */
+/* What one block of a kernel does, so that few blocks do not fill a link: folds; moves each byte once; a broadcast's packets, to several ranks; its messages, passed
+ * on. */
 enum rates_block { RATES_FOLDING, RATES_MOVING, RATES_SCATTERING, RATES_PASSING, RATES_BLOCK_KINDS };
 
 struct rates {
