@@ -133,8 +133,8 @@ static void wrong_types_and_operators(struct team_member *m)
 	double scalar = 2;
 	corale_op op;
 	corale_comm *c = m->comm;
-	team_expect(m, corale_all_reduce(buf, out, 1, (corale_type)12, CORALE_SUM, c, NULL), CORALE_EINVAL,
-		    "type 12");
+	team_expect(m, corale_all_reduce(buf, out, 1, (corale_type)CORALE_NUM_TYPES, CORALE_SUM, c, NULL),
+		    CORALE_EINVAL, "a type behind the last");
 	team_expect(m, corale_all_gather(buf, out, 1, (corale_type)-1, c, NULL), CORALE_EINVAL, "type -1");
 	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, -1, c, NULL), CORALE_EINVAL, "op -1");
 	team_expect(m, corale_all_reduce(buf, out, 1, CORALE_FLOAT32, CORALE_NUM_OPS, c, NULL), CORALE_EINVAL,
