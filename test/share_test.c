@@ -137,7 +137,8 @@ int cuda_memory_unit(struct cuda_place place, size_t *unit)
 	return 0;
 }
 
-int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle)
+int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle)
 {
 	*handle = 1;
 	return 0;

@@ -29,35 +29,14 @@ int cuda_report_driver(struct cuda_place p, CUresult error, const char *what)
 
 /* ---- The driver ---------------------------------------------------------------------------------------- */
 
-/* The functions, each as of the version of CUDA whose arguments struct cuda_driver declares. */
 static const struct {
 	const char *name;
 	int version;
 	size_t at; /* in struct cuda_driver */
 } functions[] = {
-	{ "cuGetErrorName", 6000, offsetof(struct cuda_driver, error_name) },
-	{ "cuMemGetAllocationGranularity", 10020, offsetof(struct cuda_driver, granularity) },
-	{ "cuMemCreate", 10020, offsetof(struct cuda_driver, create) },
-	{ "cuMemRelease", 10020, offsetof(struct cuda_driver, release) },
-	{ "cuMemExportToShareableHandle", 10020, offsetof(struct cuda_driver, export_handle) },
-	{ "cuMemImportFromShareableHandle", 10020, offsetof(struct cuda_driver, import_handle) },
-	{ "cuMemRetainAllocationHandle", 11000, offsetof(struct cuda_driver, retain) },
-	{ "cuMemAddressReserve", 10020, offsetof(struct cuda_driver, reserve) },
-	{ "cuMemAddressFree", 10020, offsetof(struct cuda_driver, unreserve) },
-	{ "cuMemMap", 10020, offsetof(struct cuda_driver, map) },
-	{ "cuMemUnmap", 10020, offsetof(struct cuda_driver, unmap) },
-	{ "cuMemSetAccess", 10020, offsetof(struct cuda_driver, set_access) },
-	{ "cuCtxGetCurrent", 4000, offsetof(struct cuda_driver, current_context) },
-	{ "cuCtxPushCurrent", 4000, offsetof(struct cuda_driver, push_context) },
-	{ "cuCtxPopCurrent", 4000, offsetof(struct cuda_driver, pop_context) },
-	{ "cuStreamGetCaptureInfo", 11030, offsetof(struct cuda_driver, capture_info) },
-	{ "cuStreamGetId", 12000, offsetof(struct cuda_driver, stream_id) },
-	{ "cuMemGetAddressRange", 3020, offsetof(struct cuda_driver, address_range) },
-	{ "cuPointerGetAttribute", 4000, offsetof(struct cuda_driver, pointer_attribute) },
-	{ "cuPointerGetAttributes", 7000, offsetof(struct cuda_driver, pointer_attributes) },
-	{ "cuDeviceGet", 2000, offsetof(struct cuda_driver, device) },
-	{ "cuDeviceGetUuid", 11040, offsetof(struct cuda_driver, device_uuid) },
-	{ "cuDeviceGetAttribute", 2000, offsetof(struct cuda_driver, device_attribute) },
+#define CUDA_ENTRY(member, name, version) { #name, version, offsetof(struct cuda_driver, member) },
+	CUDA_FUNCTIONS(CUDA_ENTRY)
+#undef CUDA_ENTRY
 };
 
 /*
@@ -210,22 +189,18 @@ int cuda_memory_unit(struct cuda_place p, size_t *unit)
 				  "asking for the granularity of memory");
 }
 
-int cuda_memory_make(struct cuda_place p, size_t bytes, CUmemGenericAllocationHandle *handle)
-{
-	CUmemAllocationProp prop = prop_of(p);
-	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
-				  "making memory that peers can map");
-}
-
-int cuda_memory_make_for_adapters(struct cuda_place p, size_t bytes, CUmemGenericAllocationHandle *handle)
+int cuda_memory_make(struct cuda_place p, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle)
 {
 	CUmemAllocationProp prop = prop_of(p);
 	int capable = 0;
-	p.driver->device_attribute(&capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-				   p.ordinal);
+	if (for_adapters)
+		p.driver->device_attribute(
+		    &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, p.ordinal);
 	prop.allocFlags.gpuDirectRDMACapable = (unsigned char)(capable != 0);
 	return cuda_report_driver(p, p.driver->create(handle, bytes, &prop, 0),
-				  "making memory that network adapters can reach");
+				  for_adapters ? "making memory that network adapters can reach"
+					       : "making memory that peers can map");
 }
 
 int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)

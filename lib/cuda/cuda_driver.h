@@ -8,31 +8,37 @@
 
 #include "engine.h"
 
+/* The functions: member, name, and the version of CUDA that its arguments are as of. */
+#define CUDA_FUNCTIONS(F)                                                                                    \
+	F(error_name, cuGetErrorName, 6000)                                                                  \
+	F(granularity, cuMemGetAllocationGranularity, 10020)                                                 \
+	F(create, cuMemCreate, 10020)                                                                        \
+	F(release, cuMemRelease, 10020)                                                                      \
+	F(export_handle, cuMemExportToShareableHandle, 10020)                                                \
+	F(import_handle, cuMemImportFromShareableHandle, 10020)                                              \
+	F(retain, cuMemRetainAllocationHandle, 11000)                                                        \
+	F(reserve, cuMemAddressReserve, 10020)                                                               \
+	F(unreserve, cuMemAddressFree, 10020)                                                                \
+	F(map, cuMemMap, 10020)                                                                              \
+	F(unmap, cuMemUnmap, 10020)                                                                          \
+	F(set_access, cuMemSetAccess, 10020)                                                                 \
+	F(current_context, cuCtxGetCurrent, 4000)                                                            \
+	F(push_context, cuCtxPushCurrent, 4000)                                                              \
+	F(pop_context, cuCtxPopCurrent, 4000)                                                                \
+	F(capture_info, cuStreamGetCaptureInfo, 11030)                                                       \
+	F(stream_id, cuStreamGetId, 12000)                                                                   \
+	F(address_range, cuMemGetAddressRange, 3020)                                                         \
+	F(pointer_attribute, cuPointerGetAttribute, 4000)                                                    \
+	F(pointer_attributes, cuPointerGetAttributes, 7000)                                                  \
+	F(device, cuDeviceGet, 2000)                                                                         \
+	F(device_uuid, cuDeviceGetUuid, 11040)                                                               \
+	F(device_attribute, cuDeviceGetAttribute, 2000)
+
 /* Looked up at run time, so that a program starts where there is no driver. */
 struct cuda_driver {
-	PFN_cuGetErrorName_v6000 error_name;
-	PFN_cuMemGetAllocationGranularity_v10020 granularity;
-	PFN_cuMemCreate_v10020 create;
-	PFN_cuMemRelease_v10020 release;
-	PFN_cuMemExportToShareableHandle_v10020 export_handle;
-	PFN_cuMemImportFromShareableHandle_v10020 import_handle;
-	PFN_cuMemRetainAllocationHandle_v11000 retain;
-	PFN_cuMemAddressReserve_v10020 reserve;
-	PFN_cuMemAddressFree_v10020 unreserve;
-	PFN_cuMemMap_v10020 map;
-	PFN_cuMemUnmap_v10020 unmap;
-	PFN_cuMemSetAccess_v10020 set_access;
-	PFN_cuCtxGetCurrent_v4000 current_context;
-	PFN_cuCtxPushCurrent_v4000 push_context;
-	PFN_cuCtxPopCurrent_v4000 pop_context;
-	PFN_cuStreamGetCaptureInfo_v11030 capture_info;
-	PFN_cuStreamGetId_v12000 stream_id;
-	PFN_cuMemGetAddressRange_v3020 address_range;
-	PFN_cuPointerGetAttribute_v4000 pointer_attribute;
-	PFN_cuPointerGetAttributes_v7000 pointer_attributes;
-	PFN_cuDeviceGet_v2000 device;
-	PFN_cuDeviceGetUuid_v11040 device_uuid;
-	PFN_cuDeviceGetAttribute_v2000 device_attribute;
+#define CUDA_MEMBER(member, name, version) PFN_##name##_v##version member;
+	CUDA_FUNCTIONS(CUDA_MEMBER)
+#undef CUDA_MEMBER
 };
 
 /* For whom the driver is asked. */
@@ -61,10 +67,9 @@ int cuda_report(int rank, int ordinal, cudaError_t error, const char *what);
 int cuda_report_driver(struct cuda_place place, CUresult error, const char *what);
 /* Memory of a GPU that other processes map: CORALE_E*, logged. */
 int cuda_memory_unit(struct cuda_place place, size_t *unit); /* of its size and of its addresses */
-int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
-/* The same for network adapters, too (gpuDirectRDMACapable), where the driver can. */
-int cuda_memory_make_for_adapters(struct cuda_place place, size_t bytes,
-				  CUmemGenericAllocationHandle *handle);
+/* for_adapters: network adapters reach it too (gpuDirectRDMACapable), where the driver can. */
+int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle);
 int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
 int cuda_memory_export(struct cuda_place place, CUmemGenericAllocationHandle handle, int *fd);

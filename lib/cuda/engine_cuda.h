@@ -202,6 +202,10 @@ struct cuda_place engine_place(const struct engine *engine);
 /* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
 int engine_check(const struct engine *engine, int error, const char *what);
 int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
+/* Memory of the GPU; a stream that waits for no other one, of priority 0 or higher (less than 0); an event without a time. */
+int engine_malloc(struct engine *engine, size_t bytes, void **out);
+int engine_make_stream(const struct engine *engine, int priority, cudaStream_t *out);
+int engine_make_event(const struct engine *engine, cudaEvent_t *out);
 
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
@@ -216,9 +220,8 @@ void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
-/* Memory that `make` makes, in whole units (*bytes), at addresses of its own, which keep it. */
-typedef int engine_maker(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
-int engine_make(struct engine *engine, engine_maker *make, size_t *bytes, void **out);
+/* Memory in whole units (*bytes), at addresses of its own, which keep it. for_adapters: as cuda_memory_make. */
+int engine_make(struct engine *engine, int for_adapters, size_t *bytes, void **out);
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
 void engine_free(struct engine *engine, void *memory, int used);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */

@@ -1,4 +1,4 @@
-/* Errors of the runtime and the driver, as the engine's files report them. */
+/* Errors of the runtime and the driver as the engine's files report them, and what is made in several of these. */
 #include "engine_cuda.h"
 
 struct cuda_place engine_place(const struct engine *e)
@@ -14,4 +14,22 @@ int engine_check(const struct engine *e, int error, const char *what)
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)
 {
 	return cuda_report_driver(engine_place(e), error, what);
+}
+
+int engine_malloc(struct engine *e, size_t bytes, void **out)
+{
+	const int ret = engine_check(e, cudaMalloc(out, bytes), "allocating memory");
+	e->bytes += ret ? 0 : bytes;
+	return ret;
+}
+
+int engine_make_stream(const struct engine *e, int priority, cudaStream_t *out)
+{
+	return engine_check(e, cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, priority),
+			    "making a stream");
+}
+
+int engine_make_event(const struct engine *e, cudaEvent_t *out)
+{
+	return engine_check(e, cudaEventCreateWithFlags(out, cudaEventDisableTiming), "making an event");
 }

@@ -63,16 +63,14 @@ static cudaError_t make_spare(struct engine *e)
 int engine_control_open(struct engine *e)
 {
 	int ret = engine_check_driver(e, e->driver.current_context(&e->context), "asking for the context");
-	if (!ret)
-		ret = make_words(e);
+	ret = ret ? ret : make_words(e);
 	if (ret)
 		return ret;
 	e->failure = &e->words->failure;
 	e->abort = &e->words->abort;
 	e->hold = &e->words->hold;
 	e->waits = e->words->waits;
-	ret =
-	    engine_check(e, cudaStreamCreateWithFlags(&e->control, cudaStreamNonBlocking), "making a stream");
+	ret = engine_make_stream(e, 0, &e->control);
 	return ret ? ret : engine_check(e, make_spare(e), "allocating memory");
 }
 

@@ -23,20 +23,20 @@ static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size
 	return ret;
 }
 
-int engine_make(struct engine *e, engine_maker *make, size_t *bytes, void **out)
+int engine_make(struct engine *e, int for_adapters, size_t *bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	size_t unit = 1;
 	int ret = cuda_memory_unit(engine_place(e), &unit);
 	*bytes = plan_round(*bytes, unit);
 	if (!ret)
-		ret = make(engine_place(e), *bytes, &handle);
+		ret = cuda_memory_make(engine_place(e), *bytes, for_adapters, &handle);
 	return ret ? ret : map(e, handle, *bytes, out);
 }
 
 int engine_alloc(struct engine *e, size_t bytes, void **out)
 {
-	return engine_make(e, cuda_memory_make, &bytes, out);
+	return engine_make(e, 0, &bytes, out);
 }
 
 void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
@@ -91,7 +91,7 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 static int fill_addresses(const struct engine *e, CUdeviceptr at, size_t bytes, size_t unit)
 {
 	CUmemGenericAllocationHandle sink;
-	int ret = cuda_memory_make(engine_place(e), unit, &sink);
+	int ret = cuda_memory_make(engine_place(e), unit, 0, &sink);
 	if (ret)
 		return ret;
 	for (size_t done = 0; !ret && done < bytes; done += unit)

@@ -42,10 +42,8 @@ static int reserve(struct engine *e)
 static int make_window(struct engine *e)
 {
 	int ret = reserve(e);
-	if (!ret)
-		ret = cuda_memory_make(engine_place(e), e->stride, &e->handles[e->rank]);
-	if (!ret)
-		ret = map_window(e, e->rank);
+	ret = ret ? ret : cuda_memory_make(engine_place(e), e->stride, 0, &e->handles[e->rank]);
+	ret = ret ? ret : map_window(e, e->rank);
 	if (ret)
 		return ret;
 	void *window = (void *)(e->base + (size_t)e->rank * e->stride);
@@ -99,8 +97,7 @@ int engine_connect(struct engine *e, const int *fds)
 		if (r == e->rank)
 			continue;
 		ret = cuda_memory_import(engine_place(e), fds[r], &e->handles[r]);
-		if (!ret)
-			ret = map_window(e, r);
+		ret = ret ? ret : map_window(e, r);
 	}
 	return ret;
 }
@@ -109,7 +106,7 @@ int engine_connect(struct engine *e, const int *fds)
 
 static int make_state(struct engine *e, double timeout_s)
 {
-	int ret = engine_check(e, cudaMalloc((void **)&e->state, sizeof(*e->state)), "allocating memory");
+	int ret = engine_malloc(e, sizeof(*e->state), (void **)&e->state);
 	struct codelet_state *first = calloc(1, sizeof(*first));
 	if (!ret && !first)
 		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for an engine's state");
@@ -121,18 +118,8 @@ static int make_state(struct engine *e, double timeout_s)
 		*e->hold = (uint32_t)e->holds;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
 		ret = engine_put(e, e->state, first, sizeof(*first));
-		e->bytes += sizeof(*first);
 	}
 	free(first);
-	return ret;
-}
-
-/* For the addresses of all regions (engine_cuda_share.c). */
-static int make_table(struct engine *e)
-{
-	size_t bytes = ENGINE_MAX_REGIONS * (size_t)e->ranks * sizeof(*e->gpu_peers);
-	int ret = engine_check(e, cudaMalloc((void **)&e->gpu_peers, bytes), "allocating memory");
-	e->bytes += ret ? 0 : bytes;
 	return ret;
 }
 
@@ -196,6 +183,34 @@ static int find_gpu(struct engine *e, int max_blocks)
 	return 0;
 }
 
+/* The windows of all ranks, and room for the addresses of all regions (engine_cuda_share.c). */
+static int open_window(struct engine *e)
+{
+	const size_t bytes = ENGINE_MAX_REGIONS * (size_t)e->ranks * sizeof(*e->gpu_peers);
+	int ret = engine_malloc(e, bytes, (void **)&e->gpu_peers);
+	return ret ? ret : make_window(e);
+}
+
+static int open_parts(struct engine *e, const struct engine_params *p, int (*load)(void))
+{
+	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
+	codelet_layout_init(&e->layout, p->most_ranks, window_bytes); /* equal on all nodes, as plans are */
+	int ret = e->handles && e->mapped && e->p2p
+		      ? 0
+		      : log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
+	ret = ret ? ret : cuda_need_driver(&e->driver, p->world_rank);
+	ret = ret ? ret : find_gpu(e, p->max_blocks);
+	ret = ret ? ret : engine_check(e, load(), "loading the kernels");
+	ret = ret ? ret : check_layout(e, window_bytes);
+	ret = ret ? ret : engine_make_event(e, &e->order);
+	ret = ret || p->world_ranks > 1 ? ret : engine_make_event(e, &e->copied);
+	ret = ret ? ret : engine_control_open(e);
+	ret = ret ? ret : make_state(e, p->timeout_s);
+	ret = ret ? ret : engine_open_lists(e);
+	ret = ret || p->world_ranks == 1 ? ret : open_window(e);
+	return ret ? ret : engine_open_remote(e, p);
+}
+
 int engine_open(const struct engine_params *p, int (*load)(void), struct engine **out)
 {
 	struct engine *e = calloc(1, sizeof(*e));
@@ -213,44 +228,14 @@ int engine_open(const struct engine_params *p, int (*load)(void), struct engine 
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->p2p = calloc(1, sizeof(*e->p2p));
-	int ret = e->handles && e->mapped && e->p2p
-		      ? 0
-		      : log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
-	if (!ret)
-		ret = cuda_need_driver(&e->driver, p->world_rank);
-	if (!ret)
-		ret = find_gpu(e, p->max_blocks);
-	if (!ret)
-		ret = engine_check(e, load(), "loading the kernels");
-	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
-	codelet_layout_init(&e->layout, p->most_ranks, window_bytes); /* equal on all nodes, as plans are */
-	if (!ret)
-		ret = check_layout(e, window_bytes);
-	if (!ret)
-		ret = engine_check(e, cudaEventCreateWithFlags(&e->order, cudaEventDisableTiming),
-				   "making an event");
-	if (!ret && p->world_ranks == 1)
-		ret = engine_check(e, cudaEventCreateWithFlags(&e->copied, cudaEventDisableTiming),
-				   "making an event");
-	if (!ret)
-		ret = engine_control_open(e);
-	if (!ret)
-		ret = make_state(e, p->timeout_s);
-	if (!ret)
-		ret = engine_open_lists(e);
-	if (!ret && p->world_ranks > 1)
-		ret = make_table(e);
-	if (!ret && p->world_ranks > 1)
-		ret = make_window(e);
-	if (!ret)
-		ret = engine_open_remote(e, p);
-	if (!ret)
-		engine_make_args(e);
-	if (ret)
+	const int ret = open_parts(e, p, load);
+	if (ret) {
 		engine_close(e);
-	else
-		*out = e;
-	return ret;
+		return ret;
+	}
+	engine_make_args(e);
+	*out = e;
+	return 0;
 }
 
 /*

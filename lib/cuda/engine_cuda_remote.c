@@ -6,13 +6,10 @@
 #include "base/log.h"
 #include "net/lanes.h"
 
-static int make_table(struct engine *e, int peers)
+static int make_zeros(struct engine *e, size_t bytes, void **out)
 {
-	const size_t bytes = remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place);
-	remote_place *places = NULL;
-	int ret = engine_check(e, cudaMalloc((void **)&places, bytes), "allocating memory");
-	e->remote.places = places;
-	return ret ? ret : engine_fill(e, places, 0, bytes);
+	const int ret = engine_malloc(e, bytes, out);
+	return ret ? ret : engine_fill(e, *out, 0, bytes);
 }
 
 /* The same on all ranks: of the rank that has the most peers. */
@@ -47,13 +44,11 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	remote_set_data(&e->remote.remote, e->remote.remote.memory);
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
-	if (!ret)
-		ret = engine_lanes_open(e);
-	if (!ret)
-		ret = engine_check(e, cudaMalloc((void **)&e->remote.counts, counts), "allocating memory");
-	if (!ret)
-		ret = engine_fill(e, e->remote.counts, 0, counts);
-	return ret ? ret : make_table(e, peers);
+	ret = ret ? ret : engine_lanes_open(e);
+	ret = ret ? ret : make_zeros(e, counts, (void **)&e->remote.counts);
+	return ret ? ret
+		   : make_zeros(e, remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place),
+				(void **)(uintptr_t)&e->remote.places);
 }
 
 void engine_close_remote(struct engine *e)

@@ -39,16 +39,6 @@ static int is_capable(const struct engine *e, const void *memory)
 	       capable;
 }
 
-static int make_slab(struct engine *e, size_t bytes)
-{
-	const int ret = engine_make(e, cuda_memory_make_for_adapters, &bytes, &e->slab.at);
-	if (!ret) {
-		e->slab.bytes = bytes;
-		e->bytes += bytes;
-	}
-	return ret;
-}
-
 int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
 {
 	const size_t slots = plan_round(e->lanes.bytes, 4096);
@@ -58,12 +48,14 @@ int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 			 e->gpu);
 		return CORALE_ENOTSUP;
 	}
-	int ret = make_slab(e, slots + behind);
+	e->slab.bytes = slots + behind;
+	const int ret = engine_make(e, 1, &e->slab.bytes, &e->slab.at);
 	if (ret) {
 		snprintf(why_not, bytes, "%zu bytes of the GPU's memory for slots could not be made",
 			 slots + behind);
 		return ret;
 	}
+	e->bytes += e->slab.bytes;
 	if (!is_capable(e, e->slab.at)) {
 		snprintf(why_not, bytes,
 			 "the driver made memory that no adapter reaches (not GPU_DIRECT_RDMA_CAPABLE)");
@@ -178,7 +170,7 @@ static int launch(struct engine *e, const struct engine_probe *p)
 	args.words = words_of_last(e);
 	for (int i = 0; i < p->senders; i++)
 		args.words[i].seed = p->seeds[i];
-	ret = engine_check(e, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+	ret = engine_make_stream(e, 0, &stream);
 	ret = ret ? ret : engine_check(e, codelets_probe(&args, p->senders, stream), "launching a probe");
 	e->slab.probing = stream;
 	return ret;

@@ -168,45 +168,38 @@ static uint64_t extent(const size_t *counts, const size_t *displs, int ranks, si
 	return high ? (high - low) * element : 0;
 }
 
-static int stage_send_v(struct stage *s, struct call *c)
+/* One buffer; where its copy would begin, blocks' displacements being those of the caller. */
+static int stage_buffer_v(struct stage *s, const struct call *c, int sending, uintptr_t *begin)
 {
 	const int ranks = s->engine->world_ranks;
-	size_t element = corale_type_bytes(c->record.type);
-	const unsigned char *host = c->send;
+	const size_t element = corale_type_bytes(c->record.type),
+		     *counts = sending ? c->send_counts : c->recv_counts,
+		     *displs = sending ? c->send_displs : c->recv_displs;
 	unsigned char *memory;
-	uint64_t first, bytes = extent(c->send_counts, c->send_displs, ranks, element, &first);
+	uint64_t first, bytes = extent(counts, displs, ranks, element, &first);
 	int ret = bytes ? reserve(s, bytes, &memory) : 0;
-	for (int r = 0; !ret && bytes && r < ranks; r++) {
-		uint64_t at = c->send_displs[r] * element;
-		if (c->send_counts[r])
-			ret = copy_in(s, memory + (at - first), host + at, c->send_counts[r] * element);
+	if (ret || !bytes)
+		return ret;
+	for (int r = 0; !ret && r < ranks; r++) {
+		const uint64_t at = displs[r] * element, n = counts[r] * element;
+		if (n && sending)
+			ret = copy_in(s, memory + (at - first), (const unsigned char *)c->send + at, n);
+		else if (n)
+			copy_back_later(s, (unsigned char *)c->recv + at, memory + (at - first), n);
 	}
-	if (!ret && bytes)
-		c->send = (void *)((uintptr_t)memory - first);
-	return ret;
-}
-
-static int stage_recv_v(struct stage *s, struct call *c)
-{
-	const int ranks = s->engine->world_ranks;
-	size_t element = corale_type_bytes(c->record.type);
-	unsigned char *host = c->recv, *memory;
-	uint64_t first, bytes = extent(c->recv_counts, c->recv_displs, ranks, element, &first);
-	int ret = bytes ? reserve(s, bytes, &memory) : 0;
-	for (int r = 0; !ret && bytes && r < ranks; r++) {
-		uint64_t at = c->recv_displs[r] * element;
-		if (c->recv_counts[r])
-			copy_back_later(s, host + at, memory + (at - first), c->recv_counts[r] * element);
-	}
-	if (!ret && bytes)
-		c->recv = (void *)((uintptr_t)memory - first);
+	*begin = (uintptr_t)memory - first;
 	return ret;
 }
 
 static int stage_blocks_v(struct stage *s, struct call *c)
 {
-	int ret = c->admission.plain & ENGINE_PLAIN_SEND ? stage_send_v(s, c) : 0;
-	return !ret && c->admission.plain & ENGINE_PLAIN_RECV ? stage_recv_v(s, c) : ret;
+	uintptr_t send = (uintptr_t)c->send, recv = (uintptr_t)c->recv;
+	int ret = c->admission.plain & ENGINE_PLAIN_SEND ? stage_buffer_v(s, c, 1, &send) : 0;
+	if (!ret && c->admission.plain & ENGINE_PLAIN_RECV)
+		ret = stage_buffer_v(s, c, 0, &recv);
+	c->send = (const void *)send;
+	c->recv = (void *)recv;
+	return ret;
 }
 
 int engine_stage_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,

@@ -8,17 +8,9 @@ int engine_make_streams(struct engine *e)
 		return 0;
 	int ret = engine_check(e, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
 			       "asking for the priorities of streams");
-	if (!ret)
-		ret = engine_check(e, cudaEventCreateWithFlags(&e->ready, cudaEventDisableTiming),
-				   "making an event");
-	if (!ret)
-		ret =
-		    engine_check(e, cudaStreamCreateWithPriority(&e->second, cudaStreamNonBlocking, highest),
-				 "making a stream");
-	if (!ret)
-		ret = engine_check(e, cudaStreamCreateWithPriority(&e->work, cudaStreamNonBlocking, highest),
-				   "making a stream");
-	return ret;
+	ret = ret ? ret : engine_make_event(e, &e->ready);
+	ret = ret ? ret : engine_make_stream(e, highest, &e->second);
+	return ret ? ret : engine_make_stream(e, highest, &e->work);
 }
 
 void engine_free_streams(struct engine *e)

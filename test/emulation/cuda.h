@@ -55,7 +55,8 @@ struct cuda_place {
 };
 
 int cuda_memory_unit(struct cuda_place place, size_t *unit);
-int cuda_memory_make(struct cuda_place place, size_t bytes, CUmemGenericAllocationHandle *handle);
+int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle);
 int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
 int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle);

@@ -33,7 +33,9 @@ int engine_load_codelets(void);
 /* p2p.c: sends and receives that start together. */
 int p2p_run_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
-/* parts.c. For overwrites: 0, of packets, which are sent from an offset before they are stored there, and of kernels that wait for that; and 1. */
+/* parts.c. For fill: of messages, through slots of scratch or of the window. */
+void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
+/* For overwrites: 0, of packets, which are sent from an offset before they are stored there, and of kernels that wait for that; and 1. */
 int codelet_keeps_order(const struct engine *e, const struct launch *launch);
 int codelet_overwrites(const struct engine *e, const struct launch *launch);
 /* The registered memory that a direct call stores into. */

@@ -1,11 +1,6 @@
 /* An all_reduce of messages, whose second exchange goes into registered memory. */
 #include "cuda_codelet.h"
 
-static void fill(const struct engine *e, struct gpu_launch *l)
-{
-	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
-}
-
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
 	struct codelet_args a = l->args;
@@ -16,5 +11,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 			    "launching a kernel");
 }
 
-const struct cuda_codelet cuda_direct = { &direct_codelet, codelets_load_direct, fill, codelet_overwrites,
-					  run };
+const struct cuda_codelet cuda_direct = { &direct_codelet, codelets_load_direct, codelet_fill_slots,
+					  codelet_overwrites, run };

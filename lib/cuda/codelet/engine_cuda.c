@@ -158,11 +158,13 @@ static struct visit visit(const struct engine *e)
 	return v;
 }
 
-static void end_visit(const struct engine *e, struct visit v)
+/* Returns ret: of what was done meanwhile. */
+static int end_visit(const struct engine *e, struct visit v, int ret)
 {
 	if (e)
 		leave(e, v.entered);
 	end_spare(v.mode);
+	return ret;
 }
 
 static int load(void)
@@ -174,73 +176,59 @@ static int load(void)
 
 static int open(const struct engine_params *params, struct engine **out)
 {
-	struct visit v = visit(NULL);
-	int ret = engine_open(params, load, out);
-	end_visit(NULL, v);
-	return ret;
+	const struct visit v = visit(NULL);
+	return end_visit(NULL, v, engine_open(params, load, out));
 }
 
 static int window_fd(struct engine *e, int *fd)
 {
-	struct visit v = visit(e);
-	int ret = engine_window_fd(e, fd);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_window_fd(e, fd));
 }
 
 static int connect(struct engine *e, const int *fds)
 {
-	struct visit v = visit(e);
-	int ret = engine_connect(e, fds);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_connect(e, fds));
 }
 
 static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
 {
-	struct visit v = visit(e);
-	int ret = engine_slab_open(e, behind, out, why_not, bytes);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_slab_open(e, behind, out, why_not, bytes));
 }
 
 static int probe_begin(struct engine *e, const struct engine_probe *probe, struct probe_words **words)
 {
-	struct visit v = visit(e);
-	int ret = engine_probe_begin(e, probe, words);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_probe_begin(e, probe, words));
 }
 
 static void probe_end(struct engine *e)
 {
 	struct visit v = visit(e);
 	engine_probe_end(e);
-	end_visit(e, v);
+	end_visit(e, v, 0);
 }
 
 static void free_kept(struct engine_kept *kept)
 {
 	struct visit v = visit(NULL);
 	engine_free_kept(kept);
-	end_visit(NULL, v);
+	end_visit(NULL, v, 0);
 }
 
 static int health(struct engine *e)
 {
-	struct visit v = visit(e);
-	int ret = engine_health(e);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_health(e));
 }
 
 static int finish(struct engine *e)
 {
 	struct visit v = visit(e);
 	engine_release(e);
-	int ret = engine_wait_idle(e);
-	end_visit(e, v);
-	return ret;
+	return end_visit(e, v, engine_wait_idle(e));
 }
 
 static int unmap(struct engine *e, int rank, int failed)
@@ -256,17 +244,13 @@ static int unmap(struct engine *e, int rank, int failed)
 		engine_silence(e, CORALE_ECOMM);
 		ret = engine_wait_idle(e);
 	}
-	ret = ret ? ret : engine_forget_rank(e, rank);
-	end_visit(e, v);
-	return ret;
+	return end_visit(e, v, ret ? ret : engine_forget_rank(e, rank));
 }
 
 static int add_list(struct engine *e, struct lowered *lowered, int *list)
 {
-	struct visit v = visit(e);
-	int ret = engine_add_list(e, lowered, list);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_add_list(e, lowered, list));
 }
 
 static int join(struct engine *e, void *before, void *after)
@@ -278,10 +262,8 @@ static int join(struct engine *e, void *before, void *after)
 
 static int alloc(struct engine *e, size_t bytes, void **out)
 {
-	struct visit v = visit(e);
-	int ret = engine_alloc(e, bytes, out);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_alloc(e, bytes, out));
 }
 
 static void free_memory(struct engine *e, void *memory, int used)
@@ -291,40 +273,34 @@ static void free_memory(struct engine *e, void *memory, int used)
 	struct visit v = visit(e);
 	if (e || cuda_load_driver(&outlived.driver, why_not, sizeof why_not))
 		engine_free(e ? e : &outlived, memory, used);
-	end_visit(e, v);
+	end_visit(e, v, 0);
 }
 
 static int share(struct engine *e, const void *buffer, size_t bytes,
 		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
 {
-	struct visit v = visit(e);
-	int ret = engine_share(e, buffer, bytes, handle, fd);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_share(e, buffer, bytes, handle, fd));
 }
 
 static int attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,
 		  int *region)
 {
-	struct visit v = visit(e);
-	int ret = engine_attach(e, handles, stride, fds, buffer, region);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_attach(e, handles, stride, fds, buffer, region));
 }
 
 static void detach(struct engine *e, int region, int used)
 {
 	struct visit v = visit(e);
 	engine_detach(e, region, used);
-	end_visit(e, v);
+	end_visit(e, v, 0);
 }
 
 static int verify(const struct engine *e, uint64_t target)
 {
-	struct visit v = visit(e);
-	int ret = engine_verify(e, target);
-	end_visit(e, v);
-	return ret;
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_verify(e, target));
 }
 
 static void close(struct engine *e)
@@ -332,7 +308,7 @@ static void close(struct engine *e)
 	const struct engine place = { .driver = e->driver };
 	struct visit v = visit(e);
 	engine_close(e);
-	end_visit(&place, v);
+	end_visit(&place, v, 0);
 }
 
 const struct engine_ops engine_cuda = {

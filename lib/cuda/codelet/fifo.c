@@ -7,11 +7,6 @@ static int load(void)
 	return error ? error : codelets_load_fifo_moves();
 }
 
-static void fill(const struct engine *e, struct gpu_launch *l)
-{
-	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
-}
-
 /* Slots of the window wait until all is sent. */
 static int overwrites(const struct engine *e, const struct launch *l)
 {
@@ -32,4 +27,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, error, "launching a kernel");
 }
 
-const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, fill, overwrites, run };
+const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, codelet_fill_slots, overwrites, run };

@@ -1,6 +1,11 @@
 /* Parts that several codelets have. */
 #include "cuda_codelet.h"
 
+void codelet_fill_slots(const struct engine *e, struct gpu_launch *l)
+{
+	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
+}
+
 int codelet_keeps_order(const struct engine *e, const struct launch *l)
 {
 	(void)e, (void)l;

@@ -1,11 +1,6 @@
 /* A broadcast of messages. */
 #include "cuda_codelet.h"
 
-static void fill(const struct engine *e, struct gpu_launch *l)
-{
-	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
-}
-
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
 	struct codelet_args a = l->args;
@@ -17,5 +12,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 }
 
 const struct cuda_codelet cuda_scatter_allgather = { &scatter_allgather_codelet,
-						     codelets_load_scatter_allgather, fill,
+						     codelets_load_scatter_allgather, codelet_fill_slots,
 						     codelet_overwrites, run };
