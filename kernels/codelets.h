@@ -258,7 +258,8 @@ enum codelet_pairs {
 /* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
 struct codelet_group {
 	struct codelet_args args;
-	uint16_t lists, wide, blocks; /* the first `wide` lists have so many blocks, the others one */
+	uint16_t lists, many_blocks,
+	    blocks; /* the first `many_blocks` lists have so many blocks, the others one */
 	uint16_t most_lanes; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* enum codelet_pairs; sends and receives are counted per ordered pair */
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
@@ -267,7 +268,7 @@ struct codelet_group {
 
 PLAN_FN int codelet_group_blocks(const struct codelet_group *g)
 {
-	return g->wide * g->blocks + (g->lists - g->wide);
+	return g->many_blocks * g->blocks + (g->lists - g->many_blocks);
 }
 
 /* Of messages between nodes, in this GPU's own memory; never reset. */
@@ -385,7 +386,8 @@ struct codelet_lowered {
 	uint16_t first_channel; /* of its lanes to them */
 	uint16_t threads; /* of a block; in slots at least two for each rank of the list */
 	uint8_t hears_all; /* each rank receives something from each other one */
-	uint8_t wide; /* partial sums, where they travel and in scratch, are float32: by slots only */
+	uint8_t
+	    float32_partials; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */
 	uint32_t
 	    epochs; /* of this call, for its messages' numbers; odd, as halves and headers of calls take turns */

@@ -406,7 +406,7 @@ __device__ static inline bool is_wide_target(const lowered_op &o, int k)
 	return k == 0 && o.dst.space ? o.dst.space == PLAN_SCRATCH : (o.flags & PLAN_TO_WIRE) != 0;
 }
 
-/* Of a fold's bytes, those of a source or target that is not wide. */
+/* Of a fold's bytes, those of a source or target that does not lie in float32. */
 template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t bytes)
 {
 	return bytes / WIDE_BYTES * vector_element_bytes<TYPE>;
@@ -784,7 +784,7 @@ int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *st
 {
 	if (args->form != LOWERED_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
-	return launch((const void *)rows[type].slots[args->wide], { blocks, (int)args->threads }, args, stream);
+	return launch((const void *)rows[type].slots[args->float32_partials], { blocks, (int)args->threads }, args, stream);
 }
 
 int codelets_lowered_all_to_all_v(const codelet_lowered_all_to_all_v *args, int blocks, void *stream)

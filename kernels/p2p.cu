@@ -364,10 +364,10 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(con
 /* Which list this block works on. */
 __device__ static uint32_t list_of_block(const codelet_group &g, list_block *b)
 {
-	const uint32_t wide = g.wide * g.blocks;
-	b->blocks = blockIdx.x < wide ? g.blocks : 1;
-	b->number = blockIdx.x < wide ? blockIdx.x % g.blocks : 0;
-	return blockIdx.x < wide ? blockIdx.x / g.blocks : g.wide + (blockIdx.x - wide);
+	const uint32_t many = g.many_blocks * g.blocks;
+	b->blocks = blockIdx.x < many ? g.blocks : 1;
+	b->number = blockIdx.x < many ? blockIdx.x % g.blocks : 0;
+	return blockIdx.x < many ? blockIdx.x / g.blocks : g.many_blocks + (blockIdx.x - many);
 }
 
 __device__ static connection connection_of_block(const list_block &b)

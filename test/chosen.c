@@ -118,7 +118,7 @@ static void choose_on_gpus(struct comm *comm, const struct chosen_call *c, char 
 	if (gpu_plan(comm, &call, choice, &found))
 		snprintf(text, bytes, "refused");
 	else
-		print_plan(found.plan, found.narrow ? " single-channel" : " lowered", text, bytes);
+		print_plan(found.plan, found.single_channel ? " single-channel" : " lowered", text, bytes);
 }
 
 void chosen_row(struct chosen *chosen, const struct chosen_call *call, char *text, size_t bytes)

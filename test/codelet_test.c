@@ -531,13 +531,13 @@ static void test_list_of_codelets(void **state)
 static void check_rates(const struct row *row)
 {
 	for (int ranks = 2; ranks <= 4; ranks += 2) {
-		const struct codelet_rate *rate = row->codelet->rate(row, ranks);
-		assert_true(rate->of[RATES_UNKNOWN].start_us > rate->of[RATES_HOPPER].start_us);
-		assert_true(rate->of[RATES_UNKNOWN].gbs < rate->of[RATES_HOPPER].gbs);
-		assert_true(rate->of[RATES_UNKNOWN].gbs > 0);
-		assert_true(rate->of[RATES_HOPPER].gbs <= rates_link_gbs(rates_of_gpu("NVIDIA H200")));
-		assert_true(rate->of[RATES_UNKNOWN].gbs <= rates_link_gbs(rates_of_gpu(NULL)));
-		assert_in_range(rate->exchanges, 1, 2);
+		const struct codelet_rate rate = row->codelet->rate(row, ranks);
+		assert_true(rate.of[RATES_UNKNOWN].start_us > rate.of[RATES_HOPPER].start_us);
+		assert_true(rate.of[RATES_UNKNOWN].gbs < rate.of[RATES_HOPPER].gbs);
+		assert_true(rate.of[RATES_UNKNOWN].gbs > 0);
+		assert_true(rate.of[RATES_HOPPER].gbs <= rates_link_gbs(rates_of_gpu("NVIDIA H200")));
+		assert_true(rate.of[RATES_UNKNOWN].gbs <= rates_link_gbs(rates_of_gpu(NULL)));
+		assert_in_range(rate.exchanges, 1, 2);
 	}
 }
 

@@ -139,9 +139,9 @@ static struct remote remote(const struct engine *e, size_t *bytes)
 	return e->remote;
 }
 
-static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of)
+static void set_proxy(struct engine *e, struct proxy *proxy, const int *index_of)
 {
-	(void)e, (void)proxy, (void)place_of;
+	(void)e, (void)proxy, (void)index_of;
 }
 
 struct engine_kept {

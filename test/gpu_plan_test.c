@@ -56,7 +56,7 @@ static void close_comm(struct comm *comm)
 /* All_reduces and broadcasts from all ranks, from 1 MB on; how many run on one channel though larger ones would not. */
 static int make_calls(struct comm *comm)
 {
-	int narrow = 0;
+	int single_channel = 0;
 	for (int bits = 20; bits <= MOST_BITS; bits++)
 		for (int i = 0; i <= comm->size; i++) {
 			const struct call c = { .record.coll = i ? CORALE_BROADCAST : CORALE_ALL_REDUCE,
@@ -69,9 +69,9 @@ static int make_calls(struct comm *comm)
 			    plans_choices(&comm->gpu_plans, 0, c.record.coll, CORALE_FLOAT32, 0, &list), 0);
 			assert_int_equal(gpu_plan(comm, &c, choices_find(list, (uint64_t)1 << bits), &launch),
 					 0);
-			narrow += launch.narrow;
+			single_channel += launch.single_channel;
 		}
-	return narrow;
+	return single_channel;
 }
 
 static void expect_wide(const char *machine)
@@ -97,8 +97,8 @@ static void test_told(void **state)
 	(void)state;
 	struct comm *comm = open_comm("node:40 gpu:1 nvlink:390 rail:50", CAP / 4);
 	assert_int_equal(lines, 1);
-	const int narrow = make_calls(comm);
-	assert_int_equal(make_calls(comm), narrow);
+	const int single_channel = make_calls(comm);
+	assert_int_equal(make_calls(comm), single_channel);
 	assert_int_equal(lines, 1);
 	close_comm(comm);
 }

@@ -131,36 +131,36 @@ cudaError_t cudaFree(void *memory)
 	return cudaSuccess;
 }
 
-int cuda_memory_unit(struct cuda_place place, size_t *unit)
+int cuda_memory_unit(struct cuda_device device, size_t *unit)
 {
 	*unit = 4096;
 	return 0;
 }
 
-int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle)
 {
 	*handle = 1;
 	return 0;
 }
 
-int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
+int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle)
 {
 	open_now++;
 	return 0;
 }
 
-int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle)
+int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)
 {
 	assert_int_equal(fd, FD);
 	*handle = 1;
 	return 0;
 }
 
-struct cuda_place engine_place(const struct engine *e)
+struct cuda_device engine_device(const struct engine *e)
 {
-	return (struct cuda_place){ &e->driver, e->rank, e->ordinal };
+	return (struct cuda_device){ &e->driver, e->rank, e->ordinal };
 }
 
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)

@@ -97,7 +97,7 @@ int gpu_plans_open(struct comm *comm)
 			continue;
 		ret = prepare_row(comm, row, coll, CORALE_UINT8);
 		if (!ret && comm->settings.partials_float32 &&
-		    coll_folds(coll)) /* lists where sums are wide */
+		    coll_folds(coll)) /* lists where partial sums are float32 */
 			ret = prepare_row(comm, row, coll, CORALE_FLOAT16);
 	}
 	return ret;
@@ -157,7 +157,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,
 				   .list = list->number,
-				   .narrow = choice->single_channel,
+				   .single_channel = choice->single_channel,
 				   .messages = list->counted ? &list->messages : NULL };
 	return 0;
 }

@@ -17,7 +17,7 @@ int cuda_report(int rank, int ordinal, cudaError_t error, const char *what)
 			 "CUDA: %s failed on GPU %d: %s", what, ordinal, cudaGetErrorString(error));
 }
 
-int cuda_report_driver(struct cuda_place p, CUresult error, const char *what)
+int cuda_report_driver(struct cuda_device p, CUresult error, const char *what)
 {
 	const char *name = "unknown error";
 	if (error == CUDA_SUCCESS)
@@ -171,7 +171,7 @@ void cuda_versions(int *driver, int *runtime)
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */
 
-static CUmemAllocationProp prop_of(struct cuda_place p)
+static CUmemAllocationProp prop_of(struct cuda_device p)
 {
 	CUmemAllocationProp prop;
 	memset(&prop, 0, sizeof(prop));
@@ -182,14 +182,14 @@ static CUmemAllocationProp prop_of(struct cuda_place p)
 	return prop;
 }
 
-int cuda_memory_unit(struct cuda_place p, size_t *unit)
+int cuda_memory_unit(struct cuda_device p, size_t *unit)
 {
 	CUmemAllocationProp prop = prop_of(p);
 	return cuda_report_driver(p, p.driver->granularity(unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
 				  "asking for the granularity of memory");
 }
 
-int cuda_memory_make(struct cuda_place p, size_t bytes, int for_adapters,
+int cuda_memory_make(struct cuda_device p, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle)
 {
 	CUmemAllocationProp prop = prop_of(p);
@@ -203,7 +203,7 @@ int cuda_memory_make(struct cuda_place p, size_t bytes, int for_adapters,
 					       : "making memory that peers can map");
 }
 
-int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
+int cuda_memory_map(struct cuda_device p, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
 {
 	CUmemAccessDesc access = { .location = prop_of(p).location,
 				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
@@ -217,7 +217,7 @@ int cuda_memory_map(struct cuda_place p, CUdeviceptr at, size_t bytes, CUmemGene
 	return ret;
 }
 
-int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle, int *fd)
+int cuda_memory_export(struct cuda_device p, CUmemGenericAllocationHandle handle, int *fd)
 {
 	int out = -1;
 	int ret = cuda_report_driver(
@@ -229,7 +229,7 @@ int cuda_memory_export(struct cuda_place p, CUmemGenericAllocationHandle handle,
 	return 0;
 }
 
-int cuda_memory_import(struct cuda_place p, int fd, CUmemGenericAllocationHandle *handle)
+int cuda_memory_import(struct cuda_device p, int fd, CUmemGenericAllocationHandle *handle)
 {
 	return cuda_report_driver(
 	    p,

@@ -41,8 +41,8 @@ struct cuda_driver {
 #undef CUDA_MEMBER
 };
 
-/* For whom the driver is asked. */
-struct cuda_place {
+/* A rank's GPU, with the driver's functions. */
+struct cuda_device {
 	const struct cuda_driver *driver;
 	int rank, ordinal;
 };
@@ -64,15 +64,15 @@ int cuda_load_driver(struct cuda_driver *driver, char *why_not, size_t bytes);
 int cuda_need_driver(struct cuda_driver *driver, int rank);
 /* An error as CORALE_E*, logged with what was tried; 0 passes through. */
 int cuda_report(int rank, int ordinal, cudaError_t error, const char *what);
-int cuda_report_driver(struct cuda_place place, CUresult error, const char *what);
+int cuda_report_driver(struct cuda_device device, CUresult error, const char *what);
 /* Memory of a GPU that other processes map: CORALE_E*, logged. */
-int cuda_memory_unit(struct cuda_place place, size_t *unit); /* of its size and of its addresses */
+int cuda_memory_unit(struct cuda_device device, size_t *unit); /* of its size and of its addresses */
 /* for_adapters: network adapters reach it too (gpuDirectRDMACapable), where the driver can. */
-int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle);
-int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
+int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
-int cuda_memory_export(struct cuda_place place, CUmemGenericAllocationHandle handle, int *fd);
-int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle);
+int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd);
+int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle);
 
 #endif

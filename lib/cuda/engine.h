@@ -156,7 +156,7 @@ struct engine_ops {
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
 	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's place, which stay the caller's. */
-	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *place_of);
+	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *index_of);
 
 	/*
 	 * That memory and the slab, or the slab alone, are the engine's no more, as something outside may still store there; free_kept frees

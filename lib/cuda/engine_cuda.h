@@ -97,7 +97,7 @@ struct engine {
 	int processors; /* of its GPU */
 	struct gpu_machine machine; /* as all ranks of the node have it from share_machine on */
 	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
-	const int *place_of; /* of each rank among all; NULL: all are of this node */
+	const int *index_of; /* of each rank of the communicator; NULL: all are of this node */
 	struct engine_identity identity;
 	char gpu[ENGINE_NAME_BYTES];
 	struct codelet_layout layout;
@@ -197,8 +197,8 @@ static inline void engine_number_args(struct engine *e, struct codelet_args *a)
 
 /* ---- engine_cuda_check.c */
 
-/* For whom the driver is asked. */
-struct cuda_place engine_place(const struct engine *engine);
+/* A rank's GPU, with the driver's functions. */
+struct cuda_device engine_device(const struct engine *engine);
 /* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
 int engine_check(const struct engine *engine, int error, const char *what);
 int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
@@ -271,7 +271,7 @@ void engine_quit(struct engine *engine, int code);
 void engine_release(struct engine *engine);
 void engine_abort(struct engine *engine, int code);
 /* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
-void engine_silence(struct engine *engine, int code);
+void engine_end_kernels(struct engine *engine, int code);
 
 /* ---- engine_cuda_one_rank.c: calls of one rank: no kernel, but for premultiplied sums */
 

@@ -1,9 +1,9 @@
 /* Errors of the runtime and the driver as the engine's files report them, and what is made in several of these. */
 #include "engine_cuda.h"
 
-struct cuda_place engine_place(const struct engine *e)
+struct cuda_device engine_device(const struct engine *e)
 {
-	return (struct cuda_place){ &e->driver, e->world_rank, e->ordinal };
+	return (struct cuda_device){ &e->driver, e->world_rank, e->ordinal };
 }
 
 int engine_check(const struct engine *e, int error, const char *what)
@@ -13,7 +13,7 @@ int engine_check(const struct engine *e, int error, const char *what)
 
 int engine_check_driver(const struct engine *e, CUresult error, const char *what)
 {
-	return cuda_report_driver(engine_place(e), error, what);
+	return cuda_report_driver(engine_device(e), error, what);
 }
 
 int engine_malloc(struct engine *e, size_t bytes, void **out)

@@ -201,7 +201,7 @@ void engine_abort(struct engine *e, int code)
 		signal_ranks(e, code);
 }
 
-void engine_silence(struct engine *e, int code)
+void engine_end_kernels(struct engine *e, int code)
 {
 	set_abort(e, (uint32_t)-code);
 	if (e->failure->code)

@@ -8,7 +8,7 @@
 #include "net/proxy.h"
 
 /* The kernels' table is changed where it was told of no end: those that run use others. */
-static int tell_gpu(struct engine *e)
+static int put_places(struct engine *e)
 {
 	struct engine_lanes *l = &e->lanes;
 	const uint64_t first = l->first_new, n = l->end_new - l->first_new;
@@ -88,7 +88,7 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 			if (lacking >> c & 1)
 				ret = open_operation(e, list, op, times, c);
 	}
-	ret = ret ? ret : tell_gpu(e);
+	ret = ret ? ret : put_places(e);
 	if (!ret)
 		entry->open |= lacking;
 	return ret;
@@ -108,5 +108,5 @@ int engine_open_p2p(struct engine *e)
 				ret = open_end(e, m->peer - e->ranks, m->sending ? REMOTE_OUT : REMOTE_IN,
 					       remote_lane(c, REMOTE_PAIRS));
 		} while (g->messages[n++].more);
-	return ret ? ret : tell_gpu(e);
+	return ret ? ret : put_places(e);
 }

@@ -13,7 +13,7 @@ static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size
 	int ret =
 	    engine_check_driver(e, e->driver.reserve(&at, bytes, 0, 0, 0), "reserving addresses for memory");
 	if (!ret) {
-		ret = cuda_memory_map(engine_place(e), at, bytes, handle);
+		ret = cuda_memory_map(engine_device(e), at, bytes, handle);
 		if (ret)
 			e->driver.unreserve(at, bytes);
 	}
@@ -27,10 +27,10 @@ int engine_make(struct engine *e, int for_adapters, size_t *bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	size_t unit = 1;
-	int ret = cuda_memory_unit(engine_place(e), &unit);
+	int ret = cuda_memory_unit(engine_device(e), &unit);
 	*bytes = plan_round(*bytes, unit);
 	if (!ret)
-		ret = cuda_memory_make(engine_place(e), *bytes, for_adapters, &handle);
+		ret = cuda_memory_make(engine_device(e), *bytes, for_adapters, &handle);
 	return ret ? ret : map(e, handle, *bytes, out);
 }
 
@@ -83,7 +83,7 @@ int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
 int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
-	int ret = cuda_memory_import(engine_place(e), fd, &handle);
+	int ret = cuda_memory_import(engine_device(e), fd, &handle);
 	return ret ? ret : map(e, handle, bytes, out);
 }
 
@@ -91,11 +91,11 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 static int fill_addresses(const struct engine *e, CUdeviceptr at, size_t bytes, size_t unit)
 {
 	CUmemGenericAllocationHandle sink;
-	int ret = cuda_memory_make(engine_place(e), unit, 0, &sink);
+	int ret = cuda_memory_make(engine_device(e), unit, 0, &sink);
 	if (ret)
 		return ret;
 	for (size_t done = 0; !ret && done < bytes; done += unit)
-		ret = cuda_memory_map(engine_place(e), at + done, bytes - done < unit ? bytes - done : unit,
+		ret = cuda_memory_map(engine_device(e), at + done, bytes - done < unit ? bytes - done : unit,
 				      sink);
 	e->driver.release(sink); /* the mappings keep it */
 	return ret;
@@ -105,7 +105,7 @@ int engine_sink(const struct engine *e, void *mapped, size_t bytes)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mapped;
 	size_t unit = 1;
-	int ret = cuda_memory_unit(engine_place(e), &unit);
+	int ret = cuda_memory_unit(engine_device(e), &unit);
 	if (!ret)
 		ret = engine_check_driver(e, e->driver.unmap(at, bytes), "unmapping a peer's memory");
 	return ret ? ret : fill_addresses(e, at, bytes, unit);

@@ -15,7 +15,7 @@
 static int map_window(struct engine *e, int rank)
 {
 	CUdeviceptr at = e->base + (size_t)rank * e->stride;
-	int ret = cuda_memory_map(engine_place(e), at, e->stride, e->handles[rank]);
+	int ret = cuda_memory_map(engine_device(e), at, e->stride, e->handles[rank]);
 	if (ret)
 		e->driver.release(e->handles[rank]);
 	e->mapped[rank] = !ret;
@@ -25,7 +25,7 @@ static int map_window(struct engine *e, int rank)
 static int reserve(struct engine *e)
 {
 	size_t unit = 0;
-	int ret = cuda_memory_unit(engine_place(e), &unit);
+	int ret = cuda_memory_unit(engine_device(e), &unit);
 	if (ret)
 		return ret;
 	size_t stride = plan_round(e->layout.bytes, unit);
@@ -42,7 +42,7 @@ static int reserve(struct engine *e)
 static int make_window(struct engine *e)
 {
 	int ret = reserve(e);
-	ret = ret ? ret : cuda_memory_make(engine_place(e), e->stride, 0, &e->handles[e->rank]);
+	ret = ret ? ret : cuda_memory_make(engine_device(e), e->stride, 0, &e->handles[e->rank]);
 	ret = ret ? ret : map_window(e, e->rank);
 	if (ret)
 		return ret;
@@ -87,7 +87,7 @@ void engine_links(const struct engine *e, const struct engine_identity *gpus, in
 
 int engine_window_fd(struct engine *e, int *fd)
 {
-	return cuda_memory_export(engine_place(e), e->handles[e->rank], fd);
+	return cuda_memory_export(engine_device(e), e->handles[e->rank], fd);
 }
 
 int engine_connect(struct engine *e, const int *fds)
@@ -96,7 +96,7 @@ int engine_connect(struct engine *e, const int *fds)
 	for (int r = 0; !ret && r < e->ranks; r++) {
 		if (r == e->rank)
 			continue;
-		ret = cuda_memory_import(engine_place(e), fds[r], &e->handles[r]);
+		ret = cuda_memory_import(engine_device(e), fds[r], &e->handles[r]);
 		ret = ret ? ret : map_window(e, r);
 	}
 	return ret;
@@ -247,7 +247,7 @@ void engine_close(struct engine *e)
 	engine_release(e);
 	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
-		engine_silence(e, CORALE_ECOMM);
+		engine_end_kernels(e, CORALE_ECOMM);
 		for (int r = 0; r < e->ranks; r++)
 			if (r != e->rank)
 				engine_forget_rank(e, r);

@@ -170,7 +170,7 @@ static int open_peers(const struct engine *e, struct engine_region *r, const uns
 }
 
 /* The regions' addresses lie behind each other, one row of all ranks a region. */
-static int tell_gpu(struct engine *e, int region)
+static int put_addresses(struct engine *e, int region)
 {
 	size_t row = (size_t)e->ranks * sizeof(*e->gpu_peers);
 	int ret = engine_make_streams(e);
@@ -198,7 +198,7 @@ static int attach(struct engine *e, const unsigned char *handles, size_t stride,
 		ret = engine_check_driver(e, allocation_of(e, buffer, r), "asking for an allocation");
 	if (!ret)
 		ret = open_peers(e, r, handles, stride, fds);
-	return ret ? ret : tell_gpu(e, region);
+	return ret ? ret : put_addresses(e, region);
 }
 
 int engine_attach(struct engine *e, const unsigned char *handles, size_t stride, const int *fds, void *buffer,

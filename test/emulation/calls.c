@@ -193,7 +193,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 				   .unaligned = (uint8_t)alignment_of(s->send, s->recv),
 				   .direct = c->place != 0,
 				   .scratch = c->scratch && e->machine.scratch_bytes,
-				   .narrow = c->narrow };
+				   .single_channel = c->single_channel };
 	if (c->codelet)
 		launch_cut(launch);
 	if (c->place)
@@ -214,8 +214,8 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	}
 	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
 	int ret = c->codelet ? 0
-			     : world_plan(w, &key, c->row, c->narrow, rank, c->root, &s->plan, &launch->list,
-					  &s->messages);
+			     : world_plan(w, &key, c->row, c->single_channel, rank, c->root, &s->plan,
+					  &launch->list, &s->messages);
 	launch->plan = c->codelet ? NULL : &s->plan;
 	launch->messages = c->in_lines && s->messages.most[0] ? &s->messages : NULL;
 	engine_prepare(e, &prepared);

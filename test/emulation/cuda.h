@@ -49,16 +49,16 @@ struct cuda_driver {
 	CUresult (*export_handle)(void *out, CUmemGenericAllocationHandle handle, int kind, uint64_t flags);
 };
 
-struct cuda_place {
+struct cuda_device {
 	const struct cuda_driver *driver;
 	int rank, ordinal;
 };
 
-int cuda_memory_unit(struct cuda_place place, size_t *unit);
-int cuda_memory_make(struct cuda_place place, size_t bytes, int for_adapters,
+int cuda_memory_unit(struct cuda_device device, size_t *unit);
+int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle);
-int cuda_memory_map(struct cuda_place place, CUdeviceptr at, size_t bytes,
+int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
-int cuda_memory_import(struct cuda_place place, int fd, CUmemGenericAllocationHandle *handle);
+int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle);
 
 #endif

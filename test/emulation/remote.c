@@ -49,7 +49,7 @@ static void add_calls(struct script *s)
 		c.codelet = algo ? BY_PLAN : BY_P2P;
 		c.row = algo ? row_find(c.coll, algo) : 0;
 		c.count = counts[((size_t)i + test_seed) % COUNT(counts)];
-		c.narrow = !c.codelet && i % 3 == 2;
+		c.single_channel = !c.codelet && i % 3 == 2;
 		c.root = c.coll == CORALE_BROADCAST ? i % s->params.ranks : 0;
 		script_add(s, c);
 	}

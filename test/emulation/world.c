@@ -181,15 +181,15 @@ static void make_planner(struct world *w, const struct world_params *p)
 	enum { REMOTE_BLOCKS = 24 }; /* as lib/call/gpu_plan.c has it */
 	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
 	planner_init_gpus(&w->planner, w->topo, &settings, &w->machine);
-	w->narrow = w->planner;
+	w->single_channel = w->planner;
 	if (p->nodes) {
 		planner_limit_remote(&w->planner, p->remote_slot, REMOTE_CHANNELS, REMOTE_BLOCKS);
-		planner_limit_remote(&w->narrow, p->remote_slot / 2, 1, REMOTE_BLOCKS);
+		planner_limit_remote(&w->single_channel, p->remote_slot / 2, 1, REMOTE_BLOCKS);
 	}
 }
 
 /* Lists name ranks by their places. */
-static void place_peers(struct world *w, int rank, int narrow, struct lowered *lowered,
+static void place_peers(struct world *w, int rank, int single_channel, struct lowered *lowered,
 			struct lowered_messages *messages)
 {
 	const struct remote_slots *slots = w->engines[rank].remote.remote.slots;
@@ -197,25 +197,26 @@ static void place_peers(struct world *w, int rank, int narrow, struct lowered *l
 	for (int i = 0; place_of && i < lowered->npeers; i++)
 		lowered->peers[i].rank = (int16_t)place_of[lowered->peers[i].rank];
 	if (place_of) {
-		lower_ahead(lowered, w->engines[rank].ranks,
-			    remote_ahead(&slots[narrow ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS]));
+		lower_ahead(
+		    lowered, w->engines[rank].ranks,
+		    remote_ahead(&slots[single_channel ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS]));
 		memset(messages, 0, sizeof *messages);
 	}
 }
 
-int world_plan(struct world *w, const struct plan_key *key, int row, int narrow, int rank, int root,
+int world_plan(struct world *w, const struct plan_key *key, int row, int single_channel, int rank, int root,
 	       struct plan *plan, int *list, struct lowered_messages *messages)
 {
 	struct lowered lowered;
 	const char *why;
-	int ret = planner_build(narrow ? &w->narrow : &w->planner, key, row, plan);
+	int ret = planner_build(single_channel ? &w->single_channel : &w->planner, key, row, plan);
 	ret = ret ? ret
 		  : (w->nodes ? lower_plan_rolled : lower_plan)(plan, &w->topo->map, rank, root, &lowered,
 								&why);
 	if (ret || lower_messages(plan, &w->topo->map, root, messages))
 		memset(messages, 0, sizeof *messages);
 	if (!ret)
-		place_peers(w, rank, narrow, &lowered, messages);
+		place_peers(w, rank, single_channel, &lowered, messages);
 	return ret ? ret : engine_add_list(&w->engines[rank], &lowered, list);
 }
 
@@ -260,7 +261,7 @@ int world_open(struct world *w, const struct world_params *p)
 	if (!ret && p->nodes)
 		ret = nodes_open(w, p->remote_slot, p->slab_rails);
 	for (int r = 0; !ret && r < p->ranks; r++)
-		w->engines[r].place_of = nodes_places(w, r);
+		w->engines[r].index_of = nodes_places(w, r);
 	make_planner(w, p);
 	if (ret)
 		world_close(w);

@@ -37,7 +37,8 @@ struct world {
 	unsigned char **registered, **scratch; /* by rank, or NULL */
 	struct gpu_machine machine;
 	struct topo *topo;
-	struct planner planner, narrow; /* narrow: of plans on one channel, in slots of half the size */
+	struct planner planner,
+	    single_channel; /* single_channel: of plans on one channel, in slots of half the size */
 	struct nodes *nodes; /* NULL: one */
 };
 
@@ -46,8 +47,8 @@ int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);
 
 /* The plan of a row of the algorithm table for a key, and its list on a rank. 0, or CORALE_ENOTSUP: it has none. */
-int world_plan(struct world *world, const struct plan_key *key, int row, int narrow, int rank, int root,
-	       struct plan *plan, int *list, struct lowered_messages *messages);
+int world_plan(struct world *world, const struct plan_key *key, int row, int single_channel, int rank,
+	       int root, struct plan *plan, int *list, struct lowered_messages *messages);
 
 /* gpu_run of its ranks, each beside its proxy, if it has one. */
 int world_run(struct world *world, void (*host)(int rank, void *arg), void *arg, uint64_t seed);

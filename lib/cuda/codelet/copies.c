@@ -95,7 +95,7 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
 	work.job[0] = (struct codelet_job){ .own = from, .to = to, .bytes = bytes };
-	const struct grid grid = launch_own(k->launch->machine, times, k->odd);
+	const struct grid grid = launch_own(k->launch->machine, times, k->unaligned);
 	copy_order(k, k->stream, k->second);
 	if (bytes && to != from)
 		launch_work(k, &work, grid, -1, k->second);
@@ -133,8 +133,8 @@ static void launch_some(struct copies *k, int last)
 	struct codelet_work work = { .args = k->barrier.args };
 	const struct codelet_job *job = k->job + k->launched;
 	int n = next_jobs(k), folds = is_fold(job);
-	const struct grid grid =
-	    folds ? launch_folds(k->launch->machine, k->odd) : launch_taken(k->launch->machine, k->odd);
+	const struct grid grid = folds ? launch_folds(k->launch->machine, k->unaligned)
+				       : launch_taken(k->launch->machine, k->unaligned);
 	k->launched += n;
 	work.jobs = (uint32_t)n;
 	work.last = (uint32_t)(last && k->launched == k->jobs);
@@ -291,9 +291,11 @@ static void fill(const struct engine *e, struct gpu_launch *l)
 
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
-	struct copies k = {
-		.e = e, .call = c, .launch = &l->cut, .odd = launch_copies_odd(&l->cut), .stream = stream
-	};
+	struct copies k = { .e = e,
+			    .call = c,
+			    .launch = &l->cut,
+			    .unaligned = launch_copies_unaligned(&l->cut),
+			    .stream = stream };
 	k.barrier.args = l->args;
 	engine_patch_args(e, c, &k.barrier.args);
 	k.barrier.sequence = CODELET_BARRIERS;

@@ -16,7 +16,7 @@ struct copies {
 	struct engine *e;
 	const struct call *call;
 	const struct launch *launch;
-	int odd; /* addresses are no multiples of 16 */
+	int unaligned; /* addresses are no multiples of 16 */
 	/* the last two: the engine's, or the first again where another capture holds those */
 	cudaStream_t stream, second, work;
 	struct codelet_step barrier, arrival; /* the next ones */

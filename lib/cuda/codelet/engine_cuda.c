@@ -27,10 +27,10 @@ static struct remote remote(const struct engine *e, size_t *bytes)
 	return e->remote.remote;
 }
 
-static void set_proxy(struct engine *e, struct proxy *proxy, const int *place_of)
+static void set_proxy(struct engine *e, struct proxy *proxy, const int *index_of)
 {
 	e->lanes.proxy = proxy;
-	e->place_of = place_of;
+	e->index_of = index_of;
 }
 
 static void describe(const struct engine *e, struct gpu_machine *machine)
@@ -241,7 +241,7 @@ static int unmap(struct engine *e, int rank, int failed)
 	int ret = 0;
 	if (failed) {
 		engine_release(e);
-		engine_silence(e, CORALE_ECOMM);
+		engine_end_kernels(e, CORALE_ECOMM);
 		ret = engine_wait_idle(e);
 	}
 	return end_visit(e, v, ret ? ret : engine_forget_rank(e, rank));

@@ -45,7 +45,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
-	    plan->spans || l->wide || c->send_counts)
+	    plan->spans || l->float32_partials || c->send_counts)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(words_only ? plan_round(2 * message + 1, CODELET_LINE)
@@ -164,7 +164,7 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 				     .world = e->world_ranks,
 				     .remote = e->remote,
 				     .nfar = (uint16_t)list->nfar,
-				     .first_channel = launch->narrow ? REMOTE_SINGLE : 0 };
+				     .first_channel = launch->single_channel ? REMOTE_SINGLE : 0 };
 	struct plan_env env;
 	const struct plan_map map = { .ranks = e->world_ranks };
 	engine_patch_args(e, c, &l.args);
@@ -179,7 +179,7 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
 	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
-	l.wide = plan->wire_type != plan->key.type;
+	l.float32_partials = plan->wire_type != plan->key.type;
 	struct lowered_room room;
 	struct lowered_call counted = l.call;
 	counted.send_counts = c->send_counts;

@@ -50,16 +50,16 @@ static void set_message(struct codelet_p2p *g, int i, struct codelet_message m)
 	g->messages[i] = m;
 }
 
-/* The first `wide` lists share the blocks; each other one has one. Of few blocks that copy into the peers' memory a number that
+/* The first `many_blocks` lists share the blocks; each other one has one. Of few blocks that copy into the peers' memory a number that
  * divides evenly among the parts of the GPU from which a link is fed: with 10 to 15 a send is slower than with 8. */
-static void share_blocks(const struct engine *e, struct codelet_p2p *g, int wide)
+static void share_blocks(const struct engine *e, struct codelet_p2p *g, int many_blocks)
 {
-	int narrow = g->group.lists - wide,
-	    blocks = launch_blocks_of_lists(&e->machine, g->group.pairs != CODELET_NO_PAIRS, wide ? wide : 1,
-					    narrow);
-	if (narrow && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
+	int one_block = g->group.lists - many_blocks,
+	    blocks = launch_blocks_of_lists(&e->machine, g->group.pairs != CODELET_NO_PAIRS,
+					    many_blocks ? many_blocks : 1, one_block);
+	if (one_block && blocks > FEW_COPYING && blocks < 2 * FEW_COPYING)
 		blocks = FEW_COPYING;
-	g->group.wide = (uint16_t)wide;
+	g->group.many_blocks = (uint16_t)many_blocks;
 	if (g->group.blocks > blocks)
 		g->group.blocks = (uint16_t)blocks;
 }
@@ -93,9 +93,9 @@ static uint64_t edge_of(const struct call *c, int sending, int peer, uint64_t *a
 	return (sending ? c->send_counts : c->recv_counts)[peer] * element;
 }
 
-static int place_of(const struct engine *e, int rank)
+static int index_of(const struct engine *e, int rank)
 {
-	return e->place_of ? e->place_of[rank] : rank;
+	return e->index_of ? e->index_of[rank] : rank;
 }
 
 /* What goes to a rank, or comes from it, by its rank among all. */
@@ -106,7 +106,7 @@ static void add_edge(const struct engine *e, const struct call *c, int sending, 
 	add_message(e->p2p,
 		    (struct codelet_message){ .data = data + at,
 					      .bytes = bytes,
-					      .peer = (int16_t)place_of(e, peer),
+					      .peer = (int16_t)index_of(e, peer),
 					      .sending = (uint8_t)sending,
 					      .what_high = codelet_what_high((int)c->record.type, bytes) });
 }
@@ -145,7 +145,8 @@ static void log_edges(struct engine *e, const struct call *c)
 				  .coll = c->record.coll,
 				  .bytes = bytes,
 				  .codelet = &p2p_codelet,
-				  .grid = { g->wide * g->blocks + g->lists - g->wide, CODELET_THREADS },
+				  .grid = { g->many_blocks * g->blocks + g->lists - g->many_blocks,
+					    CODELET_THREADS },
 				  .piece = bytes,
 				  .pieces = 1,
 				  .message = g->args.slot_bytes,
@@ -228,13 +229,13 @@ static struct codelet_message message_of(const struct engine *e, const struct ca
 	return (struct codelet_message){ .data = sends ? (unsigned char *)(uintptr_t)c->send : c->recv,
 					 .from = sends || engine_receives(c) ? NULL : c->send,
 					 .bytes = bytes,
-					 .peer = (int16_t)place_of(e, c->record.root),
+					 .peer = (int16_t)index_of(e, c->record.root),
 					 .sending = (uint8_t)sends,
 					 .what_high = codelet_what_high((int)c->record.type, bytes) };
 }
 
 /* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
-static int is_narrow(const struct codelet_p2p *g, uint32_t first)
+static int needs_one_block(const struct codelet_p2p *g, uint32_t first)
 {
 	uint32_t i = first;
 	do
@@ -248,16 +249,16 @@ static int is_narrow(const struct codelet_p2p *g, uint32_t first)
 /* Lists that need many blocks come first; how many they are. */
 static int sort_lists(struct codelet_p2p *g)
 {
-	uint32_t narrow[CODELET_MAX_LISTS];
-	int wide = 0, n = 0;
+	uint32_t one_block[CODELET_MAX_LISTS];
+	int many_blocks = 0, n = 0;
 	for (int i = 0; i < g->group.lists; i++) {
-		if (is_narrow(g, g->first[i]))
-			narrow[n++] = g->first[i];
+		if (needs_one_block(g, g->first[i]))
+			one_block[n++] = g->first[i];
 		else
-			g->first[wide++] = g->first[i];
+			g->first[many_blocks++] = g->first[i];
 	}
-	memcpy(g->first + wide, narrow, (size_t)n * sizeof(*narrow));
-	return wide;
+	memcpy(g->first + many_blocks, one_block, (size_t)n * sizeof(*one_block));
+	return many_blocks;
 }
 
 /* All my slots, in equal rooms: by grants senders learn of it. */

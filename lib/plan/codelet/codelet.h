@@ -34,7 +34,7 @@ struct codelet {
 	/* Modelled time of a call that it can run. */
 	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 	/* Its rate among so many ranks: two are faster or slower than more. */
-	const struct codelet_rate *(*rate)(const struct row *row, int ranks);
+	struct codelet_rate (*rate)(const struct row *row, int ranks);
 	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch. */
 	double (*sent)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 	uint64_t (*pieces)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);

@@ -11,7 +11,7 @@
 /*
  * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
  * their barriers do. OWN: the rank's own block, copied by the TMA unit: faster than warps beside such a kernel, slower alone. They
- * take as long as the call; a longer one has fewer of them, but twice its share. FEWER: copies by fewer blocks, or at odd addresses, have the largest ones; so have folds by half of
+ * take as long as the call; a longer one has fewer of them, but twice its share. FEWER: copies by fewer blocks, or at unaligned addresses, have the largest ones; so have folds by half of
  * LAUNCH_FOLDING_BLOCKS or less.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_THREADS = 512, FEWER = 64 };
@@ -26,26 +26,26 @@ static struct grid limited(const struct gpu_machine *machine, int blocks, int th
 	return (struct grid){ blocks < machine->max_blocks ? blocks : machine->max_blocks, threads };
 }
 
-static struct grid grid_of_copies(const struct gpu_machine *machine, int blocks, int odd)
+static struct grid grid_of_copies(const struct gpu_machine *machine, int blocks, int unaligned)
 {
-	int large = odd || machine->max_blocks < FEWER;
+	int large = unaligned || machine->max_blocks < FEWER;
 	return large ? limited(machine, FEWER, LAUNCH_WORK_THREADS) : limited(machine, blocks, 32);
 }
 
-struct grid launch_taken(const struct gpu_machine *machine, int odd)
+struct grid launch_taken(const struct gpu_machine *machine, int unaligned)
 {
-	return grid_of_copies(machine, COPYING_BLOCKS, odd);
+	return grid_of_copies(machine, COPYING_BLOCKS, unaligned);
 }
 
-struct grid launch_own(const struct gpu_machine *machine, int times, int odd)
+struct grid launch_own(const struct gpu_machine *machine, int times, int unaligned)
 {
-	return grid_of_copies(machine, times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times, odd);
+	return grid_of_copies(machine, times < 2 ? OWN_BLOCKS : 2 * OWN_BLOCKS / times, unaligned);
 }
 
-struct grid launch_folds(const struct gpu_machine *machine, int odd)
+struct grid launch_folds(const struct gpu_machine *machine, int unaligned)
 {
-	if (odd)
-		return grid_of_copies(machine, 0, odd);
+	if (unaligned)
+		return grid_of_copies(machine, 0, unaligned);
 	int large = machine->max_blocks <= LAUNCH_FOLDING_BLOCKS / 2;
 	return limited(machine, LAUNCH_FOLDING_BLOCKS, large ? LAUNCH_WORK_THREADS : FOLDING_THREADS);
 }
@@ -58,13 +58,12 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return has_scratch || (!coll_folds(row->coll) && row_copies_direct(machine, call));
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate all = {
-		{ [RATES_HOPPER] = { 17.5, 392, 0 }, [RATES_UNKNOWN] = { 26, 261, 0 } }, 1, RATES_MOVING
-	};
 	(void)row, (void)ranks;
-	return &all;
+	return (struct codelet_rate){ { [RATES_HOPPER] = { 17.5, 392, 0 }, [RATES_UNKNOWN] = { 26, 261, 0 } },
+				      1,
+				      RATES_MOVING };
 }
 
 uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes)
@@ -174,7 +173,7 @@ static void cut_blocks(struct launch *l)
 		   l->bytes > scratch ? launch_scratch_part(l->machine->scratch_bytes, 2) : scratch);
 }
 
-int launch_copies_odd(const struct launch *l)
+int launch_copies_unaligned(const struct launch *l)
 {
 	const int blocks = coll_sends_each(l->coll) || coll_receives_each(l->coll);
 	return l->unaligned != PLAN_ALIGNED_16 || (blocks && l->bytes % 16);
@@ -182,11 +181,11 @@ int launch_copies_odd(const struct launch *l)
 
 static void cut(struct launch *l)
 {
-	const int odd = launch_copies_odd(l);
+	const int unaligned = launch_copies_unaligned(l);
 	l->depth = 0;
-	l->grid = launch_taken(l->machine, odd);
+	l->grid = launch_taken(l->machine, unaligned);
 	if (coll_folds(l->coll))
-		l->grid = launch_folds(l->machine, odd);
+		l->grid = launch_folds(l->machine, unaligned);
 	if (l->coll == CORALE_ALL_REDUCE)
 		cut_rounds(l, launch_copied_part(l->bytes, l->machine->ranks),
 			   launch_scratch_part(l->machine->scratch_bytes, l->direct ? 1 : 2));
@@ -195,7 +194,7 @@ static void cut(struct launch *l)
 	else if (coll_folds(l->coll) || !l->direct)
 		cut_blocks(l);
 	else
-		l->grid = launch_own(l->machine, l->machine->ranks - 1, odd);
+		l->grid = launch_own(l->machine, l->machine->ranks - 1, unaligned);
 }
 
 static uint64_t to_peer(const struct launch *l)

@@ -5,7 +5,7 @@
 #include "launch.h"
 
 /* Whether an address or a size is no multiple of 4. */
-int launch_is_odd(const struct launch *launch);
+int launch_is_unaligned(const struct launch *launch);
 /* "kernel two_shot_few, 64 blocks of 256 threads, 1 piece of 1048576 bytes, messages of 65536 bytes, 2 in flight, up to 524288 bytes to a peer" */
 size_t launch_print_kernel(const struct launch *launch, const char *kernel, char *buf, size_t bytes);
 /* The same with other words for a piece and for messages. */
@@ -34,7 +34,11 @@ uint64_t slots_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64
 uint64_t slots_room(const struct launch *launch);
 /* A message of a block's one lane: of one exchange or two. */
 uint64_t slots_message(const struct launch *launch, int exchanges, uint64_t most);
-/* Bytes to a peer of a reduce-scatter and an all-gather, whose first two parts are the largest. */
+/* Of messages that are only moved. */
+struct codelet_rate slots_rate_of_moves(int ranks);
+
+/* Bytes to a peer: of one vector or block; of a reduce-scatter and an all-gather, whose first two parts are the largest. */
+uint64_t launch_block(const struct launch *launch);
 uint64_t launch_two_parts(const struct launch *launch);
 
 #endif

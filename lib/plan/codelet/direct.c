@@ -9,13 +9,12 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row_is_registered(call);
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate all = {
-		{ [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } }, 2, RATES_FOLDING
-	};
 	(void)row, (void)ranks;
-	return &all;
+	return (struct codelet_rate){ { [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } },
+				      2,
+				      RATES_FOLDING };
 }
 
 static void cut(struct launch *l)

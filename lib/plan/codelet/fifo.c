@@ -22,32 +22,28 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return !has_direct || !row_is_registered(call);
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	static const struct codelet_rate
-	    all_reduces = { { { 28, 323, 0 }, { 42, 215, 0 } }, 2, RATES_FOLDING },
+	    all_reduces = { { [RATES_HOPPER] = { 28, 323, 0 }, [RATES_UNKNOWN] = { 42, 215, 0 } },
+			    2,
+			    RATES_FOLDING },
 	    pair_sums = { { [RATES_HOPPER] = { 21, 277, 0 }, [RATES_UNKNOWN] = { 32, 185, 0 } },
 			  1,
 			  RATES_FOLDING },
 	    sums = { { [RATES_HOPPER] = { 22, 300, 0 }, [RATES_UNKNOWN] = { 33, 200, 0 } },
 		     1,
 		     RATES_FOLDING },
-	    pair_moves = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } },
-			   1,
-			   RATES_MOVING },
-	    moves = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
-		      1,
-		      RATES_MOVING },
 	    direct = { { [RATES_HOPPER] = { 8, 360, 0 }, [RATES_UNKNOWN] = { 12, 240, 0 } },
 		       1,
 		       RATES_MOVING };
 	if (row->protocol == PLAN_DIRECT)
-		return &direct;
+		return direct;
 	if (row->coll == CORALE_ALL_REDUCE)
-		return &all_reduces;
+		return all_reduces;
 	if (coll_folds(row->coll))
-		return ranks == 2 ? &pair_sums : &sums;
-	return ranks == 2 ? &pair_moves : &moves;
+		return ranks == 2 ? pair_sums : sums;
+	return slots_rate_of_moves(ranks);
 }
 
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

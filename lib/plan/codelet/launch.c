@@ -30,9 +30,14 @@ void launch_cut(struct launch *l)
 	l->codelet->cut(l);
 }
 
-int launch_is_odd(const struct launch *l)
+int launch_is_unaligned(const struct launch *l)
 {
 	return l->unaligned == PLAN_UNALIGNED || l->bytes % 4 != 0;
+}
+
+uint64_t launch_block(const struct launch *l)
+{
+	return l->bytes;
 }
 
 uint64_t launch_to_peer(const struct launch *l)

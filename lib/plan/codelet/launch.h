@@ -68,7 +68,7 @@ struct launch {
 	/* Lowered: */
 	const struct plan *plan;
 	int list; /* the number that the engine gave it */
-	int narrow; /* its messages between nodes go by the lanes of narrow plans */
+	int single_channel; /* its messages between nodes go by the lanes of plans of one channel */
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 };
 
@@ -88,7 +88,7 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 /* ---- Point to point: what both ends of a message cut alike. pairs: sends and receives, rather than an all_to_all_v. */
 
 /* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
-int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow);
+int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block);
 int launch_most_lanes(const struct gpu_machine *machine, int pairs);
 uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
 
@@ -104,10 +104,10 @@ uint64_t launch_copied_part(uint64_t bytes, int ranks);
  * too many. */
 uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes);
 /* Whether addresses of the parts that kernels work on are no multiples of 16. */
-int launch_copies_odd(const struct launch *launch);
-/* Work beside copies. odd: addresses are no multiples of 16. own: what a rank keeps, of which so many times as much leaves it. */
-struct grid launch_folds(const struct gpu_machine *machine, int odd);
-struct grid launch_taken(const struct gpu_machine *machine, int odd);
-struct grid launch_own(const struct gpu_machine *machine, int times, int odd);
+int launch_copies_unaligned(const struct launch *launch);
+/* Work beside copies. unaligned: addresses are no multiples of 16. own: what a rank keeps, of which so many times as much leaves it. */
+struct grid launch_folds(const struct gpu_machine *machine, int unaligned);
+struct grid launch_taken(const struct gpu_machine *machine, int unaligned);
+struct grid launch_own(const struct gpu_machine *machine, int times, int unaligned);
 
 #endif

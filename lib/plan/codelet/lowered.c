@@ -1,5 +1,5 @@
 /* Any plan, lowered: what GPUs run where no other codelet does. Its time is the model's (plan/cost); the engine cuts it when it runs. */
-#include "launch.h"
+#include "cut.h"
 
 #include <stdio.h>
 
@@ -16,21 +16,15 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 	return -1;
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate none;
 	(void)row, (void)ranks;
-	return &none;
+	return (struct codelet_rate){ 0 };
 }
 
 static void cut(struct launch *l)
 {
 	(void)l;
-}
-
-static uint64_t to_peer(const struct launch *l)
-{
-	return l->bytes;
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
@@ -41,5 +35,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return n > 0 ? (size_t)n : 0;
 }
 
-const struct codelet lowered_codelet = { "lowered",         0,   PLAN_SM, can,  us, rate, codelet_sent_to_all,
-					 codelet_one_piece, cut, to_peer, print };
+const struct codelet lowered_codelet = {
+	"lowered", 0, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut, launch_block, print
+};

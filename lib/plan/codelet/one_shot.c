@@ -18,25 +18,23 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 		packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate
-	    sums = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
-		     1,
-		     RATES_FOLDING },
-	    block_sums = { { { 3.5, 320, 0 }, { 5.3, 213, 0 } }, 1, RATES_FOLDING },
-	    blocks = { { [RATES_HOPPER] = { 3.5, 320, 0 }, [RATES_UNKNOWN] = { 5.3, 213, 0 } },
-		       1,
-		       RATES_MOVING },
-	    moves = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
-		      1,
-		      RATES_MOVING },
-	    broadcasts = { { { 1.8, 260, 0 }, { 2.7, 173, 0 } }, 1, RATES_SCATTERING };
-	if (has_blocks(row->coll))
-		return coll_folds(row->coll) ? &block_sums : &blocks;
+	const int blocks = has_blocks(row->coll);
+	struct codelet_rate rate = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
+				     1,
+				     RATES_MOVING };
+	if (blocks)
+		rate = (struct codelet_rate){
+			{ [RATES_HOPPER] = { 3.5, 320, 0 }, [RATES_UNKNOWN] = { 5.3, 213, 0 } },
+			1,
+			RATES_MOVING
+		};
 	if (coll_folds(row->coll))
-		return &sums;
-	return coll_is_rooted(row->coll) && ranks > 2 ? &broadcasts : &moves;
+		rate.block = RATES_FOLDING;
+	else if (!blocks && coll_is_rooted(row->coll) && ranks > 2)
+		rate.block = RATES_SCATTERING;
+	return rate;
 }
 
 static uint64_t pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
@@ -60,11 +58,6 @@ static void cut(struct launch *l)
 		l->grid.threads = packets_long_threads(l->machine);
 }
 
-static uint64_t to_peer(const struct launch *l)
-{
-	return l->bytes;
-}
-
 static size_t print(const struct launch *l, char *buf, size_t bytes)
 {
 	static const char *const kernels[] = { [ONE_SHOT_ANY] = "one_shot",
@@ -74,5 +67,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet one_shot_codelet = {
-	"one_shot", 1, PLAN_SM, can, codelet_kernel_us, rate, codelet_sent_to_all, pieces, cut, to_peer, print
+	"one_shot", 1,   PLAN_SM,      can,  codelet_kernel_us, rate, codelet_sent_to_all,
+	pieces,     cut, launch_block, print
 };

@@ -18,15 +18,10 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row->coll != CORALE_ALL_TO_ALL || machine->many_far;
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate
-	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } }, 1, RATES_MOVING },
-	    several = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
-			1,
-			RATES_MOVING };
 	(void)row;
-	return ranks == 2 ? &pair : &several;
+	return slots_rate_of_moves(ranks);
 }
 
 /* Over nodes it is taken whenever it can. */
@@ -35,12 +30,12 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 	return row->traits & ROW_OVER_NODES ? 0 : codelet_kernel_us(row, machine, call);
 }
 
-int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int lists, int narrow)
+int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block)
 {
 	int blocks = machine->resident;
 	if (!pairs && blocks > LAUNCH_MAX_BLOCKS) /* whose epochs are counted */
 		blocks = LAUNCH_MAX_BLOCKS;
-	return blocks - narrow > lists ? (blocks - narrow) / lists : 1;
+	return blocks - one_block > many_blocks ? (blocks - one_block) / many_blocks : 1;
 }
 
 /*
@@ -75,16 +70,11 @@ static void cut(struct launch *l)
 	l->message = launch_p2p_slot_bytes(l->machine->slots_bytes, most);
 }
 
-static uint64_t to_peer(const struct launch *l)
-{
-	return l->bytes;
-}
-
 static size_t print(const struct launch *l, char *buf, size_t bytes)
 {
 	return launch_print_kernel(l, "p2p", buf, bytes);
 }
 
 const struct codelet p2p_codelet = {
-	"p2p", 6, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut, to_peer, print
+	"p2p", 6, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut, launch_block, print
 };

@@ -52,5 +52,5 @@ int packets_long_threads(const struct gpu_machine *machine)
 
 int packets_have_few_ranks(const struct launch *l)
 {
-	return l->machine->ranks > 1 && l->machine->ranks <= PLAN_FEW_RANKS && !launch_is_odd(l);
+	return l->machine->ranks > 1 && l->machine->ranks <= PLAN_FEW_RANKS && !launch_is_unaligned(l);
 }

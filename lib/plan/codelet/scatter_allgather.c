@@ -17,7 +17,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row->protocol == PLAN_DIRECT ? row_is_registered(call) : !row_is_registered(call);
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	static const struct codelet_rate
 	    pair_slots = { { [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } },
@@ -26,13 +26,15 @@ static const struct codelet_rate *rate(const struct row *row, int ranks)
 	    slots = { { [RATES_HOPPER] = { 30, 355, 0 }, [RATES_UNKNOWN] = { 45, 237, 0 } },
 		      2,
 		      RATES_PASSING },
-	    pair_direct = { { { 10, 367, 0 }, { 15, 245, 0 } }, 1, RATES_MOVING },
+	    pair_direct = { { [RATES_HOPPER] = { 10, 367, 0 }, [RATES_UNKNOWN] = { 15, 245, 0 } },
+			    1,
+			    RATES_MOVING },
 	    direct = { { [RATES_HOPPER] = { 22, 359, 0 }, [RATES_UNKNOWN] = { 33, 239, 0 } },
 		       2,
 		       RATES_PASSING };
 	if (row->protocol == PLAN_DIRECT)
-		return ranks > 2 ? &direct : &pair_direct;
-	return ranks > 2 ? &slots : &pair_slots;
+		return ranks > 2 ? direct : pair_direct;
+	return ranks > 2 ? slots : pair_slots;
 }
 
 /* As many bytes are in flight as a link takes in the time of a message's flag, whatever the number of warp groups, and all messages have about one

@@ -17,6 +17,16 @@ uint64_t slots_message(const struct launch *l, int exchanges, uint64_t most)
 	return slots_bytes(slots_room(l), l->machine->max_blocks, exchanges, l->depth, most);
 }
 
+struct codelet_rate slots_rate_of_moves(int ranks)
+{
+	static const struct codelet_rate
+	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } }, 1, RATES_MOVING },
+	    several = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
+			1,
+			RATES_MOVING };
+	return ranks == 2 ? pair : several;
+}
+
 /* Rank 0 sends rank 1 that one's part, then its own. */
 uint64_t launch_two_parts(const struct launch *l)
 {

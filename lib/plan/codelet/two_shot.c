@@ -13,7 +13,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row->protocol == PLAN_SENTINEL ? call->words : !call->words;
 }
 
-static const struct codelet_rate *rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	static const struct codelet_rate
 	    pair = { { [RATES_HOPPER] = { 3.3, 353, 0.3 }, [RATES_UNKNOWN] = { 5, 235, 0.5 } },
@@ -21,16 +21,13 @@ static const struct codelet_rate *rate(const struct row *row, int ranks)
 		     RATES_FOLDING },
 	    several = { { [RATES_HOPPER] = { 3.3, 338, 0.5 }, [RATES_UNKNOWN] = { 5, 225, 0.8 } },
 			2,
-			RATES_FOLDING },
-	    pair_broadcasts = { { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
-				2,
-				RATES_MOVING },
-	    broadcasts = { { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
-			   2,
-			   RATES_SCATTERING };
+			RATES_FOLDING };
 	if (row->coll == CORALE_BROADCAST)
-		return ranks > 2 ? &broadcasts : &pair_broadcasts;
-	return ranks == 2 ? &pair : &several;
+		return (
+		    struct codelet_rate){ { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
+					  2,
+					  ranks > 2 ? RATES_SCATTERING : RATES_MOVING };
+	return ranks == 2 ? pair : several;
 }
 
 static uint64_t pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
