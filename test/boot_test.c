@@ -682,15 +682,14 @@ static int raw_prove(const unsigned char id[BOOT_ID_BYTES], const struct boot_he
 {
 	struct boot_id decoded;
 	unsigned char payload[8192], challenge[BOOT_NONCE_BYTES];
-	uint32_t version;
 	size_t bytes;
 	int fd = raw_connect(id);
 	assert_true(fd >= 0);
 	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
-	assert_true(boot_challenge_decode(payload, bytes, &version, challenge));
+	assert_true(boot_challenge_decode(payload, bytes, challenge));
 	boot_id_decode(id, &decoded);
 	boot_hello_encode(h, proof);
-	boot_prove_hello(decoded.key, challenge, proof, proof + BOOT_HELLO_BYTES);
+	boot_prove(decoded.key, challenge, proof, NULL, proof + BOOT_HELLO_BYTES);
 	raw_send(fd, BOOT_HELLO, 0, proof, BOOT_PROOF_BYTES);
 	return fd;
 }
@@ -746,7 +745,7 @@ static void test_wrong_proof(void **state)
 		boot_hello_encode(&h, proof);
 		int fd = raw_connect(id);
 		assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
-		boot_prove_hello(decoded.key, payload + 12, proof, proof + BOOT_HELLO_BYTES);
+		boot_prove(decoded.key, payload + 12, proof, NULL, proof + BOOT_HELLO_BYTES);
 		proof[BOOT_HELLO_BYTES + wrong[i]] ^= 1;
 		raw_send(fd, BOOT_HELLO, 0, proof, sizeof(proof));
 		expect_refusal(fd, CORALE_EINVAL, "wrong key");
@@ -762,8 +761,8 @@ static void test_long_frame(void **state)
 	make_id(id);
 	int fd = raw_connect(id);
 	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
-	frame_put32(header, BOOT_PROOF_BYTES + 1);
-	frame_put32(header + 4, BOOT_HELLO);
+	frame_put(header, BOOT_PROOF_BYTES + 1, 4);
+	frame_put(header + 4, BOOT_HELLO, 4);
 	double start = seconds();
 	assert_int_equal(send(fd, header, sizeof(header), MSG_NOSIGNAL), sizeof(header));
 	assert_int_equal(raw_receive(fd, payload, &bytes), 0);
@@ -914,7 +913,7 @@ static void check_impostor(int is_helpful, const char *text)
 	assert_int_equal(bind(it.fd, (struct sockaddr *)&name, length), 0);
 	assert_int_equal(listen(it.fd, 16), 0);
 	getsockname(it.fd, (struct sockaddr *)&name, &length);
-	frame_put16(r[1].id + 18, ntohs(name.sin_port));
+	frame_put(r[1].id + 18, ntohs(name.sin_port), 2);
 	r[1].options.timeout_s = 1;
 	assert_int_equal(pthread_create(&thread, NULL, impostor_main, &it), 0);
 	run(&r[1], 1);
@@ -951,9 +950,9 @@ static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYT
 		return bytes;
 	struct boot_hello h;
 	raw_hello(id, (int)(next(random) % 4), 4, &h);
-	frame_put32(out, BOOT_PROOF_BYTES);
-	frame_put32(out + 4, BOOT_HELLO);
-	frame_put64(out + 8, 0);
+	frame_put(out, BOOT_PROOF_BYTES, 4);
+	frame_put(out + 4, BOOT_HELLO, 4);
+	frame_put(out + 8, 0, 8);
 	boot_hello_encode(&h, out + FRAME_HEADER_BYTES);
 	for (uint64_t flips = next(random) % 3; flips; flips--)
 		out[next(random) % (FRAME_HEADER_BYTES + BOOT_PROOF_BYTES)] ^=
@@ -1052,14 +1051,13 @@ static void decode(const struct frame_reader *f)
 	struct boot_reason reason;
 	struct boot_id id;
 	struct boot_peer peer;
-	uint32_t version;
 	if (!f->bytes)
 		return;
 	unsigned char *data = malloc(f->bytes); /* exactly so many, for the address sanitizer */
 	memcpy(data, f->data, f->bytes);
 	boot_hello_version(data, f->bytes);
 	boot_hello_decode(data, f->bytes, &h);
-	boot_challenge_decode(data, f->bytes, &version, nonce);
+	boot_challenge_decode(data, f->bytes, nonce);
 	if (boot_reason_decode(data, f->bytes, &reason))
 		assert_true(strlen(reason.text) < BOOT_TEXT_BYTES);
 	if (f->bytes >= BOOT_ID_BYTES) {

@@ -99,26 +99,6 @@ static void print_word(const struct settings_field *field, int index, char *buf,
 	snprintf(buf, bytes, "%.*s", (int)length, word ? word : "");
 }
 
-static int read_boolean(const char *text, int *value)
-{
-	int i = find_word("no, yes, 0, 1", text);
-
-	if (i < 0)
-		return CORALE_ESETTING;
-	*value = i & 1;
-	return 0;
-}
-
-static int read_text(const struct settings_field *field, const char *text, char *value)
-{
-	size_t length = strlen(text);
-
-	if (length >= field->bytes)
-		return CORALE_ESETTING;
-	memcpy(value, text, length + 1);
-	return 0;
-}
-
 int settings_read(const struct settings_field *field, const char *text, void *value)
 {
 	uint64_t number;
@@ -126,31 +106,32 @@ int settings_read(const struct settings_field *field, const char *text, void *va
 
 	switch (field->kind) {
 	case SETTINGS_INTEGER:
-		if (read_size(field, text, &number))
-			return CORALE_ESETTING;
-		*(int *)value = (int)number;
-		return 0;
 	case SETTINGS_SIZE:
 		if (read_size(field, text, &number))
 			return CORALE_ESETTING;
-		*(size_t *)value = (size_t)number;
+		if (field->kind == SETTINGS_SIZE)
+			*(size_t *)value = (size_t)number;
+		else
+			*(int *)value = (int)number;
 		return 0;
 	case SETTINGS_DECIMAL:
 		return read_decimal(field, text, value);
 	case SETTINGS_BOOLEAN:
-		return read_boolean(text, value);
 	case SETTINGS_CHOICE:
 	case SETTINGS_NAME:
-		word = find_word(field->row.values, text);
+		word = find_word(field->kind == SETTINGS_BOOLEAN ? "no, yes, 0, 1" : field->row.values, text);
 		if (word < 0)
 			return CORALE_ESETTING;
 		if (field->kind == SETTINGS_NAME)
 			print_word(field, word, value, field->bytes);
 		else
-			*(int *)value = word;
+			*(int *)value = field->kind == SETTINGS_BOOLEAN ? word & 1 : word;
 		return 0;
 	default:
-		return read_text(field, text, value);
+		if (strlen(text) >= field->bytes)
+			return CORALE_ESETTING;
+		memcpy(value, text, strlen(text) + 1);
+		return 0;
 	}
 }
 

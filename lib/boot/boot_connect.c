@@ -132,9 +132,8 @@ int rank_check_connect(struct boot_rank *b)
 
 static int take_challenge(struct boot_rank *b)
 {
-	uint32_t version;
 	if (b->reader.kind != BOOT_CHALLENGE ||
-	    !boot_challenge_decode(b->reader.data, b->reader.bytes, &version, b->challenge))
+	    !boot_challenge_decode(b->reader.data, b->reader.bytes, b->challenge))
 		return rank_try_later(b, RANK_NOBODY, "another program listens");
 	struct boot_hello h = { .version = BOOT_PROTOCOL,
 				.process = b->id.process,
@@ -148,7 +147,7 @@ static int take_challenge(struct boot_rank *b)
 	struct frame *f = frame_new(BOOT_HELLO, 0, BOOT_PROOF_BYTES);
 	if (f) {
 		memcpy(frame_payload(f), b->hello, BOOT_HELLO_BYTES);
-		boot_prove_hello(b->id.key, b->challenge, b->hello, frame_payload(f) + BOOT_HELLO_BYTES);
+		boot_prove(b->id.key, b->challenge, b->hello, NULL, frame_payload(f) + BOOT_HELLO_BYTES);
 	}
 	b->state = RANK_PROVING;
 	return rank_queue(b, f);
@@ -172,7 +171,7 @@ static int take_accept(struct boot_rank *b)
 	const unsigned char *data = b->reader.data;
 	if (b->reader.bytes != BOOT_ACCEPT_BYTES || !boot_peer_decode(data, &b->maker))
 		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
-	boot_prove_answer(b->id.key, b->challenge, b->hello, data, mac);
+	boot_prove(b->id.key, b->challenge, b->hello, data, mac);
 	if (!hmac_equal(mac, data + BOOT_PEER_BYTES, HMAC_BYTES))
 		return rank_try_later(b, RANK_NOBODY, "a program that does not know the id's key listens");
 	b->state = RANK_JOINED;

@@ -5,70 +5,50 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/descriptor.h"
 
 static pthread_mutex_t mutex =
     PTHREAD_MUTEX_INITIALIZER; /* held while one is opened: no fork comes in between */
 static unsigned char *is_open; /* by descriptor */
-static int room;
+static size_t room;
 
-static int make_room(int fd)
-{
-	int wanted = room ? room : 64;
-	while (wanted <= fd)
-		wanted *= 2;
-	if (wanted == room)
-		return 1;
-	unsigned char *grown = realloc(is_open, (size_t)wanted);
-	if (!grown)
-		return 0;
-	memset(grown + room, 0, (size_t)(wanted - room));
-	is_open = grown;
-	room = wanted;
-	return 1;
-}
-
-/* Under the mutex: fd, or -1. */
+/* Unlocks the mutex. Returns fd, which is listed, or -1. */
 static int add(int fd)
 {
-	if (fd < 0)
-		return -1;
-	if (!make_room(fd)) {
+	const size_t before = room;
+	if (fd >= 0 && array_grow(&is_open, &room, (size_t)fd + 1, 1)) {
+		memset(is_open + before, 0, room - before);
+		is_open[fd] = 1;
+	} else if (fd >= 0) {
 		close(fd);
 		errno = ENOMEM;
-		return -1;
+		fd = -1;
 	}
-	is_open[fd] = 1;
+	pthread_mutex_unlock(&mutex);
 	return fd;
 }
 
 int boot_fds_socket(int family)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(descriptor_socket(family, SOCK_STREAM));
-	pthread_mutex_unlock(&mutex);
-	return fd;
+	return add(descriptor_socket(family, SOCK_STREAM));
 }
 
 int boot_fds_accept(int listening)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(descriptor_accept(listening));
-	pthread_mutex_unlock(&mutex);
-	return fd;
+	return add(descriptor_accept(listening));
 }
 
 int boot_fds_event(void)
 {
 	pthread_mutex_lock(&mutex);
-	int fd = add(descriptor_event());
-	pthread_mutex_unlock(&mutex);
-	return fd;
+	return add(descriptor_event());
 }
 
 void boot_fds_tune(int fd)
@@ -87,7 +67,7 @@ void boot_fds_close(int fd)
 	if (fd < 0)
 		return;
 	pthread_mutex_lock(&mutex);
-	if (fd < room && is_open[fd]) {
+	if ((size_t)fd < room && is_open[fd]) {
 		is_open[fd] = 0;
 		close(fd);
 	}
@@ -106,7 +86,7 @@ void boot_fds_unlock(void)
 
 void boot_fds_close_all(void)
 {
-	for (int fd = 0; fd < room; fd++) {
+	for (int fd = 0; (size_t)fd < room; fd++) {
 		if (is_open[fd])
 			close(fd);
 		is_open[fd] = 0;

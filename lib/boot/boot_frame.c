@@ -5,25 +5,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/array.h"
 #include "corale.h"
 
-enum { FIRST_ROOM = 4096, READ_BYTES = 65536 };
+enum { READ_BYTES = 65536 };
 
-void frame_put16(unsigned char *to, uint16_t value)
+void frame_put(unsigned char *to, uint64_t value, int bytes)
 {
-	for (int i = 0; i < 2; i++)
-		to[i] = (unsigned char)(value >> 8 * i);
-}
-
-void frame_put32(unsigned char *to, uint32_t value)
-{
-	for (int i = 0; i < 4; i++)
-		to[i] = (unsigned char)(value >> 8 * i);
-}
-
-void frame_put64(unsigned char *to, uint64_t value)
-{
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < bytes; i++)
 		to[i] = (unsigned char)(value >> 8 * i);
 }
 
@@ -42,22 +31,6 @@ uint64_t frame_get64(const unsigned char *from)
 	return frame_get32(from) | (uint64_t)frame_get32(from + 4) << 32;
 }
 
-/* Makes room for at least needed bytes of payload. */
-static int make_room(struct frame_reader *r, size_t needed)
-{
-	size_t room = r->room ? r->room : FIRST_ROOM;
-	if (needed <= r->room)
-		return 1;
-	while (room < needed)
-		room *= 2;
-	unsigned char *data = realloc(r->data, room);
-	if (!data)
-		return 0;
-	r->data = data;
-	r->room = room;
-	return 1;
-}
-
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
@@ -71,7 +44,7 @@ enum frame_status frame_read(struct frame_reader *r, int fd)
 		const size_t have = is_header ? r->got : r->got - FRAME_HEADER_BYTES,
 			     wanted =
 				 is_header ? FRAME_HEADER_BYTES - have : least(r->bytes - have, READ_BYTES);
-		if (!is_header && !make_room(r, have + wanted))
+		if (!is_header && !array_grow(&r->data, &r->room, have + wanted, 1))
 			return FRAME_NO_MEMORY;
 		const ssize_t n = recv(fd, (is_header ? r->header : r->data) + have, wanted, 0);
 		if (n < 0 && errno == EINTR)
@@ -98,11 +71,8 @@ enum frame_status frame_read(struct frame_reader *r, int fd)
 void frame_next(struct frame_reader *r)
 {
 	r->got = 0;
-	if (r->room > READ_BYTES) { /* large frames are rare */
-		free(r->data);
-		r->data = NULL;
-		r->room = 0;
-	}
+	if (r->room > READ_BYTES) /* large frames are rare */
+		free(frame_steal(r));
 }
 
 unsigned char *frame_steal(struct frame_reader *r)
@@ -126,9 +96,9 @@ struct frame *frame_new(uint32_t kind, uint64_t number, size_t bytes)
 		return NULL;
 	f->users = 1;
 	f->bytes = FRAME_HEADER_BYTES + bytes;
-	frame_put32(f->data, (uint32_t)bytes);
-	frame_put32(f->data + 4, kind);
-	frame_put64(f->data + 8, number);
+	frame_put(f->data, (uint32_t)bytes, 4);
+	frame_put(f->data + 4, kind, 4);
+	frame_put(f->data + 8, number, 8);
 	return f;
 }
 

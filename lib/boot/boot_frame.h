@@ -10,10 +10,8 @@
 
 enum { FRAME_HEADER_BYTES = 16, FRAME_MAX_BYTES = 64 << 20 };
 
-/* Little-endian numbers in bytes. */
-void frame_put16(unsigned char *to, uint16_t value);
-void frame_put32(unsigned char *to, uint32_t value);
-void frame_put64(unsigned char *to, uint64_t value);
+/* Little-endian numbers in bytes. frame_put writes the lowest `bytes` bytes of value. */
+void frame_put(unsigned char *to, uint64_t value, int bytes);
 uint16_t frame_get16(const unsigned char *from);
 uint32_t frame_get32(const unsigned char *from);
 uint64_t frame_get64(const unsigned char *from);

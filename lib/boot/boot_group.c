@@ -86,11 +86,7 @@ static void clear(struct boot_group *g)
 {
 	free_parts(g);
 	free(g->members);
-	g->members = NULL;
-	g->size = 0;
-	g->came = g->left = g->round = g->got = 0;
-	g->bytes = 0;
-	g->has_failed = 0;
+	*g = (struct boot_group){ .next = g->next, .id = g->id, .here = g->here, .opens = g->opens };
 }
 
 /* NULL: no memory, which is logged. */
@@ -171,6 +167,13 @@ int boot_groups_forget(struct boot_groups *all)
 	return failed > 0;
 }
 
+/* "process 4711 on host" */
+static const char *process_text(const struct boot_peer *p, char text[WHO_BYTES])
+{
+	snprintf(text, WHO_BYTES, "process %lld on %s", (long long)p->pid, p->host);
+	return text;
+}
+
 /* "rank 3 (process 4711 on host)" */
 static const char *who(const struct boot_group *g, int rank, char text[WHO_BYTES])
 {
@@ -221,11 +224,11 @@ static int find_served(const struct boot_groups *all, uint64_t name)
 
 static struct boot_reason served_reason(const struct boot_hello *h, int size, const char *state)
 {
-	return reason_of(
-	    CORALE_EPEER, BOOT_REFUSE_FINAL,
-	    "stale id: it has already made a group of %d ranks, which %s; rank %d of %d (process %lld on %s) "
-	    "came later. An id serves one group: make a new one (ncclGetUniqueId)",
-	    size, state, h->rank, h->size, (long long)h->peer.pid, h->peer.host);
+	char peer[WHO_BYTES];
+	return reason_of(CORALE_EPEER, BOOT_REFUSE_FINAL,
+			 "stale id: it has already made a group of %d ranks, which %s; rank %d of %d (%s) "
+			 "came later. An id serves one group: make a new one (ncclGetUniqueId)",
+			 size, state, h->rank, h->size, process_text(&h->peer, peer));
 }
 
 /* ---- A rank comes */
@@ -236,34 +239,35 @@ static void refuse(struct boot_conn *c, struct boot_reason reason)
 	boot_conn_dismiss(c, BOOT_REFUSE, &reason);
 }
 
+/* why: how the group has failed. */
+static void refuse_finally(struct boot_conn *c, struct boot_reason why)
+{
+	why.what = BOOT_REFUSE_FINAL;
+	refuse(c, why);
+}
+
 /* Why a rank that knows the key can't be a member: that ends the group. code 0: it can. */
 static struct boot_reason find_misfit(const struct boot_group *g, const struct boot_hello *h)
 {
-	char one[WHO_BYTES];
-	const char *host = h->peer.host;
-	long long pid = h->peer.pid;
+	char peer[WHO_BYTES], one[WHO_BYTES];
+	process_text(&h->peer, peer);
 	if (h->size < 1 || h->size > BOOT_MAX_RANKS)
-		return reason_of(
-		    CORALE_ENOTSUP, h->rank,
-		    "rank %d (process %lld on %s) opened a group of %d ranks; 1 to %d are supported", h->rank,
-		    pid, host, h->size, BOOT_MAX_RANKS);
+		return reason_of(CORALE_ENOTSUP, h->rank,
+				 "rank %d (%s) opened a group of %d ranks; 1 to %d are supported", h->rank,
+				 peer, h->size, BOOT_MAX_RANKS);
 	if (g->size && h->size != g->size)
-		return reason_of(
-		    CORALE_EMISMATCH, h->rank,
-		    "rank %d (process %lld on %s) opened the group with %d ranks, %s with %d; all must give "
-		    "the same number",
-		    h->rank, pid, host, h->size, who(g, first_of(g->came), one), g->size);
+		return reason_of(CORALE_EMISMATCH, h->rank,
+				 "rank %d (%s) opened the group with %d ranks, %s with %d; all must give "
+				 "the same number",
+				 h->rank, peer, h->size, who(g, first_of(g->came), one), g->size);
 	if (h->rank < 0 || h->rank >= h->size)
 		return reason_of(CORALE_EMISMATCH, h->rank,
-				 "process %lld on %s opened the group as rank %d of %d; expected 0 to %d",
-				 pid, host, h->rank, h->size, h->size - 1);
+				 "%s opened the group as rank %d of %d; expected 0 to %d", peer, h->rank,
+				 h->size, h->size - 1);
 	if (g->came >> h->rank & 1)
-		return reason_of(
-		    CORALE_EMISMATCH, h->rank,
-		    "rank %d came twice: process %lld on %s and process %lld on %s; each rank must open the "
-		    "group once",
-		    h->rank, (long long)g->members[h->rank].peer.pid, g->members[h->rank].peer.host, pid,
-		    host);
+		return reason_of(CORALE_EMISMATCH, h->rank,
+				 "rank %d came twice: %s and %s; each rank must open the group once", h->rank,
+				 process_text(&g->members[h->rank].peer, one), peer);
 	return (struct boot_reason){ .code = 0 };
 }
 
@@ -298,7 +302,7 @@ static void accept_rank(struct boot_groups *all, struct boot_group *g, struct bo
 	if (f) {
 		unsigned char *to = frame_payload(f);
 		boot_peer_encode(&all->maker, to);
-		boot_prove_answer(g->id.key, c->challenge, hello, to, to + BOOT_PEER_BYTES);
+		boot_prove(g->id.key, c->challenge, hello, to, to + BOOT_PEER_BYTES);
 	}
 	g->size = h->size;
 	g->members[h->rank].peer = h->peer;
@@ -320,9 +324,7 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 {
 	struct boot_reason why;
 	if (g->has_failed) {
-		why = g->reason;
-		why.what = BOOT_REFUSE_FINAL;
-		refuse(c, why);
+		refuse_finally(c, g->reason);
 		return;
 	}
 	if (!g->id.flags && g->size && g->came == everybody(g)) { /* which goes on */
@@ -348,14 +350,13 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		return;
 	}
 	fail(g, why);
-	why.what = BOOT_REFUSE_FINAL;
-	refuse(c, why);
+	refuse_finally(c, why);
 }
 
 static int knows_key(const struct boot_group *g, const struct boot_conn *c, const unsigned char *data)
 {
 	unsigned char mac[HMAC_BYTES];
-	boot_prove_hello(g->id.key, c->challenge, data, mac);
+	boot_prove(g->id.key, c->challenge, data, NULL, mac);
 	return hmac_equal(mac, data + BOOT_HELLO_BYTES, HMAC_BYTES);
 }
 
@@ -363,18 +364,18 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 {
 	const unsigned char *data = c->reader.data;
 	const size_t bytes = c->reader.bytes;
-	const char *host = all->maker.host;
-	const long long pid = all->maker.pid;
+	char self[WHO_BYTES], peer[WHO_BYTES];
 	struct boot_hello h;
 	struct boot_group *g;
 	int served;
 	const uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
+	process_text(&all->maker, self);
 	if (version && version != BOOT_PROTOCOL)
-		refuse(c, reason_of(
-			      CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
-			      "this process speaks version %u of the bootstrap's protocol, process %lld on "
-			      "%s version %d; all processes must use the same Corale",
-			      version, pid, host, BOOT_PROTOCOL));
+		refuse(c,
+		       reason_of(CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
+				 "this process speaks version %u of the bootstrap's protocol, %s version %d; "
+				 "all processes must use the same Corale",
+				 version, self, BOOT_PROTOCOL));
 	else if (bytes != BOOT_PROOF_BYTES || !version || !boot_hello_decode(data, BOOT_HELLO_BYTES, &h))
 		c->state = BOOT_CONN_DEAD; /* a stranger, who needs no answer */
 	else if (h.process && h.process != all->maker.process)
@@ -383,13 +384,12 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	else if (!(g = find(all, h.name)) && (served = find_served(all, h.name)))
 		refuse(c, served_reason(&h, served, "is complete"));
 	else if (!g)
-		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
-				    "process %lld on %s does not know the id", pid, host));
+		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "%s does not know the id", self));
 	else if (!knows_key(g, c, data))
 		refuse(c, reason_of(CORALE_EINVAL, BOOT_REFUSE_FINAL,
-				    "wrong key: the id of rank %d (process %lld on %s) is not the one that "
-				    "process %lld on %s made; is it passed on unchanged?",
-				    h.rank, (long long)h.peer.pid, h.peer.host, pid, host));
+				    "wrong key: the id of rank %d (%s) is not the one that %s made; is it "
+				    "passed on unchanged?",
+				    h.rank, process_text(&h.peer, peer), self));
 	else
 		join(all, g, c, &h, data);
 }
@@ -457,7 +457,7 @@ static void answer_who(struct boot_group *g, struct boot_conn *c)
 	struct frame *f = c->writer.items < MOST_QUEUED ? frame_new(BOOT_MISSING, c->reader.number, 8) : NULL;
 	if (!f)
 		return;
-	frame_put64(frame_payload(f), missing);
+	frame_put(frame_payload(f), missing, 8);
 	boot_conn_send(c, f);
 }
 
@@ -473,18 +473,15 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 	check_left(g);
 	if (g->has_failed || g->left != everybody(g))
 		return;
-	int opens = g->opens - 1;
 	if (!g->id.flags && g->came == everybody(g)) {
 		const unsigned at = all->nserved++ % BOOT_SERVED;
 		all->served[at].name = g->id.name;
 		all->served[at].size = g->size;
 	}
-	if (opens) {
+	if (--g->opens)
 		clear(g);
-		g->opens = opens;
-	} else {
+	else
 		drop(all, g);
-	}
 }
 
 static void take_leave(struct boot_groups *all, struct boot_group *g, struct boot_conn *c)

@@ -4,11 +4,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
@@ -138,21 +138,10 @@ static void serve_conn(struct boot_conn *c, short events, int64_t now)
 /* The descriptors of one poll(2): wake, sockets, connections in the order of the list. */
 struct watched {
 	struct pollfd *fds;
-	int room, n, nsockets;
+	size_t room;
+	int n, nsockets;
 	int timeout_ms;
 };
-
-static int watch_room(struct watched *w, int n)
-{
-	if (n <= w->room)
-		return 1;
-	struct pollfd *fds = realloc(w->fds, (size_t)n * 2 * sizeof(*fds));
-	if (!fds)
-		return 0;
-	w->fds = fds;
-	w->room = n * 2;
-	return 1;
-}
 
 static void watch(struct watched *w, int fd, int events)
 {
@@ -164,7 +153,7 @@ static int prepare(struct watched *w)
 {
 	int64_t now = wait_now_ns();
 	int is_paused = now < it.accept_after;
-	if (!watch_room(w, 1 + it.nsockets + it.nconns))
+	if (!array_grow(&w->fds, &w->room, (size_t)(1 + it.nsockets + it.nconns), sizeof(*w->fds)))
 		return 0;
 	w->n = 0;
 	w->nsockets = it.nsockets;

@@ -28,8 +28,8 @@ enum { ADDRESS_BYTES = 20 };
 
 static void put_address(unsigned char *to, const struct boot_address *a)
 {
-	frame_put16(to, a->family);
-	frame_put16(to + 2, a->port);
+	frame_put(to, a->family, 2);
+	frame_put(to + 2, a->port, 2);
 	memcpy(to + 4, a->ip, 16);
 }
 
@@ -45,11 +45,11 @@ void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES])
 {
 	memset(out, 0, BOOT_ID_BYTES);
 	memcpy(out, magic, sizeof(magic));
-	frame_put32(out + ID_VERSION, BOOT_PROTOCOL);
-	frame_put32(out + ID_FLAGS, id->flags);
+	frame_put(out + ID_VERSION, BOOT_PROTOCOL, 4);
+	frame_put(out + ID_FLAGS, id->flags, 4);
 	put_address(out + ID_ADDRESS, &id->address);
-	frame_put64(out + ID_PROCESS, id->process);
-	frame_put64(out + ID_NAME, id->name);
+	frame_put(out + ID_PROCESS, id->process, 8);
+	frame_put(out + ID_NAME, id->name, 8);
 	memcpy(out + ID_KEY, id->key, BOOT_KEY_BYTES);
 	memcpy(out + ID_HOST, id->host, strnlen(id->host, BOOT_ID_HOST_BYTES - 1));
 }
@@ -108,12 +108,12 @@ void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks
 	unsigned char number[8];
 	struct hmac h;
 	start_mac(&h, parent, "child");
-	frame_put64(number, tag);
+	frame_put(number, tag, 8);
 	hmac_add(&h, number, 8);
-	frame_put32(number, (uint32_t)n);
+	frame_put(number, (uint32_t)n, 4);
 	hmac_add(&h, number, 4);
 	for (int i = 0; i < n; i++) {
-		frame_put32(number, (uint32_t)ranks[i]);
+		frame_put(number, (uint32_t)ranks[i], 4);
 		hmac_add(&h, number, 4);
 	}
 	hmac_end(&h, key);
@@ -131,8 +131,8 @@ void boot_peer_fill(struct boot_peer *peer)
 void boot_peer_encode(const struct boot_peer *peer, unsigned char out[BOOT_PEER_BYTES])
 {
 	put_address(out, &peer->listener);
-	frame_put64(out + 20, peer->process);
-	frame_put64(out + 28, (uint64_t)peer->pid);
+	frame_put(out + 20, peer->process, 8);
+	frame_put(out + 28, (uint64_t)peer->pid, 8);
 	memcpy(out + 36, peer->host, BOOT_HOST_BYTES);
 }
 
@@ -148,12 +148,12 @@ void boot_hello_encode(const struct boot_hello *hello, unsigned char out[BOOT_HE
 {
 	unsigned char *to = out + BOOT_HELLO_PREFIX_BYTES;
 	memcpy(out, magic, sizeof(magic));
-	frame_put32(out + 8, hello->version);
-	frame_put32(to, 0);
-	frame_put64(to + 4, hello->process);
-	frame_put64(to + 12, hello->name);
-	frame_put32(to + 20, (uint32_t)hello->rank);
-	frame_put32(to + 24, (uint32_t)hello->size);
+	frame_put(out + 8, hello->version, 4);
+	frame_put(to, 0, 4);
+	frame_put(to + 4, hello->process, 8);
+	frame_put(to + 12, hello->name, 8);
+	frame_put(to + 20, (uint32_t)hello->rank, 4);
+	frame_put(to + 24, (uint32_t)hello->size, 4);
 	boot_peer_encode(&hello->peer, to + 28);
 	memcpy(to + 28 + BOOT_PEER_BYTES, hello->nonce, BOOT_NONCE_BYTES);
 }
@@ -179,27 +179,16 @@ int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *
 	return boot_peer_decode(from + 28, &hello->peer);
 }
 
-void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
-		      const unsigned char challenge[BOOT_NONCE_BYTES],
-		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES])
+void boot_prove(const unsigned char key[BOOT_KEY_BYTES], const unsigned char challenge[BOOT_NONCE_BYTES],
+		const unsigned char hello[BOOT_HELLO_BYTES], const unsigned char *maker,
+		unsigned char mac[HMAC_BYTES])
 {
 	struct hmac h;
-	start_mac(&h, key, "hello");
+	start_mac(&h, key, maker ? "answer" : "hello");
 	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
 	hmac_add(&h, hello, BOOT_HELLO_BYTES); /* the rank's nonce is its end */
-	hmac_end(&h, mac);
-}
-
-void boot_prove_answer(const unsigned char key[BOOT_KEY_BYTES],
-		       const unsigned char challenge[BOOT_NONCE_BYTES],
-		       const unsigned char hello[BOOT_HELLO_BYTES],
-		       const unsigned char maker[BOOT_PEER_BYTES], unsigned char mac[HMAC_BYTES])
-{
-	struct hmac h;
-	start_mac(&h, key, "answer");
-	hmac_add(&h, challenge, BOOT_NONCE_BYTES);
-	hmac_add(&h, hello, BOOT_HELLO_BYTES);
-	hmac_add(&h, maker, BOOT_PEER_BYTES);
+	if (maker)
+		hmac_add(&h, maker, BOOT_PEER_BYTES);
 	hmac_end(&h, mac);
 }
 
@@ -210,17 +199,15 @@ struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES])
 		return NULL;
 	unsigned char *to = frame_payload(f);
 	memcpy(to, magic, sizeof(magic));
-	frame_put32(to + 8, BOOT_PROTOCOL);
+	frame_put(to + 8, BOOT_PROTOCOL, 4);
 	memcpy(to + 12, nonce, BOOT_NONCE_BYTES);
 	return f;
 }
 
-int boot_challenge_decode(const unsigned char *in, size_t bytes, uint32_t *version,
-			  unsigned char nonce[BOOT_NONCE_BYTES])
+int boot_challenge_decode(const unsigned char *in, size_t bytes, unsigned char nonce[BOOT_NONCE_BYTES])
 {
 	if (bytes != BOOT_CHALLENGE_BYTES || memcmp(in, magic, sizeof(magic)) != 0)
 		return 0;
-	*version = frame_get32(in + 8);
 	memcpy(nonce, in + 12, BOOT_NONCE_BYTES);
 	return 1;
 }
@@ -232,8 +219,8 @@ struct frame *boot_reason_frame(enum boot_kind kind, const struct boot_reason *r
 	if (!f)
 		return NULL;
 	unsigned char *to = frame_payload(f);
-	frame_put32(to, (uint32_t)reason->code);
-	frame_put32(to + 4, (uint32_t)reason->what);
+	frame_put(to, (uint32_t)reason->code, 4);
+	frame_put(to + 4, (uint32_t)reason->what, 4);
 	memcpy(to + 8, reason->text, length);
 	return f;
 }

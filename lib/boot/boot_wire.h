@@ -102,18 +102,16 @@ void boot_hello_encode(const struct boot_hello *hello, unsigned char out[BOOT_HE
 uint32_t boot_hello_version(const unsigned char *in, size_t bytes);
 int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *hello);
 
-/* Proofs of the key. Each direction has its own word, so that no answer can be sent back as a proof. */
-void boot_prove_hello(const unsigned char key[BOOT_KEY_BYTES],
-		      const unsigned char challenge[BOOT_NONCE_BYTES],
-		      const unsigned char hello[BOOT_HELLO_BYTES], unsigned char mac[HMAC_BYTES]);
-void boot_prove_answer(const unsigned char key[BOOT_KEY_BYTES],
-		       const unsigned char challenge[BOOT_NONCE_BYTES],
-		       const unsigned char hello[BOOT_HELLO_BYTES],
-		       const unsigned char maker[BOOT_PEER_BYTES], unsigned char mac[HMAC_BYTES]);
+/*
+ * Proof of the key: the listener's in its answer to a hello, or with maker NULL that of the rank that sends the hello. Each
+ * direction has its own word, so that no answer can be sent back as a proof.
+ */
+void boot_prove(const unsigned char key[BOOT_KEY_BYTES], const unsigned char challenge[BOOT_NONCE_BYTES],
+		const unsigned char hello[BOOT_HELLO_BYTES], const unsigned char *maker,
+		unsigned char mac[HMAC_BYTES]);
 
 struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES]);
-int boot_challenge_decode(const unsigned char *in, size_t bytes, uint32_t *version,
-			  unsigned char nonce[BOOT_NONCE_BYTES]);
+int boot_challenge_decode(const unsigned char *in, size_t bytes, unsigned char nonce[BOOT_NONCE_BYTES]);
 
 /* REFUSE, FAIL and LEAVE: a code, a number (why refused; which rank), and a text. */
 enum boot_refusal { BOOT_REFUSE_FINAL, BOOT_REFUSE_UNKNOWN, BOOT_REFUSE_OTHER_PROCESS };

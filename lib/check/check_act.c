@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "check_internal.h"
 
 static const struct plan *plan_of(const struct world *world, const struct context *c)
@@ -100,14 +101,7 @@ static int receive_from(struct world *world, struct context *c, int from, const 
 
 static int reserve_values(struct world *world, size_t count)
 {
-	if (count <= world->values_capacity)
-		return 1;
-	uint64_t *values = realloc(world->values, count * sizeof(*values));
-	if (!values)
-		return 0;
-	world->values = values;
-	world->values_capacity = count;
-	return 1;
+	return array_grow(&world->values, &world->values_capacity, count, sizeof(*world->values));
 }
 
 /* The cells that an action folds, one source behind the other. */

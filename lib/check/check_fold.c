@@ -2,32 +2,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "check_internal.h"
 
+/* Room for one node more, and its children. */
 static int reserve(struct fold_table *table, int children)
 {
-	if (table->count == table->capacity) {
-		int capacity = table->capacity ? 2 * table->capacity : 256;
-		struct fold_node *nodes = realloc(table->nodes, (size_t)capacity * sizeof(*nodes));
-		if (!nodes)
-			return 0;
-		table->nodes = nodes;
-		uint64_t *masks =
-		    realloc(table->masks, (size_t)capacity * (size_t)table->words * sizeof(*masks));
-		if (!masks)
-			return 0;
-		table->masks = masks;
-		table->capacity = capacity;
-	}
-	if (table->nchildren + children > table->children_capacity) {
-		int capacity = 2 * table->children_capacity + children + 1024;
-		int *list = realloc(table->children, (size_t)capacity * sizeof(*list));
-		if (!list)
-			return 0;
-		table->children = list;
-		table->children_capacity = capacity;
-	}
-	return 1;
+	const size_t nodes = (size_t)table->count + 1;
+	size_t masks = table->capacity;
+	return array_grow(&table->masks, &masks, nodes, (size_t)table->words * sizeof(*table->masks)) &&
+	       array_grow(&table->nodes, &table->capacity, nodes, sizeof(*table->nodes)) &&
+	       array_grow(&table->children, &table->children_capacity, (size_t)(table->nchildren + children),
+			  sizeof(*table->children));
 }
 
 static uint64_t *mask_of(const struct fold_table *table, int node)

@@ -19,9 +19,11 @@ struct fold_table {
 	int ranks, words;
 	struct fold_node *nodes;
 	uint64_t *masks; /* words per node: its contributors */
-	int count, capacity;
+	int count;
+	size_t capacity;
 	int *children;
-	int nchildren, children_capacity;
+	int nchildren;
+	size_t children_capacity;
 	int *buckets; /* hash of what a node is made of -> node + 1 */
 	int nbuckets;
 };
@@ -92,7 +94,8 @@ struct rank {
 	size_t *send_displs, *recv_displs, *send_counts, *recv_counts; /* all_to_all_v */
 	int *clock; /* of what it knew when the call began */
 	struct stable_span *stable;
-	int nstable, stable_capacity;
+	int nstable;
+	size_t stable_capacity;
 	int tangled; /* spans overlap otherwise than one exactly on or in an older one: look at them all */
 	long steps, elements_sent;
 };
@@ -126,9 +129,6 @@ int world_begin_call(struct world *world, struct rank *rank);
 /* Compares what the call left in the receive buffer with what it should be. */
 int world_verify(struct world *world, const struct rank *rank);
 
-/* Cells of a place, or -1 (reported) when it is out of bounds. */
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_location *place,
-		      size_t count);
 int memory_read(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		uint64_t *values);
 int memory_write(struct world *world, struct context *c, const struct plan_location *place, size_t count,

@@ -2,32 +2,43 @@
  * Buffers of the checker: who wrote and read each element last, so that two programs of a rank that are not ordered
  * by messages may not touch the same element, and promises to other ranks are kept.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "check_internal.h"
+#include "base/array.h"
 #include "base/collectives.h"
+#include "check_internal.h"
 
 static const char *space_name(int space)
 {
 	return space == PLAN_SEND ? "SEND" : space == PLAN_RECV ? "RECV" : "SCRATCH";
 }
 
-ptrdiff_t memory_find(struct world *world, const struct context *c, const struct plan_location *place,
-		      size_t count)
+/* Elements of an action's span that lie together: n from its element done on, in cells from `first` on. */
+struct run {
+	size_t done, n, first;
+	struct plan_location at;
+};
+
+/* The run behind *run, which is all zero before the first. 1: there is one; 0: the span's end; or a violation. */
+static int next_run(struct world *world, const struct context *c, const struct plan_location *place,
+		    size_t count, struct run *run)
 {
 	const struct rank *rank = &world->ranks[c->rank];
-	size_t limit = place->space == PLAN_SEND   ? rank->send_count
-		       : place->space == PLAN_RECV ? rank->recv_count
-						   : rank->scratch_per_channel;
-	if (place->offset + count > limit && count)
+	run->done += run->n;
+	if (run->done == count)
+		return 0;
+	run->at = *place;
+	run->n = plan_span_run(&c->env, &c->action, place, run->done, &run->at.offset);
+	const size_t end = run->at.offset + run->n;
+	const size_t limit = place->space == PLAN_SEND   ? rank->send_count
+			     : place->space == PLAN_RECV ? rank->recv_count
+							 : rank->scratch_per_channel;
+	if (end > limit)
 		return world_fail(world, c, "%s elements %zu to %zu, but it has %zu",
-				  space_name(place->space), place->offset, place->offset + count, limit);
-	size_t base = place->space == PLAN_SEND ? rank->send_at
-		      : place->space == PLAN_RECV
-			  ? rank->recv_at
-			  : rank->scratch_at + (size_t)c->channel * rank->scratch_per_channel;
-	return (ptrdiff_t)(base + place->offset);
+				  space_name(place->space), run->at.offset, end, limit);
+	run->first =
+	    run->at.offset + (place->space == PLAN_SEND   ? rank->send_at
+			      : place->space == PLAN_RECV ? rank->recv_at
+							  : rank->scratch_at + (size_t)c->channel * limit);
+	return 1;
 }
 
 /* True if the event is in the past of the context. */
@@ -41,52 +52,38 @@ static int *read_time(const struct rank *rank, int context, size_t cell)
 	return &rank->read_times[(size_t)context * rank->ncells + cell];
 }
 
-/* The elements of the action's span that lie together from its element `done` on: how many, and *run where. */
-static size_t next_run(const struct context *c, const struct plan_location *place, size_t done,
-		       struct plan_location *run)
-{
-	*run = *place;
-	return plan_span_run(&c->env, &c->action, place, done, &run->offset);
-}
-
-static int read_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
-		    uint64_t *values)
+static int read_cell(struct world *world, struct context *c, const struct plan_location *place, size_t at,
+		     uint64_t *value)
 {
 	struct rank *rank = &world->ranks[c->rank];
-	ptrdiff_t first = memory_find(world, c, place, count);
-	if (first < 0)
-		return CORALE_EINTERNAL;
-	for (size_t i = 0; i < count; i++) {
-		struct cell *cell = &rank->cells[(size_t)first + i];
-		size_t at = place->offset + i;
-		if (place->space == PLAN_SEND && cell->written)
-			return world_fail(world, c, "reads SEND[%zu] after the result was written over it",
-					  at);
-		if (place->space != PLAN_SEND && !cell->written)
-			return world_fail(world, c, "reads %s[%zu], which nobody wrote in this call",
-					  space_name(place->space), at);
-		if (cell->written && !is_past(world, c, cell->write))
-			return world_fail(world, c,
-					  "reads %s[%zu] without being ordered after its writer, program %d",
-					  space_name(place->space), at,
-					  rank->contexts[cell->write.context % world->max_contexts].program);
-		cell->touched = 1;
-		if (rank->ncontexts > 1)
-			*read_time(rank, c->index % world->max_contexts, (size_t)first + i) = c->time;
-		values[i] = cell->value;
-	}
+	struct cell *cell = &rank->cells[at];
+	if (place->space == PLAN_SEND && cell->written)
+		return world_fail(world, c, "reads SEND[%zu] after the result was written over it",
+				  place->offset);
+	if (place->space != PLAN_SEND && !cell->written)
+		return world_fail(world, c, "reads %s[%zu], which nobody wrote in this call",
+				  space_name(place->space), place->offset);
+	if (cell->written && !is_past(world, c, cell->write))
+		return world_fail(world, c,
+				  "reads %s[%zu] without being ordered after its writer, program %d",
+				  space_name(place->space), place->offset,
+				  rank->contexts[cell->write.context % world->max_contexts].program);
+	cell->touched = 1;
+	if (rank->ncontexts > 1)
+		*read_time(rank, c->index % world->max_contexts, at) = c->time;
+	*value = cell->value;
 	return 0;
 }
 
 int memory_read(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		uint64_t *values)
 {
-	struct plan_location run;
-	int ret = 0;
-	for (size_t done = 0, n; !ret && done < count; done += n) {
-		n = next_run(c, place, done, &run);
-		ret = read_run(world, c, &run, n, values + done);
-	}
+	struct run run = { .done = 0 };
+	int ret;
+	while ((ret = next_run(world, c, place, count, &run)) > 0)
+		for (size_t i = 0; i < run.n; i++, run.at.offset++)
+			if (read_cell(world, c, &run.at, run.first + i, values++))
+				return CORALE_EINTERNAL;
 	return ret;
 }
 
@@ -165,52 +162,35 @@ static int write_cell(struct world *world, struct context *c, const struct plan_
 	return 0;
 }
 
-static int write_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
-		     const uint64_t *values)
-{
-	ptrdiff_t first = memory_find(world, c, place, count);
-	if (first < 0)
-		return CORALE_EINTERNAL;
-	int ret = count ? check_held(world, c, (size_t)first, count) : 0;
-	for (size_t i = 0; i < count && !ret; i++)
-		ret = write_cell(world, c, place, (size_t)first + i, values[i]);
-	return ret;
-}
-
 int memory_write(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		 const uint64_t *values)
 {
-	struct plan_location run;
-	int ret = 0;
-	for (size_t done = 0, n; !ret && done < count; done += n) {
-		n = next_run(c, place, done, &run);
-		ret = write_run(world, c, &run, n, values + done);
+	struct run run = { .done = 0 };
+	int ret;
+	while ((ret = next_run(world, c, place, count, &run)) > 0) {
+		ret = check_held(world, c, run.first, run.n);
+		for (size_t i = 0; i < run.n && !ret; i++)
+			ret = write_cell(world, c, place, run.first + i, *values++);
+		if (ret)
+			return ret;
 	}
 	return ret;
 }
 
-static int hold_run(struct world *world, struct context *c, const struct plan_location *place, size_t count,
-		    struct message *message)
+/* Adds a span of cells that must stay as they are until the message was read. */
+static int hold_run(struct world *world, struct context *c, const struct run *run, struct message *message)
 {
 	struct rank *rank = &world->ranks[c->rank];
-	ptrdiff_t first = memory_find(world, c, place, count);
-	if (first < 0)
-		return CORALE_EINTERNAL;
-	if (rank->nstable == rank->stable_capacity) {
-		int capacity = 2 * rank->stable_capacity + 16;
-		struct stable_span *spans = realloc(rank->stable, (size_t)capacity * sizeof(*spans));
-		if (!spans)
-			return world_fail(world, c, "out of memory");
-		rank->stable = spans;
-		rank->stable_capacity = capacity;
+	if (!array_grow(&rank->stable, &rank->stable_capacity, (size_t)rank->nstable + 1,
+			sizeof(*rank->stable)))
+		return world_fail(world, c, "out of memory");
+	struct cell *cells = &rank->cells[run->first];
+	int older = cells->held;
+	for (size_t i = 0; i < run->n; i++) {
+		rank->tangled |= cells[i].held != older;
+		cells[i].held = rank->nstable + 1;
 	}
-	int older = rank->cells[first].held;
-	for (size_t i = 0; i < count; i++) {
-		struct cell *cell = &rank->cells[(size_t)first + i];
-		rank->tangled |= cell->held != older;
-		cell->held = rank->nstable + 1;
-	}
-	rank->stable[rank->nstable++] = (struct stable_span){ (size_t)first, count, message, older };
+	rank->stable[rank->nstable++] = (struct stable_span){ run->first, run->n, message, older };
 	message->references++;
 	return 0;
 }
@@ -218,11 +198,10 @@ static int hold_run(struct world *world, struct context *c, const struct plan_lo
 int memory_hold(struct world *world, struct context *c, const struct plan_location *place, size_t count,
 		struct message *message)
 {
-	struct plan_location run;
-	int ret = 0;
-	for (size_t done = 0, n; !ret && done < count; done += n) {
-		n = next_run(c, place, done, &run);
-		ret = hold_run(world, c, &run, n, message);
-	}
+	struct run run = { .done = 0 };
+	int ret;
+	while ((ret = next_run(world, c, place, count, &run)) > 0)
+		if (hold_run(world, c, &run, message))
+			return CORALE_EINTERNAL;
 	return ret;
 }

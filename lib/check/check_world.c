@@ -41,24 +41,16 @@ static const struct plan *plan_of_call(const struct world *world, int rank, int 
 	return rank == world->from ? world->send : rank == world->to ? world->recv : NULL;
 }
 
-static int most_contexts(const struct world *world)
-{
-	int most = 1;
-	for (int call = 0; call < (world->plans ? world->calls : 1); call++) {
-		const struct plan *plan = world->plans ? world->plans[call] : world->send;
-		int contexts = plan->nprograms * plan->channels;
-		most = contexts > most ? contexts : most;
-	}
-	return most;
-}
-
-static int deepest_queue(const struct world *world)
+/* Sets world->max_contexts and returns the depth of the deepest queue, both over all plans. */
+static int measure_plans(struct world *world)
 {
 	int depth = 1;
+	world->max_contexts = 1;
 	for (int call = 0; call < (world->plans ? world->calls : 1); call++) {
 		const struct plan *plan = world->plans ? world->plans[call] : world->send;
-		for (int i = 0; i < plan->nqueues; i++)
-			depth = plan->queues[i].depth > depth ? plan->queues[i].depth : depth;
+		const int contexts = plan->nprograms * plan->channels, deepest = queue_depth(plan);
+		world->max_contexts = contexts > world->max_contexts ? contexts : world->max_contexts;
+		depth = deepest > depth ? deepest : depth;
 	}
 	return depth;
 }
@@ -83,16 +75,15 @@ static int open_rank(struct world *world, int r)
 
 int world_open(struct world *world)
 {
-	int ranks = world->map->ranks;
 	enum { MAX_CLOCK = 4096 };
-	world->max_contexts = most_contexts(world);
+	const int ranks = world->map->ranks, depth = measure_plans(world);
 	world->nclock = ranks * world->max_contexts <= MAX_CLOCK ? ranks * world->max_contexts : 0;
 	world->random = world->options->seed;
 	world->in_rank_order = 1;
 	world->ranks = calloc((size_t)ranks, sizeof(*world->ranks));
 	world->expected = calloc((size_t)world->calls, sizeof(*world->expected));
 	if (!world->ranks || !world->expected || !fold_open(&world->folds, ranks) ||
-	    !queues_open(&world->queues, deepest_queue(world)))
+	    !queues_open(&world->queues, depth))
 		return world_fail(world, NULL, "out of memory");
 	for (int r = 0; r < ranks; r++)
 		if (!open_rank(world, r))

@@ -119,6 +119,14 @@ int queue_reader(const struct plan *plan, const struct plan_env *env, int number
 					: 0;
 }
 
+int queue_depth(const struct plan *plan)
+{
+	int depth = 1;
+	for (int i = 0; i < plan->nqueues; i++)
+		depth = plan->queues[i].depth > depth ? plan->queues[i].depth : depth;
+	return depth;
+}
+
 /* Messages that every reader has read; a sender is no reader of its own messages to ALL (its count is LONG_MAX). */
 long queue_slowest(const struct queue *queue)
 {

@@ -52,6 +52,8 @@ struct queue *queue_find(struct queue_table *table, const struct plan *plan, con
 			 int from, int to, int number, int rail);
 /* Which of the queue's readers env's rank is. */
 int queue_reader(const struct plan *plan, const struct plan_env *env, int number);
+/* The most messages that are in flight on one queue of the plan. */
+int queue_depth(const struct plan *plan);
 long queue_slowest(const struct queue *queue);
 struct message *message_create(size_t count, int readers, int clock_length, const int *clock);
 void message_release(struct message *message);

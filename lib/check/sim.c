@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "corale.h"
 #include "plan/cost/cost_rates.h"
 #include "plan_queue.h"
@@ -22,6 +23,12 @@ struct context {
 	int next_sleeper, done;
 };
 
+/* When each of a rank is free. Proxies send and receive as by two threads. */
+struct servers {
+	double rail_out, rail_in, link_out, link_in, memory, proxy_out, proxy_in;
+	double rail_bytes; /* that were sent */
+};
+
 struct sim {
 	const struct topo *topo;
 	const struct plan *plan;
@@ -31,12 +38,11 @@ struct sim {
 	int ncontexts, ncores; /* cores of one rank */
 	double slowdown; /* of work where a rank has less than one core */
 	int *heap, nheap;
-	/* By rank (and core): when each is free. Proxies send and receive as by two threads. */
-	double *core_free, *rail_out, *rail_in, *link_out, *link_in, *memory_free, *proxy_out, *proxy_in;
-	double *rail_bytes; /* by rank */
+	struct servers *servers; /* by rank */
+	double *core_free; /* by rank and core: when it is free */
 	double *arrivals; /* of the messages that one action takes */
 	struct sim_result result;
-	long events_capacity;
+	size_t events_capacity;
 };
 
 static int earlier(const struct sim *sim, int a, int b)
@@ -206,13 +212,14 @@ static double enter(double *port, double there, double ns)
 static double cross(struct sim *sim, int from, int to, double bytes, double end)
 {
 	const struct topo *topo = sim->topo;
+	struct servers *out = &sim->servers[from], *in = &sim->servers[to];
 	const double wire = bytes / topo->rail.bytes_per_ns + topo->rail.gap_ns;
 	if (topo->proxied)
-		end = serve(&sim->proxy_out[from], end, cost_send_ns(topo, bytes));
-	double there = serve(&sim->rail_out[from], end, wire) + cost_rail_latency_ns(topo);
-	sim->rail_bytes[from] += bytes;
-	there = enter(&sim->rail_in[to], there, wire);
-	return topo->proxied ? serve(&sim->proxy_in[to], there, cost_recv_ns(topo, bytes)) : there;
+		end = serve(&out->proxy_out, end, cost_send_ns(topo, bytes));
+	double there = serve(&out->rail_out, end, wire) + cost_rail_latency_ns(topo);
+	out->rail_bytes += bytes;
+	there = enter(&in->rail_in, there, wire);
+	return topo->proxied ? serve(&in->proxy_in, there, cost_recv_ns(topo, bytes)) : there;
 }
 
 /*
@@ -236,7 +243,8 @@ static void put_on_the_way(struct sim *sim, const struct context *c, struct mess
 		if (to == c->rank)
 			m->there_ns[index] = end;
 		else if (same_node(sim, c->rank, to))
-			m->there_ns[index] = enter(&sim->link_in[to], end + cost_node_latency_ns(topo), link);
+			m->there_ns[index] =
+			    enter(&sim->servers[to].link_in, end + cost_node_latency_ns(topo), link);
 		else
 			m->there_ns[index] = cross(sim, c->rank, to, bytes, end - --left * each);
 	}
@@ -263,14 +271,8 @@ static int record(struct sim *sim, const struct context *c, double start, double
 	struct sim_result *r = &sim->result;
 	if (c->rank >= sim->options->record_ranks)
 		return 0;
-	if (r->nevents == sim->events_capacity) {
-		long capacity = 2 * sim->events_capacity + 256;
-		struct sim_event *events = realloc(r->events, (size_t)capacity * sizeof(*events));
-		if (!events)
-			return CORALE_ENOMEM;
-		r->events = events;
-		sim->events_capacity = capacity;
-	}
+	if (!array_grow(&r->events, &sim->events_capacity, (size_t)r->nevents + 1, sizeof(*r->events)))
+		return CORALE_ENOMEM;
 	r->events[r->nevents++] =
 	    (struct sim_event){ c->rank,     c->env.channel, c->program, c->cursor.pc - 1,
 				c->ready_ns, start,          end,        c->action };
@@ -300,9 +302,7 @@ static int next_action(struct sim *sim, int index)
 /* When an action begins that a link or memory, which all blocks share, is busy with for so long. */
 static double share(double *server, double start, double busy)
 {
-	if (busy > 0)
-		start = serve(server, start, busy) - busy;
-	return start;
+	return busy > 0 ? serve(server, start, busy) - busy : start;
 }
 
 static int step(struct sim *sim, int index)
@@ -312,9 +312,9 @@ static int step(struct sim *sim, int index)
 	double *core = find_core(sim, c->rank), start = *core > c->ready_ns ? *core : c->ready_ns;
 	struct cost_peers from = cost_peers(&sim->topo->map, c->rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&sim->topo->map, c->rank, a->to, a->to_group);
-	start = share(&sim->link_out[c->rank], start,
+	start = share(&sim->servers[c->rank].link_out, start,
 		      cost_link_ns(sim->topo, sim->plan, a, &to, a->flags & PLAN_TO_WIRE));
-	start = share(&sim->memory_free[c->rank], start, cost_memory_ns(sim->topo, sim->plan, a, &from));
+	start = share(&sim->servers[c->rank].memory, start, cost_memory_ns(sim->topo, sim->plan, a, &from));
 	double end = start + sim->slowdown * cost_work_ns(sim->topo, sim->plan, a, &from, &to);
 	*core = c->now_ns = end;
 	sim->result.actions++;
@@ -329,27 +329,18 @@ static int step(struct sim *sim, int index)
 static int open_sim(struct sim *sim)
 {
 	size_t ranks = (size_t)sim->topo->map.ranks;
-	int cores = sim->topo->cores_per_rank_x16, per_rank = sim->plan->nprograms * sim->plan->channels,
-	    depth = 1;
+	int cores = sim->topo->cores_per_rank_x16, per_rank = sim->plan->nprograms * sim->plan->channels;
 	sim->ncontexts = sim->topo->map.ranks * per_rank;
 	sim->slowdown = cores < 16 ? 16.0 / cores : 1;
 	sim->ncores = (int)cost_cores(sim->topo, sim->plan);
-	for (int i = 0; i < sim->plan->nqueues; i++)
-		depth = sim->plan->queues[i].depth > depth ? sim->plan->queues[i].depth : depth;
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
 	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
-	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 9), sizeof(double));
-	if (!sim->contexts || !sim->heap || !sim->core_free || !queues_open(&sim->queues, depth))
+	sim->servers = calloc(ranks, sizeof(*sim->servers));
+	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 1), sizeof(double));
+	if (!sim->contexts || !sim->heap || !sim->servers || !sim->core_free ||
+	    !queues_open(&sim->queues, queue_depth(sim->plan)))
 		return CORALE_ENOMEM;
-	sim->rail_out = sim->core_free + ranks * (size_t)sim->ncores;
-	sim->rail_in = sim->rail_out + ranks;
-	sim->rail_bytes = sim->rail_in + ranks;
-	sim->link_out = sim->rail_bytes + ranks;
-	sim->link_in = sim->link_out + ranks;
-	sim->memory_free = sim->link_in + ranks;
-	sim->proxy_out = sim->memory_free + ranks;
-	sim->proxy_in = sim->proxy_out + ranks;
-	sim->arrivals = sim->proxy_in + ranks;
+	sim->arrivals = sim->core_free + ranks * (size_t)sim->ncores;
 	for (int i = 0; i < sim->ncontexts; i++) {
 		struct context *c = &sim->contexts[i];
 		c->rank = i / per_rank;
@@ -367,6 +358,7 @@ static void close_sim(struct sim *sim)
 	queues_close(&sim->queues);
 	free(sim->contexts);
 	free(sim->heap);
+	free(sim->servers);
 	free(sim->core_free);
 }
 
@@ -396,8 +388,8 @@ static int run(struct sim *sim)
 		if (!sim->contexts[i].done)
 			ret = CORALE_EINTERNAL;
 	for (int r = 0; r < sim->topo->map.ranks && !ret; r++)
-		if (sim->rail_bytes[r] > sim->result.rail_bytes)
-			sim->result.rail_bytes = sim->rail_bytes[r];
+		if (sim->servers[r].rail_bytes > sim->result.rail_bytes)
+			sim->result.rail_bytes = sim->servers[r].rail_bytes;
 	return ret;
 }
 
