@@ -85,19 +85,24 @@ template <class Form> __device__ static bool travels(uint32_t i, uint32_t bytes)
 
 enum { A_HEADER = 31 }; /* the bit of a header that has not come */
 
+/* A wait that lasts: from now on peers can see which call this is. */
+template <class Missing, class RankOf>
+__device__ static __forceinline__ bool persist(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
+{
+	unsigned lacking;
+	send_headers(a, epoch);
+	return wait_until<one_warp>(
+		a, epoch, true, [&] { return !(lacking = missing()); }, [&] { return lacking ? rank_of(__ffs((int)lacking) - 1) : -1; });
+}
+
 /* Until missing() is 0: which of the awaited ranks have not come, one bit each. rank_of gives the rank of a bit, as call_note has it. False if the
  * call has failed. */
 template <class Missing, class RankOf>
 __device__ static __forceinline__ bool await(const codelet_args &a, uint64_t epoch, Missing missing, RankOf rank_of)
 {
-	unsigned lacking;
 	for (uint32_t spins = 0; __any_sync(~0u, missing() != 0); spins++)
-		if (__builtin_expect(spins == CALL_SPINS_PER_LOOK, 0)) {
-			send_headers(a, epoch); /* the wait lasts: from now on peers can see which call this is */
-			return wait_until<one_warp>(
-				a, epoch, true, [&] { return !(lacking = missing()); },
-				[&] { return lacking ? rank_of(__ffs((int)lacking) - 1) : -1; });
-		}
+		if (__builtin_expect(spins == CALL_SPINS_PER_LOOK, 0))
+			return persist(a, epoch, missing, rank_of);
 	return true;
 }
 
