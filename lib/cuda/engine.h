@@ -1,12 +1,11 @@
 /*
- * The seam to the engine of one GPU that runs fused codelets on the user's stream, among the ranks of one node.
- * Implementations: engine_cuda*.c with kernels/; lib/cuda/none.c stands in where a build has none.
+ * The engine of one GPU: runs a communicator's calls on the user's streams. engine_cuda*.c with kernels/; none.c where a build has no CUDA.
  *
- * One struct engine serves one communicator on the GPU that was current when it was opened. How one comes up: open;
- * window_fd; exchange descriptors (fdpass.h); connect; then a barrier, because from then on peers write into each other's windows.
+ * One struct engine serves one communicator on the GPU that was current when it was opened. Creation: open; window_fd; the ranks exchange
+ * descriptors (fdpass.h); connect; a barrier, because from then on peers write into each other's windows.
  *
- * Threads: one thread at a time per struct engine, but for what says "any thread", which may be called at any time. "Never
- * blocks": does not wait for a peer or for work on the GPU. Errors are CORALE_E* codes; the cause has been logged.
+ * One thread at a time per struct engine, but for what says "any thread". "Never blocks": waits neither for a peer nor for work on the GPU.
+ * Errors are CORALE_E* codes; the cause has been logged.
  */
 #ifndef ENGINE_H
 #define ENGINE_H
@@ -65,8 +64,6 @@ struct engine_probe {
 	const uint64_t *seeds; /* of each */
 };
 
-/* A rank of another node is named by its place among those, plus the ranks of this node. */
-
 /* A launch, prepared for all calls like one another: a call patches the arguments by what differs. */
 struct gpu_launch {
 	struct launch cut;
@@ -108,12 +105,11 @@ struct engine_identity {
 struct engine_ops {
 	const char *name; /* "cuda" */
 
-	/* 1 if it can be used here; else 0, and why_not says in a sentence why. Any thread. */
+	/* Any thread: 1 if it can be used here; else 0, and why_not says in a sentence why. */
 	int (*available)(char *why_not, size_t bytes);
-	/* GPUs that this process sees. Any thread. */
+	/* Any thread: the GPUs that this process sees; what each is, 0 or CORALE_EDEVICE; how the first n reach each other, GPU i to GPU k
+	 * at [i * n + k]; versions of driver and runtime, 1000 x major + 10 x minor. */
 	int (*count)(void);
-	/* What each is, 0 or CORALE_EDEVICE; how the first n reach each other, GPU i to GPU k at [i * n + k]; versions of driver and
-	 * runtime, 1000 x major + 10 x minor. Any thread. */
 	int (*gpu)(int i, struct engine_gpu *out);
 	void (*gpu_links)(int n, enum engine_link *out);
 	void (*versions)(int *driver, int *runtime);
@@ -126,8 +122,7 @@ struct engine_ops {
 	int (*enter)(const struct engine *engine);
 	void (*leave)(const struct engine *engine, int entered);
 
-	/* What this thread does with CUDA until end_spare, which is given what spare_captures returned, ends no capture of another thread: also what other
-	 * libraries do. */
+	/* What this thread, or a library that it calls, does with CUDA until end_spare(what spare_captures returned) ends no other thread's capture. */
 	int (*spare_captures)(void);
 	void (*end_spare)(int mode);
 
@@ -143,9 +138,8 @@ struct engine_ops {
 	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
 	int (*window_fd)(struct engine *engine, int *fd);
 
-	/* Before connect, what all ranks share: no more blocks a kernel than the least of their GPUs has, and the rates of all of them
-	 * (describe says what this GPU has). words_only: small messages of lowered plans go by words of 8 bytes, not by lines, and sends
-	 * and receives by no lines either. */
+	/* Before connect, what all ranks agreed on from what each one's describe says: blocks of a kernel, rates. words_only: no message goes by
+	 * lines (gpu_machine.words_only). */
 	void (*share_machine)(struct engine *engine, int max_blocks, const struct rates *rates,
 			      int words_only);
 
@@ -155,31 +149,25 @@ struct engine_ops {
 	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
-	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's place, which stay the caller's. */
+	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's index: among the ranks of this node; of other
+	 * nodes' ranks, their index among those, plus the ranks of this node. Both stay the caller's. */
 	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *index_of);
 
-	/*
-	 * That memory and the slab, or the slab alone, are the engine's no more, as something outside may still store there; free_kept frees
-	 * them. Where a graph may name them they stay. NULL: there was none; or no memory to note them, so they stay.
-	 */
+	/* Takes that memory and the slab, or the slab alone, from the engine, as an adapter may still store there; free_kept frees them. NULL:
+	 * there was none, or it is never freed: a graph may name it, or there was no memory to note it. */
 	struct engine_kept *(*keep)(struct engine *engine, int slab_alone);
 	void (*free_kept)(struct engine_kept *kept); /* NULL is allowed */
 
-	/*
-	 * Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: this GPU's memory can't be reached
-	 * by adapters, and why_not says so; CORALE_ENOMEM, CORALE_EDEVICE. slab_use: the slots of these channels (a bit
-	 * each) lie there from now on; the others in pinned memory, as all do without it.
-	 */
+	/* Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: adapters can't reach this GPU's
+	 * memory, and why_not says why; CORALE_ENOMEM, CORALE_EDEVICE. slab_use: the slots of these channels (a bit each) lie in the slab from
+	 * now on; all others lie in pinned memory. */
 	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
 			 size_t bytes);
 	void (*slab_use)(struct engine *engine, uint32_t channels);
 
-	/*
-	 * Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
-	 * one of each sender, which it shares with the caller until probe_end. The kernel ends when all messages have come, or when probe_end stops
-	 * it; probe_end waits for a kernel that has begun.
-	 * CORALE_EDEVICE, CORALE_ENOMEM.
-	 */
+	/* Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
+	 * one of each sender, which it shares with the caller until probe_end. The kernel ends when all messages have come, or when probe_end
+	 * stops it; probe_end waits for a kernel that has begun. CORALE_EDEVICE, CORALE_ENOMEM. */
 	int (*probe_begin)(struct engine *engine, const struct engine_probe *probe,
 			   struct probe_words **words);
 	void (*probe_end)(struct engine *engine);
@@ -199,8 +187,8 @@ struct engine_ops {
 	/* Fills the arguments of a launch that has been cut. Host only. */
 	void (*prepare)(const struct engine *engine, struct gpu_launch *launch);
 
-	/* Enqueues one collective that was admitted, by a launch that was prepared for calls like it. Never blocks, but waits for room when very many calls are
-	 * queued; ordinary host memory makes it wait for the stream. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */
+	/* Enqueues one collective that was admitted, by a launch that was prepared for calls like it. Never blocks, but for ordinary host memory,
+	 * which waits for the stream, and when very many calls are queued. CORALE_ECOMM (it has failed before), CORALE_EDEVICE. */
 	int (*run)(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
 		   void *stream);
 
@@ -226,10 +214,9 @@ struct engine_ops {
 
 	/* Ends all waits on this GPU. Makes no CUDA call; any thread; never blocks. */
 	void (*stop)(struct engine *engine, int code);
-	/* The same, but the kernels that end by it tell the peers' GPUs nothing: calls there go on until they need this rank. Without effect
-	 * where the waits have been ended before. */
+	/* The same, but the kernels that end by it signal no peer: calls there go on until they need this rank. No effect after stop or abort. */
 	void (*quit)(struct engine *engine, int code);
-	/* As stop, and tells the peers' GPUs at once. Any thread. */
+	/* As stop, and signals the peers' GPUs at once. Any thread. */
 	void (*abort)(struct engine *engine, int code);
 
 	/* The kernels that have failed end, so that their streams go on (engine_params.holds), and from now on none keeps its stream. finish,
@@ -240,11 +227,9 @@ struct engine_ops {
 	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);
 
-	/*
-	 * From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
-	 * communicator has, so calls may be under way, which are waited for; else that rank has ended all its calls. Later
-	 * collectives are refused. By one thread, beside calls of another one. CORALE_EDEVICE.
-	 */
+	/* From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
+	 * communicator has failed, so calls may be under way, and are waited for; else that rank has ended all its calls. Later collectives are
+	 * refused. By one thread, beside calls of another one. CORALE_EDEVICE. */
 	int (*unmap)(struct engine *engine, int rank, int failed);
 
 	/* Bytes of GPU memory held. Any thread. */
@@ -256,12 +241,11 @@ struct engine_ops {
 	void (*free)(struct engine *engine, void *memory, int used);
 
 	/*
-	 * Memory of the user that peers map. share describes the allocation that holds the buffer, and gives a descriptor that
-	 * the peers need (-1: none; the caller closes it); the ranks exchange what it wrote and the descriptors, and each attaches
-	 * all of it (rank r's, its own too, at handles + r * stride, and fds[r], which stays the caller's; NULL: no rank has one). attach gives
-	 * the lowest free region, so that equal sequences of calls give equal regions. detach unmaps, as free does; when all ranks
-	 * have, the owner may free. share: CORALE_ENOTSUP where no peer can map such memory; attach:
-	 * CORALE_ENOTSUP where one of the peers' can't be mapped here. Why is logged at level info.
+	 * Memory of the user that peers map. share describes the allocation that holds the buffer, with a descriptor that the caller closes (-1:
+	 * the peers need none). The ranks exchange both, and each attaches all: rank r's, its own too, at handles + r * stride, and fds[r], which
+	 * stays the caller's (fds NULL: no rank has one). attach gives the lowest free region, so that equal sequences of calls give equal
+	 * regions. When all ranks have detached, the owner may free. CORALE_ENOTSUP, logged at level info: of share, no peer can map such
+	 * memory; of attach, a peer's can't be mapped here.
 	 */
 	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
 		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
@@ -269,18 +253,15 @@ struct engine_ops {
 		      void *buffer, int *region);
 	void (*detach)(struct engine *engine, int region, int used);
 
-	/*
-	 * Scratch of large calls: bytes of GPU memory for each sender (0: the cap has no room). It is shared and attached like memory of the user,
-	 * by all ranks at the same place of their calls, then kept.
-	 */
+	/* Scratch of large calls: bytes of GPU memory for each sender (0: the cap has no room). All ranks share and attach it like memory of the
+	 * user, by the same one of their calls; then the engine keeps it. */
 	size_t (*scratch_bytes)(const struct engine *engine);
 	void (*keep_scratch)(struct engine *engine, void *memory, int region);
 
 	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
 	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
 
-	/* 1 if all ranks' memory of a target's region came by descriptors, so that copy engines store into it at the link's speed: the same
-	 * on all ranks. */
+	/* 1 if all ranks' memory of a target's region came by descriptors: copy engines store into that at the link's speed. Equal on all ranks. */
 	int (*is_exported)(const struct engine *engine, uint64_t target);
 
 	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */

@@ -37,8 +37,7 @@ struct engine_region {
 /* The stream of the last call, of the eager ones or of those captured. */
 struct engine_last {
 	cudaStream_t stream; /* of an eager call: perhaps destroyed since */
-	unsigned long long
-	    id; /* of the stream: no other one has it, nor cudaStreamPerThread of another thread */
+	unsigned long long id; /* which no other stream has, nor another thread's cudaStreamPerThread */
 	uint64_t capture; /* of a captured call; 0: there was none */
 };
 
@@ -119,8 +118,8 @@ struct engine {
 	pthread_mutex_t opened_lock; /* of what regions have mapped of peers, which two threads may give up */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
-	/* of all regions, in GPU memory: there from the start, as a send may wait while the first is made */
-	unsigned char **gpu_peers;
+	unsigned char **
+	    gpu_peers; /* of all regions, in GPU memory: from the start, as a send may wait while the first is made */
 	/* calls by copy engines */
 	cudaStream_t second, work; /* for what runs beside the user's stream; made with the first region */
 	cudaEvent_t ready; /* of one of these streams, for another */
@@ -243,7 +242,7 @@ uint64_t engine_find(const struct engine *engine, const void *buffer, size_t byt
 int engine_is_exported(const struct engine *engine, uint64_t target);
 int engine_verify(const struct engine *engine, uint64_t target);
 void engine_detach_all(struct engine *engine);
-/* A rank's memory is mapped here no more; where graphs may name it, memory that nobody reads has its place. The GPU does not use it. */
+/* Unmaps a rank's memory, which the GPU does not use; where graphs may name it, memory that nobody reads is mapped at its addresses. */
 int engine_forget_rank(struct engine *engine, int rank);
 
 static inline const struct engine_region *engine_region_of(const struct engine *engine, uint64_t target)
@@ -263,14 +262,14 @@ void engine_control_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
-/* Waits until the GPU has done all that was enqueued, by whomever; meanwhile no kernel that has failed keeps its stream. In a thread whose capture mode is relaxed. CORALE_EDEVICE. */
+/* Waits for all work of the GPU, of others too; meanwhile no kernel that has failed keeps its stream. In a thread of relaxed capture mode. CORALE_EDEVICE. */
 int engine_wait_idle(struct engine *engine);
 int engine_health(struct engine *engine);
 void engine_stop(struct engine *engine, int code);
 void engine_quit(struct engine *engine, int code);
 void engine_release(struct engine *engine);
 void engine_abort(struct engine *engine, int code);
-/* Later kernels, of graphs that are replayed, end at once; peers hear nothing. */
+/* Later kernels, of graphs that are replayed, end at once; peers get no signal. */
 void engine_end_kernels(struct engine *engine, int code);
 
 /* ---- engine_cuda_one_rank.c: calls of one rank: no kernel, but for premultiplied sums */

@@ -85,7 +85,7 @@ void engine_slab_use(struct engine *e, uint32_t channels)
 /* ---- Memory that outlives its engine ------------------------------------------------------------------------- */
 
 struct engine_kept {
-	struct engine place; /* what freeing needs of the engine that had it */
+	struct engine owner; /* what freeing needs of it */
 	void *pinned, *slab;
 	size_t slab_bytes;
 };
@@ -94,10 +94,10 @@ struct engine_kept *engine_keep(struct engine *e, int slab_alone)
 {
 	struct engine_kept *k = e->captured || e->slab.unbegun ? NULL : calloc(1, sizeof *k);
 	if (k) {
-		k->place.driver = e->driver;
-		k->place.context = e->context;
-		k->place.ordinal = e->ordinal;
-		k->place.world_rank = e->world_rank;
+		k->owner.driver = e->driver;
+		k->owner.context = e->context;
+		k->owner.ordinal = e->ordinal;
+		k->owner.world_rank = e->world_rank;
 		k->pinned = slab_alone ? NULL : e->remote.remote.memory;
 		k->slab = e->slab.at;
 		k->slab_bytes = e->slab.bytes;
@@ -113,12 +113,12 @@ void engine_free_kept(struct engine_kept *k)
 	CUcontext ours;
 	if (!k)
 		return;
-	if (k->place.driver.push_context(k->place.context) == CUDA_SUCCESS) {
+	if (k->owner.driver.push_context(k->owner.context) == CUDA_SUCCESS) {
 		if (k->slab)
-			engine_unmap(&k->place, k->slab, k->slab_bytes);
+			engine_unmap(&k->owner, k->slab, k->slab_bytes);
 		if (k->pinned)
 			cudaFreeHost(k->pinned);
-		k->place.driver.pop_context(&ours);
+		k->owner.driver.pop_context(&ours);
 	}
 	free(k);
 }

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/status.h"
 
-enum { FEW_FOLDING = 12 /* blocks: fewer are not faster than a link */ };
 enum {
 	FIRST_PIECES = 32,
 	LAST_PIECES = 8
@@ -84,13 +83,6 @@ uint32_t copy_next_arrival(const struct copies *k, int n)
 	return k->arrival.signal + (uint32_t)n;
 }
 
-int copy_fold_lead(const struct copies *k)
-{
-	int blocks = launch_folds(k->launch->machine, 0).blocks,
-	    lead = k->e->ranks * blocks / LAUNCH_FOLDING_BLOCKS;
-	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
-}
-
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times)
 {
 	struct codelet_work work = { .args = k->barrier.args, .jobs = 1, .tiles = 1 };
@@ -99,11 +91,6 @@ void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int 
 	copy_order(k, k->stream, k->second);
 	if (bytes && to != from)
 		launch_work(k, &work, grid, -1, k->second);
-}
-
-void copy_wait_own(struct copies *k)
-{
-	copy_order(k, k->second, k->stream);
 }
 
 /* ---- The work of a round --------------------------------------------------------------------------------- */
@@ -177,7 +164,7 @@ void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream)
 
 void copy_wait_work(struct copies *k)
 {
-	copy_wait_own(k);
+	copy_order(k, k->second, k->stream);
 	copy_order(k, k->work, k->stream);
 	copy_clear_work(k);
 }
@@ -187,13 +174,7 @@ void copy_clear_work(struct copies *k)
 	k->jobs = k->launched = 0;
 }
 
-void copy_end(struct copies *k)
-{
-	const struct codelet_step step = { .args = k->barrier.args, .last = 1 };
-	copy_step(k, &step, k->stream);
-}
-
-/* ---- Places ---------------------------------------------------------------------------------------------- */
+/* ---- Addresses --------------------------------------------------------------------------------------------- */
 
 unsigned char *copy_target(const struct copies *k, int rank)
 {

@@ -8,7 +8,7 @@
 
 #include "cuda_codelet.h"
 
-/* Of places in scratch; of a round's jobs. */
+/* Of offsets in scratch; of a round's jobs. */
 enum { COPY_ALIGN = LAUNCH_COPY_ALIGN, COPY_JOBS = 2 * CODELET_MAX_RANKS };
 
 /* A call on its way onto the stream. */
@@ -46,13 +46,12 @@ void copy_by_engine(struct copies *k, void *to, const void *from, uint64_t bytes
 void copy_step(struct copies *k, const struct codelet_step *step, cudaStream_t stream);
 /* All ranks have come so far. last: the call needs no more of them. */
 void copy_barrier(struct copies *k, int last);
-/* Tells all ranks that this one's copies so far have arrived. */
+/* Signals all ranks that this one's copies so far have arrived. */
 void copy_arrival(struct copies *k);
 /* The number of the n-th arrival from now; 0 is the next. */
 uint32_t copy_next_arrival(const struct copies *k, int n);
-/* What a rank keeps, of which so many times as much leaves it meanwhile. copy_wait_own: the stream waits for it. */
+/* What a rank keeps, of which so many times as much leaves it meanwhile: on the second stream. */
 void copy_own(struct copies *k, void *to, const void *from, uint64_t bytes, int times);
-void copy_wait_own(struct copies *k);
 
 /* ---- The work of a round: jobs in the order of their arrivals */
 
@@ -70,10 +69,8 @@ void copy_wait_job(struct copies *k, uint32_t done, cudaStream_t stream);
 void copy_wait_work(struct copies *k);
 /* Forgets the jobs of a round, which are all launched. */
 void copy_clear_work(struct copies *k);
-/* The end of a call that neither a barrier nor the work has ended. */
-void copy_end(struct copies *k);
 
-/* ---- Places */
+/* ---- Addresses */
 
 /* The receive buffer of a rank, as it is mapped here. */
 unsigned char *copy_target(const struct copies *k, int rank);
@@ -91,8 +88,6 @@ struct copy_piece copy_round_of_half(uint64_t at, uint64_t all, uint64_t room, u
 struct copy_piece copy_next_piece(const struct copies *k, struct copy_piece round, uint64_t done, int leaves);
 /* The same in equal ones, where the work is slower than copies. */
 struct copy_piece copy_next_equal(const struct copies *k, struct copy_piece round, uint64_t done);
-/* How many times as fast as the copies for them folds are, about; 0: no faster. */
-int copy_fold_lead(const struct copies *k);
 /* The same of what is taken out in step d: if that is the last one, ever smaller pieces, so that little work is left behind them. */
 struct copy_piece copy_next_taken(const struct copies *k, int d, struct copy_piece round, uint64_t done);
 

@@ -24,7 +24,7 @@ static void direct(struct copies *k)
 		copy_by_engine(k, copy_target(k, to) + mine, block_for(k, to), bytes, k->stream);
 	}
 	copy_barrier(k, 1);
-	copy_wait_own(k);
+	copy_order(k, k->second, k->stream);
 }
 
 /* ---- Through scratch -------------------------------------------------------------------------------------- */

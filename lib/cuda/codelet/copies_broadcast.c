@@ -19,11 +19,11 @@ struct chain {
 
 static struct chain chain_of(const struct copies *k)
 {
-	const int ranks = k->e->ranks, place = (k->e->rank - k->call->record.root + ranks) % ranks;
-	struct chain c = { .before = place > 0 ? copy_peer(k, -1) : -1,
-			   .after = place < ranks - 1 ? copy_peer(k, 1) : -1,
-			   .streams = { place ? k->stream : k->second, k->second },
-			   .copies = { k->stream, place ? k->second : k->stream } };
+	const int ranks = k->e->ranks, index = (k->e->rank - k->call->record.root + ranks) % ranks;
+	struct chain c = { .before = index > 0 ? copy_peer(k, -1) : -1,
+			   .after = index < ranks - 1 ? copy_peer(k, 1) : -1,
+			   .streams = { index ? k->stream : k->second, k->second },
+			   .copies = { k->stream, index ? k->second : k->stream } };
 	for (int i = 0; i < STREAMS; i++)
 		c.steps[i] =
 		    (struct codelet_step){ .args = k->barrier.args,
@@ -33,7 +33,7 @@ static struct chain chain_of(const struct copies *k)
 }
 
 /* Where in a rank's receive buffer or scratch. */
-static unsigned char *place_at(const struct copies *k, int rank, struct copy_piece p)
+static unsigned char *chunk_at(const struct copies *k, int rank, struct copy_piece p)
 {
 	return k->call->record.target ? copy_target(k, rank) + p.at
 				      : copy_scratch(k, rank ? 0 : 1, rank, 0, 1) + p.in;
@@ -41,7 +41,7 @@ static unsigned char *place_at(const struct copies *k, int rank, struct copy_pie
 
 static const unsigned char *source_of(const struct copies *k, const struct chain *c, struct copy_piece p)
 {
-	return c->before < 0 ? copy_sent(k) + p.at : place_at(k, k->e->rank, p);
+	return c->before < 0 ? copy_sent(k) + p.at : chunk_at(k, k->e->rank, p);
 }
 
 /* Into scratch the last ones are ever smaller. */
@@ -62,7 +62,7 @@ static void step(struct copies *k, const struct codelet_step *s, cudaStream_t st
 
 static void send_chunk(struct copies *k, struct chain *c, int i, struct copy_piece p)
 {
-	copy_by_engine(k, place_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
+	copy_by_engine(k, chunk_at(k, c->after, p), source_of(k, c, p), p.bytes, c->copies[i]);
 	c->steps[i].signal = c->chunks;
 }
 
@@ -94,7 +94,7 @@ static void pass_end(struct copies *k, const struct chain *c)
 }
 
 /* Scratch of a round is free again: all has been passed on and taken out. */
-static void tell_taken(struct copies *k, uint32_t round)
+static void signal_taken(struct copies *k, uint32_t round)
 {
 	const struct codelet_step step = { .args = k->barrier.args,
 					   .sequence = CODELET_TAKEN,
@@ -104,7 +104,7 @@ static void tell_taken(struct copies *k, uint32_t round)
 	copy_step(k, &step, k->work);
 }
 
-static void hear_taken(struct copies *k, const struct chain *c, uint32_t round)
+static void wait_taken(struct copies *k, const struct chain *c, uint32_t round)
 {
 	const struct codelet_step step = {
 		.args = k->barrier.args, .sequence = CODELET_TAKEN, .wait = round, .of = c->after + 1
@@ -174,11 +174,11 @@ void copy_broadcast(struct copies *k)
 		struct copy_piece round = copy_round_of_half(at, all, k->launch->piece, n);
 		at += round.bytes;
 		if (n > 2)
-			hear_taken(k, &c, n - 2);
+			wait_taken(k, &c, n - 2);
 		run_round(k, &c, round);
 		if (at < all)
-			tell_taken(k, n);
+			signal_taken(k, n);
 	}
 	copy_wait_work(k);
-	copy_end(k);
+	copy_step(k, &(struct codelet_step){ .args = k->barrier.args, .last = 1 }, k->stream);
 }

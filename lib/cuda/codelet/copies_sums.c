@@ -8,6 +8,7 @@
 
 #include "corale.h"
 
+enum { FEW_FOLDING = 12 /* blocks: fewer are not faster than a link */ };
 enum { INPUTS, RESULTS }; /* buffers of scratch; results of registered receive buffers need none */
 
 struct sum {
@@ -43,6 +44,14 @@ static uint64_t first_results(const struct copies *k, struct copy_piece all)
 	return copy_next_piece(k, all, 0, k->e->ranks).bytes;
 }
 
+/* How many times as fast as the copies for them folds are, about; 0: no faster. */
+static int fold_lead(const struct copies *k)
+{
+	int blocks = launch_folds(k->launch->machine, 0).blocks,
+	    lead = k->e->ranks * blocks / LAUNCH_FOLDING_BLOCKS;
+	return blocks < FEW_FOLDING ? 0 : lead < 2 ? 2 : lead;
+}
+
 /*
  * What is folded next. Ever smaller pieces, so that little is left to fold behind the last one: a fold has the time of the next piece's
  * copies. Where folds are no faster than those, equal pieces, so that the first fold begins early. Those of an all_reduce end where
@@ -51,7 +60,7 @@ static uint64_t first_results(const struct copies *k, struct copy_piece all)
 static struct copy_piece next_folded(const struct copies *k, const struct sum *s, struct copy_piece all,
 				     uint64_t done)
 {
-	const int lead = copy_fold_lead(k);
+	const int lead = fold_lead(k);
 	const uint64_t first = s->gathers ? first_results(k, all) : 0;
 	struct copy_piece part = all;
 	if (done < first)
@@ -123,9 +132,9 @@ static void spread(struct copies *k, const struct sum *s, int d, struct copy_pie
 {
 	struct copy_span x = span_of(k, s, k->e->rank, p);
 	int to = copy_peer(k, d);
-	unsigned char *place = s->staged ? copy_scratch(k, k->e->rank, to, RESULTS, s->buffers) + p.in
-					 : copy_target(k, to) + x.at;
-	copy_by_engine(k, place, copy_received(k) + x.at, x.bytes, k->stream);
+	unsigned char *at = s->staged ? copy_scratch(k, k->e->rank, to, RESULTS, s->buffers) + p.in
+				      : copy_target(k, to) + x.at;
+	copy_by_engine(k, at, copy_received(k) + x.at, x.bytes, k->stream);
 }
 
 /* What goes on at a time: in the first step what was folded first, and into scratch the last step in pieces. */

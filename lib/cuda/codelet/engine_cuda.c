@@ -305,10 +305,10 @@ static int verify(const struct engine *e, uint64_t target)
 
 static void close(struct engine *e)
 {
-	const struct engine place = { .driver = e->driver };
+	const struct engine closed = { .driver = e->driver };
 	struct visit v = visit(e);
 	engine_close(e);
-	end_visit(&place, v, 0);
+	end_visit(&closed, v, 0);
 }
 
 const struct engine_ops engine_cuda = {

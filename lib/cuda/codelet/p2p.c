@@ -211,8 +211,8 @@ static int same_pair(const struct call *a, const struct call *b)
 	       a->record.coll == b->record.coll;
 }
 
-/* The place of a message: peers may store straight into its buffer, or it has the next room. 1 if it needs that. What comes from other
- * nodes has slots of its own. */
+/* Peers may store straight into a message's buffer, or it has the next room: 1 if it needs that. What comes from other nodes has slots
+ * of its own. */
 static int set_place(struct codelet_p2p *g, int i, uint64_t target)
 {
 	const struct codelet_message *m = &g->messages[i];
