@@ -8,7 +8,7 @@ typedef struct emulated_stream *cudaStream_t;
 typedef struct emulated_event *cudaEvent_t;
 typedef int cudaError_t;
 
-enum { cudaSuccess = 0 };
+enum { cudaSuccess = 0, cudaErrorInvalidKernelImage = 200 };
 #define cudaStreamPerThread ((cudaStream_t)0x1002)
 
 /* streams.c: what the calls by copies enqueue */
