@@ -44,7 +44,7 @@ void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *
 	}
 }
 
-static int by_value(const void *a, const void *b)
+int sort_by_value(const void *a, const void *b)
 {
 	const double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
@@ -52,6 +52,6 @@ static int by_value(const void *a, const void *b)
 
 double sort_median(double *values, size_t n)
 {
-	sort_items(values, n, sizeof *values, by_value);
+	sort_items(values, n, sizeof *values, sort_by_value);
 	return values[n / 2];
 }

@@ -15,6 +15,8 @@ static inline int sort_differ(uint64_t a, uint64_t b)
 
 /* Heapsort. compare as for qsort; items that it finds equal get any order. */
 void sort_items(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *));
+/* compare of doubles. */
+int sort_by_value(const void *a, const void *b);
 /* The middle one of n > 0 values, which are sorted. */
 double sort_median(double *values, size_t n);
 

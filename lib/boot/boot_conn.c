@@ -8,7 +8,7 @@
 #include "base/wait.h"
 #include "boot_fds.h"
 
-/* How long a new connection may be silent, and one that is told off may linger. */
+/* How long a new connection may be silent, and one that was refused may linger. */
 static const int64_t NEW_NS = 5000000000, CLOSING_NS = 2000000000;
 
 struct boot_conn *boot_conn_new(int fd)
@@ -37,13 +37,9 @@ void boot_conn_free(struct boot_conn *c)
 
 void boot_conn_send(struct boot_conn *c, struct frame *f)
 {
-	if (c->state == BOOT_CONN_DEAD) {
+	if (c->state == BOOT_CONN_DEAD)
 		frame_free(f);
-		return;
-	}
-	int ret = f ? frame_queue(&c->writer, f) : -1;
-	frame_free(f);
-	if (ret)
+	else if (frame_queue(&c->writer, f))
 		c->state = BOOT_CONN_DEAD;
 	else
 		boot_conn_flush(c);

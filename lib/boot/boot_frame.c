@@ -115,12 +115,13 @@ void frame_free(struct frame *f)
 
 int frame_queue(struct frame_writer *w, struct frame *f)
 {
-	struct frame_item *item = malloc(sizeof(*item));
-	if (!item)
+	struct frame_item *item = f ? malloc(sizeof(*item)) : NULL;
+	if (!item) {
+		frame_free(f);
 		return CORALE_ENOMEM;
+	}
 	item->frame = f;
 	item->next = NULL;
-	f->users++;
 	if (!w->first)
 		w->last = &w->first;
 	*w->last = item;

@@ -63,7 +63,7 @@ struct frame_writer {
 	int items;
 };
 
-/* Adds a user of f. 0, or CORALE_ENOMEM without a line. */
+/* Takes over one use of f (NULL: there was no memory for it). 0, or CORALE_ENOMEM without a line. */
 int frame_queue(struct frame_writer *w, struct frame *f);
 /* 1: all is sent; 0: the socket is full; -1: the connection is broken (errno). */
 int frame_flush(struct frame_writer *w, int fd);

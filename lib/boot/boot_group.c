@@ -10,7 +10,8 @@
 #include "corale.h"
 
 enum { MOST_FAILED = 256, MOST_QUEUED = 64, WHO_BYTES = 128 };
-static const int64_t FAILED_NS = 60000000000; /* late ranks of a group that failed are told why for so long */
+static const int64_t FAILED_NS =
+    60000000000; /* ranks that come to a failed group get its reason for so long */
 
 struct member {
 	struct boot_conn *conn; /* NULL: has left */

@@ -22,10 +22,8 @@ void rank_send_leave(struct boot_rank *b, int code, const char *text)
 	if (b->fd < 0 || b->state < RANK_JOINED)
 		return;
 	snprintf(reason.text, sizeof(reason.text), "%s", text);
-	struct frame *f = boot_reason_frame(BOOT_LEAVE, &reason);
-	if (f && !frame_queue(&b->writer, f))
+	if (!frame_queue(&b->writer, boot_reason_frame(BOOT_LEAVE, &reason)))
 		frame_flush(&b->writer, b->fd);
-	frame_free(f);
 }
 
 int rank_fail(struct boot_rank *b, int code, const char *format, ...)
@@ -47,7 +45,5 @@ int rank_fail(struct boot_rank *b, int code, const char *format, ...)
 
 int rank_queue(struct boot_rank *b, struct frame *f)
 {
-	int ret = f ? frame_queue(&b->writer, f) : CORALE_ENOMEM;
-	frame_free(f);
-	return ret ? rank_fail(b, CORALE_ENOMEM, "no memory for a message") : 0;
+	return frame_queue(&b->writer, f) ? rank_fail(b, CORALE_ENOMEM, "no memory for a message") : 0;
 }

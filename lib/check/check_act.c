@@ -79,7 +79,7 @@ static int check_message(struct world *world, const struct context *c, const str
 	return 0;
 }
 
-static int receive_from(struct world *world, struct context *c, int from, const struct message **out)
+static int receive_from(struct world *world, struct context *c, int from, uint64_t *values)
 {
 	const struct plan_action *a = &c->action;
 	int index = queue_reader(plan_of(world, c), &c->env, a->from_queue);
@@ -95,7 +95,8 @@ static int receive_from(struct world *world, struct context *c, int from, const 
 	m->reads[index] = (struct stamp){ c->index, c->time };
 	for (int i = 0; i < world->nclock; i++)
 		c->clock[i] = m->clock[i] > c->clock[i] ? m->clock[i] : c->clock[i];
-	*out = m;
+	if (a->op == PLAN_MOVE)
+		memcpy(values, m->values, a->count * sizeof(*values));
 	return 0;
 }
 
@@ -130,17 +131,11 @@ static int gather(struct world *world, struct context *c, int *n)
 	*n = 0;
 	for (int i = 0; i < total && !ret; i++) {
 		int from = queue_peer_at(&c->env, a->rail, a->from, a->from_group, i);
-		const struct message *m;
 		uint64_t *values = world->values + (size_t)*n * a->count;
-		if (from == PLAN_NONE) {
-			if (!a->src.space)
-				continue;
-			ret = memory_read(world, c, &a->src, a->count, values);
-		} else {
-			ret = receive_from(world, c, from, &m);
-			if (!ret && a->op == PLAN_MOVE)
-				memcpy(values, m->values, a->count * sizeof(*values));
-		}
+		if (from == PLAN_NONE && !a->src.space)
+			continue;
+		ret = from == PLAN_NONE ? memory_read(world, c, &a->src, a->count, values)
+					: receive_from(world, c, from, values);
 		(*n)++;
 	}
 	if (!ret && a->src.space && a->from != PLAN_ALL)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sort.h"
 #include "corale.h"
 #include "plan/cost/cost_rates.h"
 #include "plan_queue.h"
@@ -99,18 +100,12 @@ static void sleep_on(struct sim *sim, struct queue *queue, int context)
 	queue->sleeper = context + 1;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Messages of other nodes are received as they come, so only what is left to do after the last one's arrival delays an action, whose work has
  * the time of all. */
 static double begin_receiving(const struct sim *sim, int n)
 {
 	double begin = 0;
-	qsort(sim->arrivals, (size_t)n, sizeof(double), by_time);
+	qsort(sim->arrivals, (size_t)n, sizeof(double), sort_by_value);
 	for (int i = 0; i < n; i++) {
 		double earliest = sim->arrivals[i] - (sim->topo->proxied ? 0 : i * sim->topo->rail.recv_ns);
 		begin = earliest > begin ? earliest : begin;

@@ -58,17 +58,6 @@ static void load_input(const struct reduce_spec *spec, const struct reduce_input
 	round_block(type, block, n);
 }
 
-/* acc = acc op elements [first, first + n) of an input. */
-static void add_input(const struct reduce_spec *spec, const struct reduce_input *input, size_t first,
-		      size_t n, union reduce_block *acc)
-{
-	union reduce_block block;
-
-	load_input(spec, input, first, n, &block);
-	reduce_combine(reduce_arithmetic(spec->type), spec->op >= CORALE_AVG ? CORALE_SUM : spec->op, acc,
-		       &block, n);
-}
-
 static void divide_block(const struct reduce_spec *spec, union reduce_block *acc, size_t n)
 {
 	if (!type_is_float(spec->type)) /* partial sums that travel wrap too */
@@ -100,17 +89,20 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 		 const struct reduce_input *inputs, const struct reduce_cells *cells, int k, size_t count,
 		 int is_divided)
 {
-	size_t bytes = corale_type_bytes(result);
-	union reduce_block acc;
+	const size_t bytes = corale_type_bytes(result);
+	const corale_op op = spec->op >= CORALE_AVG ? CORALE_SUM : spec->op;
+	union reduce_block acc, block;
 
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
 		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
 		for (int i = 0; i < k; i++) {
 			const struct reduce_input input = inputs ? inputs[i] : input_at(cells, i);
-			if (i == 0)
+			if (i == 0) {
 				load_input(spec, &input, first, n, &acc);
-			else
-				add_input(spec, &input, first, n, &acc);
+				continue;
+			}
+			load_input(spec, &input, first, n, &block);
+			reduce_combine(reduce_arithmetic(spec->type), op, &acc, &block, n);
 		}
 		if (is_divided)
 			divide_block(spec, &acc, n);

@@ -64,27 +64,22 @@ INLINE void sum_few(corale_type type, int k, void *dst, const struct reduce_inpu
 INLINE void accumulate(corale_type type, float *acc, const struct reduce_input *inputs, int k, size_t first,
 		       size_t count)
 {
-	size_t skip = first * (type == CORALE_FLOAT32 ? 4 : 2);
-	const unsigned char *a = inputs[0].data;
-	a += skip;
+	const void *a = inputs[0].data;
 #pragma omp simd
 	for (size_t i = 0; i < count; i++)
-		acc[i] = load(type, a, i);
+		acc[i] = load(type, a, first + i);
 	int j = 1;
 	for (; j + 1 < k; j += 2) {
-		const unsigned char *b = inputs[j].data, *c = inputs[j + 1].data;
-		b += skip;
-		c += skip;
+		const void *b = inputs[j].data, *c = inputs[j + 1].data;
 #pragma omp simd
 		for (size_t i = 0; i < count; i++)
-			acc[i] = acc[i] + load(type, b, i) + load(type, c, i);
+			acc[i] = acc[i] + load(type, b, first + i) + load(type, c, first + i);
 	}
 	if (j < k) {
-		const unsigned char *b = inputs[j].data;
-		b += skip;
+		const void *b = inputs[j].data;
 #pragma omp simd
 		for (size_t i = 0; i < count; i++)
-			acc[i] += load(type, b, i);
+			acc[i] += load(type, b, first + i);
 	}
 }
 
