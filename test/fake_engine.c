@@ -13,6 +13,7 @@
 
 struct engine {
 	struct engine_params params;
+	struct engine_own_gpu gpu; /* each rank has one of its own */
 	struct remote remote;
 	struct fake_gpu_memory slab; /* bytes 0: none */
 	uint32_t slab_channels; /* whose slots lie there */
@@ -42,6 +43,8 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 	if (!e)
 		abort();
 	e->params = *p;
+	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132 };
+	e->gpu.id.uuid[0] = (unsigned char)(1 + p->world_rank);
 	if (p->world_ranks > p->ranks) {
 		e->remote =
 		    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
@@ -83,24 +86,9 @@ static void end_spare(int mode)
 	(void)mode;
 }
 
-static const char *gpu_name(const struct engine *e)
+static const struct engine_own_gpu *own_gpu(const struct engine *e)
 {
-	(void)e;
-	return "NVIDIA H200";
-}
-
-static int processors(const struct engine *e)
-{
-	(void)e;
-	return 132;
-}
-
-/* Each rank has a GPU of its own. */
-static struct engine_identity identity(const struct engine *e)
-{
-	struct engine_identity id = { .pci = FAKE_ENGINE_PCI };
-	id.uuid[0] = (unsigned char)(1 + e->params.world_rank);
-	return id;
+	return &e->gpu;
 }
 
 static void links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
@@ -266,7 +254,7 @@ static void probe_end(struct engine *e)
 
 static void describe(const struct engine *e, struct gpu_machine *node)
 {
-	node->rates = rates_of_gpu(gpu_name(e));
+	node->rates = rates_of_gpu(e->gpu.name);
 	node->ranks = e->params.ranks;
 	node->max_blocks = node->resident = BLOCKS;
 	node->words_bytes = node->lines_bytes = AREA;
@@ -429,9 +417,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.leave = leave,
 					.spare_captures = spare_captures,
 					.end_spare = end_spare,
-					.gpu_name = gpu_name,
-					.processors = processors,
-					.identity = identity,
+					.own_gpu = own_gpu,
 					.links = links,
 					.window_fd = window_fd,
 					.share_machine = share_machine,

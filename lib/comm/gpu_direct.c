@@ -175,7 +175,7 @@ static int find_adapters(struct comm *comm, struct gpu_direct_outcome *o)
 	int ret = adapters_machine(&adapters);
 	if (!ret) {
 		mine.adapters = adapters_key(adapters);
-		memcpy(mine.gpu, engine_cuda.identity(comm->gpu).pci, sizeof mine.gpu);
+		memcpy(mine.gpu, engine_cuda.own_gpu(comm->gpu)->id.pci, sizeof mine.gpu);
 	}
 	struct place *all = comm_gather(comm, &ret, "read its RDMA adapters", &mine, sizeof mine);
 	if (!ret)

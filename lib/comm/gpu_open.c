@@ -196,7 +196,7 @@ static void count_blocks(struct comm *comm, const struct gpu_hello *all)
 	const struct settings *s = &comm->settings;
 	struct gpu_blocks blocks = { .comm = comm->id,
 				     .ranks = gpu_hello_on_gpu(all, comm->size, comm->rank),
-				     .processors = engine_cuda.processors(comm->gpu),
+				     .processors = engine_cuda.own_gpu(comm->gpu)->processors,
 				     .given = plan_most_blocks(s->max_ctas,
 							       s->cta_policy == SETTINGS_CTA_EFFICIENT) };
 	engine_cuda.describe(comm->gpu, &comm->machine);
@@ -210,12 +210,12 @@ static int connect_engines(struct comm *comm)
 	struct gpu_hello mine = { 0 };
 	struct fdpass *pass = NULL;
 	int fd = -1, words_only = 0, ret = engine_cuda.window_fd(comm->gpu, &fd);
-	mine.id = engine_cuda.identity(comm->gpu);
+	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	mine.max_blocks = comm->machine.max_blocks;
 	mine.process = process_number();
 	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
-	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.gpu_name(comm->gpu));
+	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.own_gpu(comm->gpu)->name);
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
 	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);

@@ -102,6 +102,13 @@ struct engine_identity {
 	char pci[ENGINE_PCI_BYTES];
 };
 
+/* The GPU of an engine. */
+struct engine_own_gpu {
+	struct engine_identity id;
+	char name[ENGINE_NAME_BYTES];
+	int processors; /* multiprocessors */
+};
+
 struct engine_ops {
 	const char *name; /* "cuda" */
 
@@ -126,10 +133,8 @@ struct engine_ops {
 	int (*spare_captures)(void);
 	void (*end_spare)(int mode);
 
-	/* Of its GPU, as the driver has it. */
-	const char *(*gpu_name)(const struct engine *engine);
-	int (*processors)(const struct engine *engine); /* multiprocessors */
-	struct engine_identity (*identity)(const struct engine *engine);
+	/* As the driver has it. */
+	const struct engine_own_gpu *(*own_gpu)(const struct engine *engine);
 
 	/* How its GPU reaches n others of this machine, which need not be visible to this process. May take some 10 ms for each GPU. */
 	void (*links)(const struct engine *engine, const struct engine_identity *gpus, int n,

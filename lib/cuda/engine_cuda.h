@@ -93,12 +93,10 @@ struct engine {
 	struct engine_words *words;
 	int rank, ranks, ordinal; /* among the ranks of this node */
 	int world_rank, world_ranks; /* among all; in messages */
-	int processors; /* of its GPU */
 	struct gpu_machine machine; /* as all ranks of the node have it from share_machine on */
 	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
 	const int *index_of; /* of each rank of the communicator; NULL: all are of this node */
-	struct engine_identity identity;
-	char gpu[ENGINE_NAME_BYTES];
+	struct engine_own_gpu gpu;
 	struct codelet_layout layout;
 	CUdeviceptr base; /* of the addresses for all windows */
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */

@@ -76,11 +76,11 @@ void engine_links(const struct engine *e, const struct engine_identity *gpus, in
 	int asked = 0;
 	for (int i = 0; i < n; i++) {
 		out[i] = ENGINE_NVLINK;
-		if (!memcmp(gpus[i].uuid, e->identity.uuid, ENGINE_UUID_BYTES))
+		if (!memcmp(gpus[i].uuid, e->gpu.id.uuid, ENGINE_UUID_BYTES))
 			continue;
 		if (!asked++)
 			nvml_open(&nvml);
-		out[i] = nvml_link(&nvml, e->identity.pci, gpus[i].pci, seen_link(e, gpus[i].uuid));
+		out[i] = nvml_link(&nvml, e->gpu.id.pci, gpus[i].pci, seen_link(e, gpus[i].uuid));
 	}
 	nvml_close(&nvml);
 }
@@ -127,7 +127,7 @@ static int make_state(struct engine *e, double timeout_s)
 static void limit_blocks(struct engine *e, int processors, int given)
 {
 	int most = processors - processors / 32;
-	e->processors = processors;
+	e->gpu.processors = processors;
 	e->machine.max_blocks = most < CODELET_MAX_BLOCKS ? most : CODELET_MAX_BLOCKS;
 	e->machine.resident = 2 * e->machine.max_blocks;
 	if (given && given < e->machine.max_blocks)
@@ -171,14 +171,13 @@ static int find_gpu(struct engine *e, int max_blocks)
 	if (!ret)
 		ret = engine_check(e, cudaGetDeviceProperties(&prop, e->ordinal), "asking for properties");
 	if (!ret)
-		ret = engine_check(
-		    e, cudaDeviceGetPCIBusId(e->identity.pci, sizeof(e->identity.pci), e->ordinal),
-		    "asking for a GPU's place on the bus");
+		ret = engine_check(e, cudaDeviceGetPCIBusId(e->gpu.id.pci, sizeof(e->gpu.id.pci), e->ordinal),
+				   "asking for a GPU's place on the bus");
 	if (ret)
 		return ret;
-	memcpy(e->identity.uuid, prop.uuid.bytes, sizeof(e->identity.uuid));
-	snprintf(e->gpu, sizeof(e->gpu), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
-	e->machine.rates = rates_of_gpu(e->gpu);
+	memcpy(e->gpu.id.uuid, prop.uuid.bytes, sizeof(e->gpu.id.uuid));
+	snprintf(e->gpu.name, sizeof(e->gpu.name), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
+	e->machine.rates = rates_of_gpu(e->gpu.name);
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }

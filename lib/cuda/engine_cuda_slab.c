@@ -45,7 +45,7 @@ int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 	if (!attribute_of(e, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED)) {
 		snprintf(why_not, bytes,
 			 "the driver lets no adapter reach this GPU's memory (%s: it has no GPUDirect RDMA)",
-			 e->gpu);
+			 e->gpu.name);
 		return CORALE_ENOTSUP;
 	}
 	e->slab.bytes = slots + behind;

@@ -5,19 +5,9 @@
 
 #include "base/log.h"
 
-static struct engine_identity identity(const struct engine *e)
+static const struct engine_own_gpu *own_gpu(const struct engine *e)
 {
-	return e->identity;
-}
-
-static int processors(const struct engine *e)
-{
-	return e->processors;
-}
-
-static const char *gpu_name(const struct engine *e)
-{
-	return e->gpu;
+	return &e->gpu;
 }
 
 static struct remote remote(const struct engine *e, size_t *bytes)
@@ -319,9 +309,7 @@ const struct engine_ops engine_cuda = {
 	.gpu_links = cuda_links,
 	.versions = cuda_versions,
 	.open = open,
-	.gpu_name = gpu_name,
-	.processors = processors,
-	.identity = identity,
+	.own_gpu = own_gpu,
 	.enter = enter,
 	.leave = leave,
 	.spare_captures = spare_captures,
