@@ -56,7 +56,7 @@ __device__ static inline int missing(const codelet_args &a, const awaited &w)
 /* A whole warp. */
 __device__ static inline bool wait_step(const codelet_args &a, const awaited &w)
 {
-	int lacking;
+	int lacking = -1;
 	auto name_absent = [&] { /* ranks that have not made the call, rather than those that wait for them too */
 		const int absent = rank_without_header(a, w.epoch);
 		lacking = __any_sync(~0u, absent >= 0) ? absent : lacking;
