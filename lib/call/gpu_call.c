@@ -99,6 +99,7 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 		l->cut = launch_of(choice->row, &comm->machine, key);
 	else
 		ret = gpu_plan(comm, c, choice, &l->cut);
+	l->cut.unaligned = (uint8_t)key->unaligned;
 	if (!ret)
 		engine_cuda.prepare(comm->gpu, l);
 	return ret;
