@@ -93,9 +93,10 @@ static int compare(const struct printed *p, const struct row *row, int memory)
 
 static int run(const struct row *row, int ranks, int memory, struct test_call call)
 {
-	struct world_params params = {
-		.ranks = ranks, .max_blocks = 4, .window_bytes = WINDOW, .scratch_chunk = CHUNK
-	};
+	struct world_params params = { .ranks = ranks,
+				       .max_blocks = test_thin ? 1 : 4,
+				       .window_bytes = WINDOW,
+				       .scratch_chunk = CHUNK };
 	struct printed *p = calloc(1, sizeof *p);
 	int faults = 0;
 	p->call = call;
@@ -123,7 +124,7 @@ static int run_row(const struct row *row, int ranks, int memory, unsigned shift,
 	const corale_type type = row->protocol == PLAN_SENTINEL ? CORALE_FLOAT32 : CORALE_INT32;
 	const struct gpu_machine machine = { .rates = rates_of_default_gpu(),
 					     .ranks = ranks,
-					     .max_blocks = 4,
+					     .max_blocks = test_thin ? 1 : 4,
 					     .lines_bytes = 4096,
 					     .words_bytes = 4096 };
 	const struct plan_call asked = { row->coll, coll_has_data(row->coll) ? bytes : 0, plan_in_words(type),
@@ -154,8 +155,8 @@ int test_printed(void)
 	for (int i = 0; !faults && i < rows * 18; i++) {
 		const struct row *row = &table[i / 18];
 		const size_t bytes = i % 2 ? 100 : 20000;
-		if (row->codelet && !(row->traits & ROW_OVER_NODES) && (!test_thin || i % 7 == 0))
-			faults = run_row(row, i % 4 < 2 ? 2 : MOST_RANKS, classes[i / 2 % 3],
+		if (row->codelet && !(row->traits & ROW_OVER_NODES) && (!test_thin || i % 31 == 0))
+			faults = run_row(row, test_thin || i % 4 < 2 ? 2 : MOST_RANKS, classes[i / 2 % 3],
 					 shifts[i / 6 % 3], bytes);
 	}
 	log_level = LOG_ERROR;
