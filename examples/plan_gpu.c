@@ -41,7 +41,7 @@ static struct plan_call call_of(const struct plan_request *r, const struct plann
 	const size_t element = corale_type_bytes(r->type), bytes = r->bytes / element * element;
 	int scratch =
 	    planner->machine->scratch_bytes && !planner->machine->over_nodes ? PLAN_MEMORY_SCRATCH : 0;
-	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, plan_in_words(r->type),
+	return (struct plan_call){ r->coll, coll_has_data(r->coll) ? bytes : 0, type_in_words(r->type),
 				   memory | scratch, PLAN_ALIGNED_16 };
 }
 

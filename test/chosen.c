@@ -91,7 +91,7 @@ static int choose_codelet(struct comm *comm, const struct chosen_call *c, const 
 	int memory = c->memory & CHOSEN_STAGING ? PLAN_MEMORY_SCRATCH : 0;
 	memory |= c->memory & CHOSEN_REGISTERED ? PLAN_MEMORY_REGISTERED : 0;
 	memory |= c->memory & CHOSEN_EXPORTED ? PLAN_MEMORY_EXPORTED : 0;
-	const struct plan_call call = { c->coll, c->bytes, plan_in_words(c->type), memory, PLAN_ALIGNED_16 };
+	const struct plan_call call = { c->coll, c->bytes, type_in_words(c->type), memory, PLAN_ALIGNED_16 };
 	const struct choices *choices;
 	must(!plans_choices(&comm->gpu_plans, 0, c->coll, c->type, memory, &choices), "plans_choices");
 	const struct row *row = (*out = choices_find(choices, c->bytes))->row;

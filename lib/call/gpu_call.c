@@ -130,13 +130,6 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 	return ret;
 }
 
-/* What the addresses of the rank's own buffers are multiples of. */
-static int alignment_of(const struct call *c)
-{
-	const uintptr_t all = (uintptr_t)c->send | (uintptr_t)c->recv;
-	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
-}
-
 /* Where the call may store directly, and its launch. */
 static int prepare(struct comm *comm, struct call *c, struct gpu_launch *own,
 		   const struct gpu_launch **launch)
@@ -147,7 +140,7 @@ static int prepare(struct comm *comm, struct call *c, struct gpu_launch *own,
 	if (may_store_direct(comm, c) && find_target(comm, c->recv, blocks * bytes, &c->record.target))
 		return CORALE_EINVAL;
 	struct plan_call key = { c->record.coll, bytes, type_in_words(c->record.type),
-				 one_node ? memory_of(comm, c) : 0, alignment_of(c) };
+				 one_node ? memory_of(comm, c) : 0, plan_alignment_of(c->send, c->recv) };
 	const int ret = find_any_launch(comm, c, &key, own, launch);
 	if (!ret && !(*launch)->cut.direct)
 		c->record.target = 0;

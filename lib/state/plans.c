@@ -154,7 +154,7 @@ void plans_log_forced(const struct plans *p, int rank, corale_coll coll, corale_
 	choices_print(list, text, sizeof text);
 	log_line(LOG_WARN, rank,
 		 "%s of %s on GPUs, %s memory: CORALE_PROTO=%s can't run all of its calls; they run by: %s",
-		 corale_coll_name(coll), plan_in_words(type) ? "floats of up to 4 bytes" : "other types",
+		 corale_coll_name(coll), type_in_words(type) ? "floats of up to 4 bytes" : "other types",
 		 memory & PLAN_MEMORY_REGISTERED ? "registered" : "plain",
 		 plan_protocol_name((enum plan_protocol)forced), text);
 }

@@ -163,12 +163,6 @@ static void copy_scalar(struct started *s, int behind, void *stream)
 	cudaMemcpyAsync(&s->scalar, &s->scalars[behind], sizeof s->scalar, cudaMemcpyDefault, stream);
 }
 
-static int alignment_of(const void *send, const void *recv)
-{
-	const uintptr_t all = (uintptr_t)send | (uintptr_t)recv;
-	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
-}
-
 int call_start_on(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature,
 		  void *stream)
 {
@@ -189,8 +183,8 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 				   .codelet = codelet_by(c->codelet, c->coll, c->place != 0),
 				   .coll = c->coll,
 				   .bytes = call_bytes(&call),
-				   .words = plan_in_words(c->type) != 0,
-				   .unaligned = (uint8_t)alignment_of(s->send, s->recv),
+				   .words = type_in_words(c->type) != 0,
+				   .unaligned = (uint8_t)plan_alignment_of(s->send, s->recv),
 				   .direct = c->place != 0,
 				   .scratch = c->scratch && e->machine.scratch_bytes,
 				   .single_channel = c->single_channel };

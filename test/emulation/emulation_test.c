@@ -206,7 +206,7 @@ static size_t draw(size_t below)
 /* The row of a codelet that can run a call, or NULL. */
 static const struct row *row_of(const struct gpu_machine *machine, const struct test_call *c, int memory)
 {
-	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), plan_in_words(c->type),
+	const struct plan_call key = { c->coll, c->count * corale_type_bytes(c->type), type_in_words(c->type),
 				       memory, PLAN_ALIGNED_16 };
 	const struct row *row = NULL;
 	while ((row = row_next_codelet(c->coll, row)))

@@ -248,7 +248,7 @@ static struct launch plan_launch(const struct tried *row, const struct trial *t,
 			    .codelet = codelet_by(row->codelet, row->coll, row->registered),
 			    .coll = row->coll,
 			    .bytes = c->count * corale_type_bytes(c->type),
-			    .words = plan_in_words(c->type) != 0,
+			    .words = type_in_words(c->type) != 0,
 			    .unaligned =
 				codelet_is_unaligned(launched->args) ? PLAN_UNALIGNED : PLAN_ALIGNED_16,
 			    .direct = row->registered != 0,

@@ -36,12 +36,6 @@ static void play(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static int alignment_of(const struct started *s)
-{
-	const uintptr_t all = (uintptr_t)s->send | (uintptr_t)s->recv;
-	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
-}
-
 /* Of a block or vector, or of rank 0's longest edge. */
 static uint64_t bytes_of(const struct printed *p)
 {
@@ -74,8 +68,8 @@ static int has_edges_as_printed(const struct printed *p)
 static int compare(const struct printed *p, const struct row *row, int memory)
 {
 	char text[TEXT], line[2 * TEXT];
-	const struct plan_call call = { row->coll, bytes_of(p), plan_in_words(p->call.type), memory,
-					alignment_of(&p->started[0]) };
+	const struct plan_call call = { row->coll, bytes_of(p), type_in_words(p->call.type), memory,
+					plan_alignment_of(p->started[0].send, p->started[0].recv) };
 	const struct launch planned = launch_of(row, &p->world.engines[0].machine, &call);
 	launch_print(&planned, text, sizeof text);
 	snprintf(line, sizeof line, "launch: %s of %llu bytes: %s", corale_coll_name(row->coll),
@@ -127,7 +121,7 @@ static int run_row(const struct row *row, int ranks, int memory, unsigned shift,
 					     .max_blocks = test_thin ? 1 : 4,
 					     .lines_bytes = 4096,
 					     .words_bytes = 4096 };
-	const struct plan_call asked = { row->coll, coll_has_data(row->coll) ? bytes : 0, plan_in_words(type),
+	const struct plan_call asked = { row->coll, coll_has_data(row->coll) ? bytes : 0, type_in_words(type),
 					 memory, PLAN_ALIGNED_16 };
 	if (coll_is_pair(row->coll) || row_us(row, &machine, &asked) < 0)
 		return 0;

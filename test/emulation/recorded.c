@@ -123,7 +123,7 @@ static int is_two_shot(const struct test_call *c)
 
 static int in_words(const struct test_call *c)
 {
-	return c->codelet == BY_TWO_SHOT && coll_folds(c->coll) && plan_in_words(c->type);
+	return c->codelet == BY_TWO_SHOT && coll_folds(c->coll) && type_in_words(c->type);
 }
 
 static void cut(struct item *m, size_t unit, size_t n, size_t i)

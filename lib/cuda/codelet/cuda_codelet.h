@@ -38,7 +38,7 @@ void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
 /* For overwrites: 0, of packets, which are sent from an offset before they are stored there, and of kernels that wait for that; and 1. */
 int codelet_keeps_order(const struct engine *e, const struct launch *launch);
 int codelet_overwrites(const struct engine *e, const struct launch *launch);
-/* The registered memory that a direct call stores into. */
-void codelet_set_peers(const struct engine *e, const struct call *call, struct codelet_args *args);
+/* For run: the arguments of a call's messages, with the registered memory that a direct one stores into; its launch, of blocks that count themselves, has begun. */
+struct codelet_args codelet_begin(struct engine *e, const struct call *call, const struct gpu_launch *launch);
 
 #endif

@@ -3,10 +3,7 @@
 
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
-	struct codelet_args a = l->args;
-	engine_patch_args(e, c, &a);
-	codelet_set_peers(e, c, &a);
-	engine_begin_launch(e, &l->cut, l->cut.grid.blocks);
+	const struct codelet_args a = codelet_begin(e, c, l);
 	return engine_check(e, codelets_direct(&a, l->cut.grid, (int)c->record.type, stream),
 			    "launching a kernel");
 }

@@ -16,11 +16,7 @@ static int overwrites(const struct engine *e, const struct launch *l)
 
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
-	struct codelet_args a = l->args;
-	engine_patch_args(e, c, &a);
-	if (l->cut.direct)
-		codelet_set_peers(e, c, &a);
-	engine_begin_launch(e, &l->cut, l->cut.grid.blocks);
+	const struct codelet_args a = codelet_begin(e, c, l);
 	const int error = l->cut.variant == FIFO_REDUCE
 			      ? codelets_fifo_reduce(&a, l->cut.grid, (int)c->record.type, stream)
 			      : codelets_fifo_moves(&a, l->cut.grid, stream);

@@ -18,8 +18,14 @@ int codelet_overwrites(const struct engine *e, const struct launch *l)
 	return 1;
 }
 
-void codelet_set_peers(const struct engine *e, const struct call *c, struct codelet_args *a)
+struct codelet_args codelet_begin(struct engine *e, const struct call *c, const struct gpu_launch *l)
 {
-	a->peers = engine_region_of(e, c->record.target)->gpu_peers;
-	a->peers_at = engine_offset_of(c->record.target);
+	struct codelet_args a = l->args;
+	engine_patch_args(e, c, &a);
+	if (l->cut.direct) {
+		a.peers = engine_region_of(e, c->record.target)->gpu_peers;
+		a.peers_at = engine_offset_of(c->record.target);
+	}
+	engine_begin_launch(e, &l->cut, l->cut.grid.blocks);
+	return a;
 }

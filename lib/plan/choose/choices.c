@@ -171,7 +171,7 @@ static int add_codelet(struct classes *c, int memory, uint64_t from, const struc
 	for (int power = power_of(from); power <= end; power++) {
 		const uint64_t most = (uint64_t)1 << power;
 		const struct plan_call call = { c->coll, most < codelet->up_to ? most : codelet->up_to,
-						plan_in_words(c->type), memory, PLAN_ALIGNED_16 };
+						type_in_words(c->type), memory, PLAN_ALIGNED_16 };
 		const struct plan_key key =
 		    planner_key(c->coll, call.bytes / corale_type_bytes(c->type), c->type, CORALE_SUM);
 		struct row_choice next = *codelet;
@@ -201,7 +201,7 @@ int choices_of(const struct planner *planner, corale_coll coll, corale_type type
 	uint64_t from = 0;
 	int ret = 0;
 	if (planner->machine)
-		choices_of_codelets(planner->machine, coll, plan_in_words(type), memory, &codelets);
+		choices_of_codelets(planner->machine, coll, type_in_words(type), memory, &codelets);
 	out->n = 0;
 	for (int i = 0; !ret && i < codelets.n; i++) {
 		const struct row_choice *c = &codelets.best[i];

@@ -31,7 +31,7 @@ _Static_assert(CHOICES_KINDS == 2 * (3 + 1) && TYPE_MOST_BYTES == 1 << 3,
 
 static inline int choices_kind(corale_type type)
 {
-	return __builtin_ctz((unsigned)corale_type_bytes(type)) << 1 | plan_in_words(type);
+	return __builtin_ctz((unsigned)corale_type_bytes(type)) << 1 | type_in_words(type);
 }
 
 /* Of the rows with a codelet. memory: of enum plan_memory. */

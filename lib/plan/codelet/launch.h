@@ -54,7 +54,7 @@ struct launch {
 	const struct codelet *codelet;
 	corale_coll coll;
 	uint64_t bytes; /* of a block or vector */
-	uint8_t words; /* plan_in_words of its type */
+	uint8_t words; /* type_in_words of its type */
 	uint8_t unaligned; /* enum plan_alignment, of the rank's own buffers */
 	uint8_t direct; /* peers store into receive buffers: row_stores_direct */
 	uint8_t scratch; /* it goes through scratch, and there is some */

@@ -2,12 +2,6 @@
 #include "row.h"
 
 #include "base/collectives.h"
-#include "base/types.h"
-
-int plan_in_words(corale_type type)
-{
-	return type_in_words(type);
-}
 
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {

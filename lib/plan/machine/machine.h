@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/settings.h"
+#include "base/types.h"
 #include "corale.h"
 #include "rates.h"
 
@@ -44,17 +45,20 @@ enum plan_memory {
 /* Of a rank's own buffers: what their addresses are multiples of. It chooses among kernels that send the same bytes. */
 enum plan_alignment { PLAN_ALIGNED_16, PLAN_ALIGNED_4, PLAN_UNALIGNED };
 
+static inline enum plan_alignment plan_alignment_of(const void *send, const void *recv)
+{
+	const uintptr_t all = (uintptr_t)send | (uintptr_t)recv;
+	return all % 16 == 0 ? PLAN_ALIGNED_16 : all % 4 == 0 ? PLAN_ALIGNED_4 : PLAN_UNALIGNED;
+}
+
 /* A call as the choice of its row sees it, and its launch. */
 struct plan_call {
 	corale_coll coll;
 	uint64_t bytes; /* of a block or vector */
-	int words; /* plan_in_words of its type */
+	int words; /* type_in_words of its type */
 	int memory; /* of enum plan_memory */
 	int unaligned; /* enum plan_alignment: the launch's alone, as ranks may differ */
 };
-
-/* 1 if the folds of a type travel in words, which have a value that no sum is; 0: in lines, as all moves do. */
-int plan_in_words(corale_type type);
 
 /* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
  * few as are right beside computing. */
