@@ -108,7 +108,7 @@ struct stream {
 	bool waits[GPU_STREAMS]; /* for them: what is launched next does */
 	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
 	char ends[ENDS]; /* the order of ends of kernels */
-	struct lane *free; /* not another stream's: a fiber that goes on there would order the two */
+	struct lane *free; /* within a run not another stream's: a fiber that goes on there would order the two */
 };
 
 struct host {
@@ -128,6 +128,7 @@ struct range {
 
 struct lane root;
 struct host hosts[GPU_MAX_HOSTS];
+struct lane *spare; /* of earlier runs, any stream's: what began a run knows all that they did */
 int nhosts, running_hosts, failed;
 void (*program)(int rank, void *arg);
 void *program_arg;
@@ -464,9 +465,10 @@ void lane_main()
 
 struct lane *new_lane(struct stream *s)
 {
-	struct lane *l = s->free;
+	struct lane **from = s->free ? &s->free : &spare;
+	struct lane *l = *from;
 	if (l) {
-		s->free = l->next;
+		*from = l->next;
 	} else {
 		be(root.identity);
 		l = (struct lane *)calloc(1, sizeof(*l));
@@ -636,6 +638,17 @@ void make_host(int rank)
 	make_ready(&h->lane);
 }
 
+/* Fibers of a run serve every stream of the next one: to ThreadSanitizer each is a thread, of which it has room for some thousands. */
+void spare_lanes(struct stream *s)
+{
+	while (s->free) {
+		struct lane *l = s->free;
+		s->free = l->next;
+		l->next = spare;
+		spare = l;
+	}
+}
+
 /* ---- Meetings of lanes ------------------------------------------------------------------------------------- */
 
 bool all_here(struct warp *w, uint32_t mask)
@@ -754,6 +767,9 @@ int gpu_run(int n, void (*host)(int rank, void *arg), void *arg, uint64_t seed)
 	}
 	go_on(nullptr);
 	acquire(&world_order);
+	for (int rank = 0; rank < n; rank++)
+		for (struct stream &s : hosts[rank].streams)
+			spare_lanes(&s);
 	return failed;
 }
 
