@@ -218,7 +218,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	else if (!ret && !comm->gpu)
 		ret = runner_call(comm, call, 1, stream);
 	else if (!ret)
-		ret = gpu_call(comm, call, stream);
+		ret = gpu_call(comm, call, 1, 0, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
 	comm_leave(handle);

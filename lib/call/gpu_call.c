@@ -257,22 +257,13 @@ int gpu_admit(struct comm *comm, struct call *c, void *stream)
 	return ret;
 }
 
-int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream)
-{
-	const int entered = engine_cuda.enter(comm->gpu), ret = call_is_pair(calls)
-								    ? submit_messages(comm, calls, n, stream)
-								    : submit_collective(comm, calls, stream);
-	engine_cuda.leave(comm->gpu, entered);
-	return ret;
-}
-
-int gpu_call(struct comm *comm, struct call *call, void *stream)
+int gpu_call(struct comm *comm, struct call *calls, int n, int admitted, void *stream)
 {
 	const int entered = engine_cuda.enter(comm->gpu);
-	int ret = admit(comm, call, stream);
+	int ret = admitted ? 0 : admit(comm, calls, stream);
 	if (!ret)
-		ret = coll_is_pair(call->record.coll) ? submit_messages(comm, call, 1, stream)
-						      : submit_collective(comm, call, stream);
+		ret = coll_is_pair(calls->record.coll) ? submit_messages(comm, calls, n, stream)
+						       : submit_collective(comm, calls, stream);
 	engine_cuda.leave(comm->gpu, entered);
 	return ret;
 }

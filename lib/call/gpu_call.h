@@ -8,11 +8,9 @@
  * (CORALE_ENOTSUP, CORALE_EINVAL, CORALE_EPEER) leaves the communicator as it was; other errors end it. */
 int gpu_admit(struct comm *comm, struct call *call, void *stream);
 
-/* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. Each was admitted. */
-int gpu_submit(struct comm *comm, const struct call *calls, int n, void *stream);
-
-/* Both, of one call. */
-int gpu_call(struct comm *comm, struct call *call, void *stream);
+/* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. admitted: gpu_admit has taken each; 0: it is
+ * asked first, of the only one. */
+int gpu_call(struct comm *comm, struct call *calls, int n, int admitted, void *stream);
 
 /* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
 int gpu_plans_open(struct comm *comm);

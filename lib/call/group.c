@@ -366,11 +366,11 @@ static int join(const struct grouped *g, size_t n, int after)
 }
 
 /* Sends and receives of a rank at once, or one collective. */
-static int start_batch(const struct grouped *g, size_t n, const struct call *batch)
+static int start_batch(const struct grouped *g, size_t n, struct call *batch)
 {
 	int ret = join(g, n, 0);
 	if (!ret)
-		ret = g->comm->gpu ? gpu_submit(g->comm, batch, (int)n, g->stream)
+		ret = g->comm->gpu ? gpu_call(g->comm, batch, (int)n, 1, g->stream)
 				   : runner_call(g->comm, batch, (int)n, g->stream);
 	if (!ret)
 		ret = join(g, n, 1);
@@ -395,7 +395,7 @@ static void end_unstarted(struct group *all, const struct grouped *g, size_t n)
 }
 
 /* One after the other, but on GPUs that only means in which order they are enqueued. */
-static int start_in_order(struct group *all, const struct grouped *g, size_t n, const struct call *batch)
+static int start_in_order(struct group *all, const struct grouped *g, size_t n, struct call *batch)
 {
 	int ret = 0;
 	for (size_t i = 0, size; i < n; i += size) {
