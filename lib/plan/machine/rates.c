@@ -18,51 +18,34 @@ static const struct rates_links hosts = { .node_ns = 150,
 					  .net_gbs = 5,
 					  .turn_ns = 2500 };
 
-/* What does not depend on a Hopper GPU's memory. */
-#define HOPPER_NVLINK                                                                                        \
+/* GPUs of the Hopper generation behind NVSwitch, by what their memory limits. Links: round numbers. */
+#define HOPPER(fold_gbs, hbm_gbs)                                                                            \
+	.links = { .node_ns = 1500,                                                                          \
+		   .node_gbs = 360,                                                                          \
+		   .rail_ns = 4200,                                                                          \
+		   .rail_gbs = 50,                                                                           \
+		   .send_ns = 400,                                                                           \
+		   .recv_ns = 400,                                                                           \
+		   .proxy_ns = 2600,                                                                         \
+		   .reduce_gbs = fold_gbs,                                                                   \
+		   .step_ns = 500,                                                                           \
+		   .fused_step_ns = 100 },                                                                   \
 	.generation = RATES_HOPPER, .link_gbs = 392, .faster = 1,                                            \
 	.block_gbs = { [RATES_FOLDING] = 9,                                                                  \
 		       [RATES_MOVING] = 14,                                                                  \
 		       [RATES_SCATTERING] = 5.5,                                                             \
 		       [RATES_PASSING] = 17 },                                                               \
-	.scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4, .pieces_us = 12,              \
-	.last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
+	.memory_gbs = hbm_gbs, .scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4,        \
+	.pieces_us = 12, .last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
 
 static const struct rates gpus[] = {
-	/* Links: round numbers. */
-	{ .name = "H200 behind NVSwitch",
-	  .gpu = "NVIDIA H200",
-	  .links = { .node_ns = 1500,
-		     .node_gbs = 360,
-		     .rail_ns = 4200,
-		     .rail_gbs = 50,
-		     .send_ns = 400,
-		     .recv_ns = 400,
-		     .proxy_ns = 2600,
-		     .reduce_gbs = 1500,
-		     .step_ns = 500,
-		     .fused_step_ns = 100 },
-	  .memory_gbs = 2500,
-	  HOPPER_NVLINK },
+	{ .name = "H200 behind NVSwitch", .gpu = "NVIDIA H200", HOPPER(1500, 2500) },
 	/*
 	 * The H100 with NVLink between all GPUs (SXM), the row above with the memory of the data sheets: 3.35 TB/s of an H200's 4.8, so what
 	 * memory limits is scaled by 0.7. Links and processors are the same. H100 PCIe and H100 NVL have NVLink to the GPU beside them at most,
 	 * and other memory: they have no row, so the conservative one.
 	 */
-	{ .name = "H100 behind NVSwitch",
-	  .gpu = "NVIDIA H100 80GB HBM3",
-	  .links = { .node_ns = 1500,
-		     .node_gbs = 360,
-		     .rail_ns = 4200,
-		     .rail_gbs = 50,
-		     .send_ns = 400,
-		     .recv_ns = 400,
-		     .proxy_ns = 2600,
-		     .reduce_gbs = 1047,
-		     .step_ns = 500,
-		     .fused_step_ns = 100 },
-	  .memory_gbs = 1745,
-	  HOPPER_NVLINK },
+	{ .name = "H100 behind NVSwitch", .gpu = "NVIDIA H100 80GB HBM3", HOPPER(1047, 1745) },
 	{ .name = "unknown GPU",
 	  .links = { .node_ns = 2250,
 		     .node_gbs = 240,
