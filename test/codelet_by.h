@@ -11,13 +11,15 @@ enum codelet_by {
 	BY_TWO_SHOT,
 	BY_SLOTS,
 	BY_COPIES,
+	BY_BULK,
 	BY_KINDS,
 	BY_P2P = BY_KINDS + 1 /* over nodes */
 };
 
 static inline const char *by_name(enum codelet_by by)
 {
-	static const char *const names[BY_KINDS] = { "lowered", "one_shot", "two_shot", "slots", "copies" };
+	static const char *const names[BY_KINDS] = { "lowered", "one_shot", "two_shot",
+						     "slots",   "copies",   "bulk" };
 	return by < BY_KINDS ? names[by] : "p2p";
 }
 
@@ -27,6 +29,7 @@ static inline enum codelet_by by_of(const struct row *row)
 	       : row->codelet == &one_shot_codelet ? BY_ONE_SHOT
 	       : row->codelet == &two_shot_codelet ? BY_TWO_SHOT
 	       : row->codelet == &copies_codelet   ? BY_COPIES
+	       : row->codelet == &bulk_codelet     ? BY_BULK
 						   : BY_SLOTS;
 }
 
@@ -43,6 +46,7 @@ static inline const struct codelet *codelet_by(enum codelet_by by, corale_coll c
 	       : by == BY_ONE_SHOT ? &one_shot_codelet
 	       : by == BY_TWO_SHOT ? &two_shot_codelet
 	       : by == BY_COPIES   ? &copies_codelet
+	       : by == BY_BULK     ? &bulk_codelet
 				   : &lowered_codelet;
 }
 

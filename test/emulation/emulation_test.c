@@ -165,6 +165,19 @@ static int edges(void)
 	return faults;
 }
 
+/* By few blocks. */
+static int bulk(void)
+{
+	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_REDUCE_SCATTER,
+					     CORALE_ALL_REDUCE, CORALE_BROADCAST,  CORALE_REDUCE,
+					     CORALE_GATHER,     CORALE_SCATTER };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(colls); i++)
+		for (int blocks = 1; !faults && blocks <= (test_thin ? 1 : 2); blocks++)
+			faults = slots(colls[i], BY_BULK, blocks);
+	return faults;
+}
+
 /* One call after the other, each with other slots in the same room. */
 static int slots_cut_anew(void)
 {
@@ -174,7 +187,7 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s, (struct test_call){ .codelet = k ? BY_SLOTS : BY_SLOTS,
+			script_add(s, (struct test_call){ .codelet = i % 2 && k < 3 ? BY_BULK : BY_SLOTS,
 							  .coll = colls[k],
 							  .type = CORALE_FLOAT32,
 							  .count = 8000 + 100 * k });
@@ -221,7 +234,7 @@ static struct test_call draw_call(const struct gpu_machine *machine)
 	struct test_call c = { .type = (corale_type)draw(CORALE_NUM_TYPES) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
-		c.codelet = (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0));
+		c.codelet = draw(4) ? (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0)) : BY_BULK;
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 	} while (!row_of(machine, &c, 0));
 	c.op = coll_folds(c.coll) ? (int)draw(CORALE_NUM_OPS + 1) : 0;
@@ -242,8 +255,11 @@ static int mixed(struct world_params p, int calls, unsigned streams)
 	struct gpu_machine machine = { .rates = rates_of_default_gpu(),
 				       .ranks = p.ranks,
 				       .max_blocks = p.max_blocks,
+				       .forced = PLAN_BULK,
 				       .words_bytes = l.words_bytes,
-				       .lines_bytes = l.lines_bytes };
+				       .lines_bytes = l.lines_bytes,
+				       .slots_bytes = l.slots_bytes,
+				       .bulk_slots = l.bulk_slots };
 	state_of_random = test_seed * 77 + (uint64_t)p.ranks;
 	s->most_pause = 3000;
 	s->streams = streams;
@@ -378,6 +394,7 @@ static const struct {
 	{ "all_reduce through slots", all_reduce_slots },
 	{ "reduce_scatter through slots", reduce_scatter_slots },
 	{ "edges", edges },
+	{ "bulk", bulk },
 	{ "slots cut anew", slots_cut_anew },
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },

@@ -22,6 +22,8 @@ static int first_stored(const struct scene *s, const struct started *st, int ran
 	const size_t blocks = c->coll == CORALE_ALL_GATHER ? (size_t)s->params.ranks : 1;
 	if (c->coll == CORALE_BROADCAST && rank == c->root) /* its own data */
 		return -1;
+	if (c->coll == CORALE_REDUCE && rank != c->root) /* it receives nothing */
+		return -1;
 	for (size_t i = 0; i < block * blocks; i++)
 		if (st->recv[i] != st->recv[-1] && (blocks == 1 || i / block != (size_t)rank))
 			return (int)i;
@@ -139,6 +141,10 @@ static int run_scenes(enum trouble trouble, int code)
 		  .count = IN_PIECES },
 		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK, .coll = CORALE_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK, .coll = CORALE_SCATTER, .type = CORALE_INT32, .count = 2000 },
 	};
 	int faults = 0;
 	for (size_t i = test_thin ? test_seed % 2 : 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls);

@@ -183,6 +183,7 @@ static int run_scenes(enum trouble trouble)
 		{ .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 100 },
 		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 },
 		{ .codelet = BY_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
 		{ .codelet = BY_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },

@@ -186,6 +186,7 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 				  .wire_type = key->type,
 				  .slot_bytes = planner->slot_bytes,
 				  .slots = planner->slots,
+				  .most_at_once = GPU_MAX_HOSTS,
 				  .max_channels = 1 };
 	if (row < 0)
 		return CORALE_ENOTSUP;

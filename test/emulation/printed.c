@@ -46,10 +46,11 @@ static uint64_t bytes_of(const struct printed *p)
 	return most * corale_type_bytes(p->call.type);
 }
 
-/* A kernel of rank 0 has that grid. The emulator runs some kernels by fewer threads (p2p.cc, copies.cc). */
+/* A kernel of rank 0 has that grid. The emulator runs some kernels by fewer threads (p2p.cc, copies.cc, bulk_*.cc). */
 static int was_launched(const struct launch *planned)
 {
-	const int any_threads = planned->codelet == &p2p_codelet || planned->codelet == &copies_codelet;
+	const int any_threads = planned->codelet == &p2p_codelet || planned->codelet == &copies_codelet ||
+				planned->codelet == &bulk_codelet;
 	size_t n;
 	const struct gpu_launched *l = gpu_launches(&n);
 	for (size_t i = 0; i < n; i++)
@@ -119,6 +120,9 @@ static int run_row(const struct row *row, int ranks, int memory, unsigned shift,
 	const struct gpu_machine machine = { .rates = rates_of_default_gpu(),
 					     .ranks = ranks,
 					     .max_blocks = test_thin ? 1 : 4,
+					     .forced = (int)row->protocol,
+					     .slots_bytes = 4096,
+					     .bulk_slots = 4,
 					     .lines_bytes = 4096,
 					     .words_bytes = 4096 };
 	const struct plan_call asked = { row->coll, coll_has_data(row->coll) ? bytes : 0, type_in_words(type),

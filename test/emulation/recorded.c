@@ -118,7 +118,16 @@ static int uses_packets(const struct test_call *c)
 
 static int is_two_shot(const struct test_call *c)
 {
+	if (c->codelet == BY_BULK)
+		return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_BROADCAST ||
+		       c->coll == CORALE_REDUCE;
 	return c->codelet == BY_TWO_SHOT || (c->codelet == BY_SLOTS && c->coll == CORALE_ALL_REDUCE);
+}
+
+/* Message by message to one rank after the other. */
+static int is_dealt(const struct test_call *c)
+{
+	return c->codelet == BY_SLOTS && c->coll == CORALE_BROADCAST;
 }
 
 static int in_words(const struct test_call *c)
@@ -343,7 +352,7 @@ struct slot {
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t lanes = m->launch->blocks * (r->call->coll == CORALE_BROADCAST ? CODELET_WARP_GROUPS : 1);
+	size_t lanes = m->launch->blocks * (is_dealt(r->call) ? CODELET_WARP_GROUPS : 1);
 	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
 		lanes = ((const struct codelet_group *)a)->most_lanes;
@@ -396,7 +405,7 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	size_t number = s.number + s.depth * r->turns[place / VECTOR]++;
 	set_message(r, m);
 	m->at = in % a->slot_bytes;
-	if (a->root >= 0) {
+	if (is_dealt(r->call)) {
 		m->exchange = m->from != a->root;
 		set_dealt(m, s.lane, number);
 	} else {

@@ -172,7 +172,8 @@ static const struct way {
 	{ BY_ONE_SHOT, CORALE_ALL_REDUCE, 130, 5, 0 },   { BY_ONE_SHOT, CORALE_REDUCE_SCATTER, 130, 5, 0 },
 	{ BY_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },   { BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
 	{ BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 1 }, { BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 0 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 1 },
+	{ BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 1 },     { BY_BULK, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ BY_BULK, CORALE_ALL_REDUCE, 5000, 3, 1 },      { BY_BULK, CORALE_REDUCE, 5000, 3, 0 },
 };
 
 /* Each type, so that each has its own multiplication; small counts in each way. */

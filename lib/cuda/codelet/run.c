@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "base/status.h"
 
-static const struct cuda_codelet *const cuda_codelets[] = { &cuda_lowered,  &cuda_one_shot,
-							    &cuda_two_shot, &cuda_fifo,
-							    &cuda_direct,   &cuda_scatter_allgather,
-							    &cuda_p2p,      &cuda_copies };
+static const struct cuda_codelet *const cuda_codelets[] = {
+	&cuda_lowered,           &cuda_one_shot, &cuda_two_shot, &cuda_fifo, &cuda_direct,
+	&cuda_scatter_allgather, &cuda_p2p,      &cuda_copies,   &cuda_bulk
+};
 _Static_assert(sizeof cuda_codelets / sizeof *cuda_codelets == CODELETS, "a codelet of the engine for each");
 
 static const struct cuda_codelet *codelet_of(const struct launch *l)

@@ -7,19 +7,20 @@
 /* The builders of rows (row.h: build). */
 typedef void algo_builder(const struct algo_call *call, struct plan *plan);
 algo_builder algo_local, algo_oneshot_all_reduce, algo_oneshot_all_gather, algo_oneshot_reduce_scatter,
-    algo_twoshot_all_reduce, algo_ce_reduce_scatter, algo_ce_all_reduce, algo_ring_all_reduce,
-    algo_bruck_all_gather, algo_bruck_all_to_all, algo_bruck_reduce_scatter, algo_hier_bruck_all_gather,
-    algo_hier_bruck_reduce_scatter, algo_ordered_all_reduce, algo_ordered_reduce, algo_ordered_reduce_scatter,
-    algo_ring_all_gather, algo_ring_reduce_scatter, algo_doubling_all_reduce, algo_halving_all_reduce,
-    algo_flat_broadcast, algo_scatter_allgather_broadcast, algo_chain_broadcast, algo_scatter_broadcast,
-    algo_pairwise_all_to_all, algo_pairwise_all_to_all_v, algo_p2p_send, algo_p2p_recv, algo_flat_barrier,
-    algo_doubling_barrier, algo_hier_ring_all_reduce, algo_hier_doubling_all_reduce,
-    algo_hier_halving_all_reduce, algo_hier_oneshot_all_reduce, algo_hier_oneshot_doubling_all_reduce,
-    algo_hier_all_gather, algo_hier_reduce_scatter, algo_hier_chain_broadcast, algo_hier_flat_broadcast,
-    algo_hier_binomial_broadcast, algo_binomial_broadcast, algo_oneshot_reduce, algo_scatter_reduce,
-    algo_chain_reduce, algo_binomial_reduce, algo_hier_chain_reduce, algo_hier_binomial_reduce,
-    algo_flat_gather, algo_binomial_gather, algo_binomial_scatter, algo_flat_scatter, algo_hier_gather,
-    algo_hier_scatter, algo_hier_chain_gather, algo_hier_chain_scatter;
+    algo_twoshot_all_reduce, algo_twoshot_reduce, algo_ce_reduce_scatter, algo_ce_all_reduce,
+    algo_ring_all_reduce, algo_bruck_all_gather, algo_bruck_all_to_all, algo_bruck_reduce_scatter,
+    algo_hier_bruck_all_gather, algo_hier_bruck_reduce_scatter, algo_ordered_all_reduce, algo_ordered_reduce,
+    algo_ordered_reduce_scatter, algo_ring_all_gather, algo_ring_reduce_scatter, algo_doubling_all_reduce,
+    algo_halving_all_reduce, algo_flat_broadcast, algo_scatter_allgather_broadcast, algo_chain_broadcast,
+    algo_scatter_broadcast, algo_pairwise_all_to_all, algo_pairwise_all_to_all_v, algo_p2p_send,
+    algo_p2p_recv, algo_flat_barrier, algo_doubling_barrier, algo_hier_ring_all_reduce,
+    algo_hier_doubling_all_reduce, algo_hier_halving_all_reduce, algo_hier_oneshot_all_reduce,
+    algo_hier_oneshot_doubling_all_reduce, algo_hier_all_gather, algo_hier_reduce_scatter,
+    algo_hier_chain_broadcast, algo_hier_flat_broadcast, algo_hier_binomial_broadcast,
+    algo_binomial_broadcast, algo_oneshot_reduce, algo_scatter_reduce, algo_chain_reduce,
+    algo_binomial_reduce, algo_hier_chain_reduce, algo_hier_binomial_reduce, algo_flat_gather,
+    algo_binomial_gather, algo_binomial_scatter, algo_flat_scatter, algo_hier_gather, algo_hier_scatter,
+    algo_hier_chain_gather, algo_hier_chain_scatter;
 
 /* ---- Spans and moves --------------------------------------------------------------------------------------- */
 

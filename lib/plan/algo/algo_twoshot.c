@@ -44,6 +44,37 @@ void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 	collect_parts(plan, &t, chunk);
 }
 
+/* Parts are of the others: a root's part would only add to what comes to it. */
+void algo_twoshot_reduce(const struct algo_call *call, struct plan *plan)
+{
+	const int others = call->topo->map.ranks - 1;
+	plan->parts = others;
+	plan->scratch_cells = algo_fold_cells(call);
+	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
+		      root = algo_root(plan), mine = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, 0, 0, 0);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	int k = plan_loop(plan, plan_const(plan, others));
+	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
+		part = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, 1, 1);
+	plan_step(plan, algo_if(algo_send(algo_part(PLAN_SEND, part, chunk), PLAN_WORLD, to, scatter),
+				PLAN_NE, to, root));
+	plan_end(plan);
+
+	const struct plan_step fold = algo_fold(PLAN_WORLD, PLAN_EXPR_ALL, scatter,
+						algo_part(PLAN_SEND, mine, chunk), (struct plan_span){ 0 });
+	const struct plan_step sent =
+	    algo_and_send(algo_fold_of_all(call, plan, fold), PLAN_WORLD, root, gather);
+	plan_step(plan, algo_if(sent, PLAN_NE, me, root));
+
+	k = plan_loop_if(plan, plan_const(plan, others), PLAN_EQ, me, root);
+	const uint8_t from = plan_shift(plan, PLAN_WORLD, k, -1, -1),
+		      of_from = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, -1, -1);
+	plan_step(plan,
+		  algo_with(algo_receive(PLAN_WORLD, from, gather, algo_part(PLAN_RECV, of_from, chunk)), 0));
+	algo_end(plan, 2);
+}
+
 /* Pushes chunk c's parts, then chunk c - 1's results, so that the engines never wait for the fold of the same chunk. */
 static void push_in_step(struct plan *plan, const struct twoshot *t)
 {

@@ -57,7 +57,9 @@ extern const struct codelet scatter_allgather_codelet; /* broadcast: scatter and
 extern const struct codelet p2p_codelet; /* messages between two ranks: sends, receives, all_to_all_v */
 extern const struct codelet copies_codelet; /* copy engines, into registered memory or through scratch */
 
-enum { CODELETS = 8 };
+extern const struct codelet bulk_codelet; /* as fifo, by few blocks: each warp has messages of its own */
+
+enum { CODELETS = 9 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
 
 /* Of kernels: start, further pieces, and bytes over the rate of the link or of the blocks, whichever is less. */

@@ -20,6 +20,7 @@ enum {
 	LAUNCH_LINE_DATA = 120, /* of a line */
 	LAUNCH_LONG_THREADS = 768, /* of a block of two ranks' packets that takes turns */
 	LAUNCH_WORK_THREADS = 1024, /* of work beside copies, at most */
+	LAUNCH_BULK_THREADS = 640, /* of a block: 20 warps */
 	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
 	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
 	LAUNCH_LANES = 128, /* of a message between two ranks at most */
@@ -40,6 +41,7 @@ enum {
 }; /* any ranks and addresses; few ranks, a packet a thread; threads take turns */
 enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
 enum { FIFO_REDUCE, FIFO_MOVES }; /* all_reduce and reduce_scatter; what is only moved */
+enum { BULK_REDUCE, BULK_MOVES, BULK_BROADCAST };
 
 struct grid {
 	int blocks, threads;

@@ -28,7 +28,8 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 {
 	if (row->codelet->engine == PLAN_CE)
 		return coll_folds(call->coll) || !row_copies_direct(machine, call);
-	int stages = row->protocol == PLAN_FIFO && (coll_folds(call->coll) || coll_moves(call->coll)),
+	const int slots = row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK;
+	int stages = slots && (coll_folds(call->coll) || coll_moves(call->coll)),
 	    passes = row->protocol == PLAN_DIRECT && coll_folds(call->coll);
 	return (stages || passes) &&
 	       row->codelet->sent(row, machine, call->bytes) >= (double)machine->rates->scratch_bytes;

@@ -20,6 +20,7 @@ enum plan_protocol {
 	PLAN_FIFO, /* slots and flags */
 	PLAN_DIRECT, /* stores into registered memory, and flags */
 	PLAN_COPIED, /* copy engines ("CE") */
+	PLAN_BULK, /* slots and flags, one a slot */
 	PLAN_GRANTED, /* LL128, FIFO or DIRECT: the receiver says which when the call runs */
 	PLAN_PROTOCOLS
 };
@@ -91,7 +92,7 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
 int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
-/* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE"; "any", "granted". */
+/* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE", "BULK"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
 /* The protocol of a row with a codelet that CORALE_PROTO names; 0: none. */
 enum plan_protocol plan_protocol_forced(const char *name);

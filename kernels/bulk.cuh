@@ -1,0 +1,192 @@
+/*
+ * Messages of many bytes between warps, for calls that shall fill links with few blocks. What a block has for a rank goes in messages; message m lies in the
+ * block's slot m mod depth there. A slot has two words, which only grow: a flag at the receiver, an acknowledgement at the sender. Either says
+ * {epoch, m + 1}. So any warp may fill a slot and any warp may empty it: of n warps with one role warp w has the messages w, w + n, ... While one waits for a
+ * word, or for its stores to arrive, the others move data: what a block has in flight grows with its warps.
+ *
+ * A call has one exchange of messages, or two: what the first one brings is folded or passed on, and goes out by the second one.
+ */
+#ifndef BULK_CUH
+#define BULK_CUH
+
+#include "fifo.cuh"
+#include "shared.cuh"
+
+enum {
+	BULK_EXCHANGES = 2,
+	BULK_IN_FLIGHT = 8 /* vectors that a lane loads before it stores the first */
+};
+
+struct bulk_peer {
+	range part; /* of the vector or block that the rank receives in the first exchange: this block's piece of it */
+	unsigned char *slots[BULK_EXCHANGES]; /* there: this block's first one */
+};
+
+/* A call as a block of threads has it: in shared memory, made once. */
+struct bulk_call {
+	uint64_t epoch;
+	uint32_t messages; /* to each peer */
+	const unsigned char *in[BULK_EXCHANGES]; /* here: this block's first slot of the first other rank */
+	bulk_peer peers[CODELET_MAX_RANKS]; /* by rank */
+};
+
+/* Warps of a block with one role, and this one's place among them. */
+struct role {
+	uint32_t warp, warps;
+};
+
+/* What the call of a rank with one part is made of; this block's piece of it. All threads of the block. */
+template <class Part> __device__ static inline bulk_call *bulk_begin(const codelet_args &a, uint64_t epoch, uint32_t messages, Part part)
+{
+	bulk_call *b = shared_object<bulk_call>();
+	const uint64_t block = (uint64_t)blockIdx.x * a.depth * a.slot_bytes, exchange = gridDim.x * (uint64_t)a.depth * a.slot_bytes;
+	for (int rank = (int)threadIdx.x; rank < a.ranks; rank += (int)blockDim.x) {
+		const range r = part(rank), piece = cut(r.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
+		unsigned char *there = rank == a.rank ? nullptr : slots_of(a, a.rank, rank) + block;
+		b->peers[rank] = { { r.at + piece.at, piece.bytes }, { there, there + exchange } };
+	}
+	if (threadIdx.x == 0) {
+		b->epoch = epoch;
+		b->messages = messages;
+		b->in[0] = slots_of(a, a.rank ? 0 : 1, a.rank) + block;
+		b->in[1] = b->in[0] + exchange;
+	}
+	__syncthreads();
+	return b;
+}
+
+/* ---- Slots and words -------------------------------------------------------------------------------------- */
+
+__device__ static inline uint32_t bulk_lane(void)
+{
+	return threadIdx.x % 32;
+}
+
+/* For functions of warps that work together: this warp alone. */
+__device__ static inline warp_group bulk_warp(void)
+{
+	return { bulk_lane(), 32, 0 };
+}
+
+/* Of a rank's part or block. */
+__device__ static inline range bulk_message(const codelet_args &a, const range &part, uint32_t m)
+{
+	return message(part, a.slot_bytes, m);
+}
+
+__device__ static inline uint64_t bulk_value(const bulk_call *b, uint32_t m)
+{
+	return call_word(b->epoch, (uint64_t)m + 1);
+}
+
+__device__ static inline unsigned char *bulk_slot_there(const codelet_args &a, const bulk_call *b, uint32_t exchange, int to, uint32_t m)
+{
+	return b->peers[to].slots[exchange] + (uint64_t)(m % a.depth) * a.slot_bytes;
+}
+
+__device__ static inline const unsigned char *bulk_slot_here(const codelet_args &a, const bulk_call *b, uint32_t exchange, int from, uint32_t m)
+{
+	return b->in[exchange] + (uint64_t)codelet_index(from, a.rank) * a.area_bytes + (uint64_t)(m % a.depth) * a.slot_bytes;
+}
+
+/* In a window: the word of a slot that belongs to a peer. */
+__device__ static inline uint64_t *bulk_word(const codelet_args &a, uint32_t area, uint32_t exchange, int window, int peer, uint32_t m)
+{
+	return (uint64_t *)(window_of(a, window) + area) +
+	       ((uint64_t)(exchange * (uint32_t)a.ranks + (uint32_t)peer) * gridDim.x + blockIdx.x) * a.depth + m % a.depth;
+}
+
+__device__ static inline uint64_t *bulk_flag(const codelet_args &a, uint32_t exchange, int sender, int receiver, uint32_t m)
+{
+	return bulk_word(a, a.flags, exchange, receiver, sender, m);
+}
+
+__device__ static inline uint64_t *bulk_ack(const codelet_args &a, uint32_t exchange, int sender, int receiver, uint32_t m)
+{
+	return bulk_word(a, a.acks, exchange, sender, receiver, m);
+}
+
+/* ---- Waits and signals: all lanes of a warp. edge(rank): which ranks they are about -------------------------- */
+
+/* All ranks are known to make this call, and may be stored to. */
+__device__ static inline bool bulk_wait_headers(const codelet_args &a, const bulk_call *b)
+{
+	const bool good = wait_until<one_warp>(
+		a, b->epoch, true, [&] { return headers_arrived(a, b->epoch); }, [&] { return rank_without_header(a, b->epoch); });
+	sync_fence();
+	__syncwarp();
+	return good;
+}
+
+template <class Edge, class Word> __device__ static inline bool bulk_wait(const codelet_args &a, const bulk_call *b, uint32_t m, Edge edge, Word word)
+{
+	const uint64_t value = bulk_value(b, m);
+	auto lacking = [&] {
+		int lacks = -1;
+		for (int rank = (int)bulk_lane(); rank < a.ranks; rank += 32)
+			if (edge(rank) && sync_load_acquire(word(rank)) < value)
+				lacks = rank;
+		return lacks;
+	};
+	const bool good = wait_until<one_warp>(a, b->epoch, true, [&] { return lacking() < 0; }, lacking);
+	__syncwarp();
+	return good;
+}
+
+/* Message m is here. */
+template <class Edge> __device__ static inline bool bulk_wait_data(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+{
+	return bulk_wait(a, b, m, edge, [&](int from) { return bulk_flag(a, exchange, from, a.rank, m); });
+}
+
+/* The slot for message m is empty there. */
+template <class Edge> __device__ static inline bool bulk_wait_room(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+{
+	return m < a.depth || bulk_wait(a, b, m - a.depth, edge, [&](int to) { return bulk_ack(a, exchange, a.rank, to, m); });
+}
+
+/* After the loads and stores of all lanes, before signals that say so. */
+__device__ static inline void bulk_publish(void)
+{
+	__syncwarp();
+	sync_fence();
+}
+
+template <class Edge, class Word> __device__ static inline void bulk_signal(const codelet_args &a, const bulk_call *b, uint32_t m, Edge edge, Word word)
+{
+	for (int rank = (int)bulk_lane(); rank < a.ranks; rank += 32)
+		if (edge(rank))
+			sync_store_relaxed(word(rank), bulk_value(b, m));
+}
+
+template <class Edge> __device__ static inline void bulk_signal_data(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+{
+	bulk_signal(a, b, m, edge, [&](int to) { return bulk_flag(a, exchange, a.rank, to, m); });
+}
+
+template <class Edge> __device__ static inline void bulk_signal_taken(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+{
+	bulk_signal(a, b, m, edge, [&](int from) { return bulk_ack(a, exchange, from, a.rank, m); });
+}
+
+/* ---- Data: all lanes of a warp ---------------------------------------------------------------------------- */
+
+/* Any addresses. whole: the target may be written up to the next multiple of 16 bytes. */
+__device__ static inline void bulk_copy(unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
+{
+	const bool aligned = !(((uintptr_t)to | (uintptr_t)from) & 15);
+	const uint32_t turn = BULK_IN_FLIGHT * 32, vectors = aligned ? (uint32_t)(bytes / 16) / turn * turn : 0;
+	for (uint32_t first = bulk_lane(); first < vectors; first += turn) {
+		vector v[BULK_IN_FLIGHT];
+#pragma unroll
+		for (uint32_t u = 0; u < BULK_IN_FLIGHT; u++)
+			v[u] = __ldcg((const vector *)from + first + u * 32);
+#pragma unroll
+		for (uint32_t u = 0; u < BULK_IN_FLIGHT; u++)
+			((vector *)to)[first + u * 32] = v[u];
+	}
+	const uint64_t at = (uint64_t)vectors * 16;
+	copy(bulk_warp(), to + at, from + at, bytes - at, whole);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Vectors in parts by few blocks (bulk.cuh): each rank, or each but the root, owns a part. In the first exchange the parts go to their owners, who fold
+ * them or pass them on; the results go out in the second one.
+ */
+#ifndef BULK_PARTS_CUH
+#define BULK_PARTS_CUH
+
+#include "bulk.cuh"
+
+/* Ranks without blocks of their own share the vector; a root has no part of it, so that each link carries the vector once. */
+__device__ static inline range part_of_vector(const codelet_args &a, int rank)
+{
+	const bool rooted = a.root >= 0;
+	if (a.send_block)
+		return { (uint64_t)rank * a.send_block, a.bytes };
+	if (rank == a.root)
+		return { 0, 0 };
+	return cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)(a.ranks - rooted), (uint32_t)(rank - (rooted && rank > a.root)));
+}
+
+/* The first part is the longest. */
+__device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint64_t epoch)
+{
+	const uint64_t largest = part_of_vector(a, a.root == 0).bytes;
+	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank); });
+}
+
+/* Sends their parts to the owners. store(slot, from, bytes): all lanes of the warp, into a slot that is written up to the next multiple of 16 bytes. */
+template <class Edge, class Store> __device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, Edge edge, Store store)
+{
+	if (!bulk_wait_headers(a, b))
+		return false;
+	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+		if (!bulk_wait_room(a, b, 0, m, edge))
+			return false;
+		for (int k = 1; k < a.ranks; k++) {
+			const int to = peer_after(a, k);
+			const range part = bulk_message(a, b->peers[to].part, m);
+			if (edge(to))
+				store(bulk_slot_there(a, b, 0, to, m), part);
+		}
+		bulk_publish();
+		bulk_signal_data(a, b, 0, m, edge);
+	}
+	return true;
+}
+
+/* Takes in the results of the other owners. */
+template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const role &r, const bulk_call *b, Edge edge)
+{
+	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+		if (!bulk_wait_data(a, b, 1, m, edge))
+			return false;
+		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
+			const int from = peer_after(a, k);
+			const range part = bulk_message(a, b->peers[from].part, m);
+			if (edge(from))
+				bulk_copy(a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
+		}
+		bulk_publish();
+		bulk_signal_taken(a, b, 1, m, edge);
+	}
+	return true;
+}
+
+#endif

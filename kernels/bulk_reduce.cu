@@ -1,0 +1,214 @@
+/*
+ * Folds by few CUDA blocks (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. Of a block's warps some scatter, some fold what has come for this
+ * rank, in rank order, and send the result on, and some gather the results of the others.
+ */
+#include <cuda_runtime.h>
+
+#include "launch.cuh"
+#include "bulk_parts.cuh"
+#include "fifo_reduce.cuh"
+
+/* Vectors of each rank that a lane loads before it folds the first: sums of 8-bit floats take many registers. */
+template <int TYPE> static constexpr int folded_together = vector_is_float<TYPE> && vector_element_bytes<TYPE> == 1 ? 1 : 2;
+
+/* Whether a rank has a part. */
+__device__ static inline bool owns(const codelet_args &a, int rank)
+{
+	return rank != a.root;
+}
+
+/* Whether the result of one rank goes to another one. */
+__device__ static inline bool is_result_edge(const codelet_args &a, int from, int to)
+{
+	const bool wanted = a.root < 0 ? !a.send_block : to == a.root;
+	return owns(a, from) && wanted && from != to;
+}
+
+template <int TYPE> __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b)
+{
+	return bulk_scatter(a, r, b, [&](int to) { return owns(a, to) && to != a.rank; }, [&](unsigned char *slot, const range &part) {
+		if (a.op == CORALE_NUM_OPS)
+			put_input<TYPE>(a, bulk_warp(), slot, a.send + part.at, part.bytes);
+		else
+			bulk_copy(slot, a.send + part.at, part.bytes, true);
+	});
+}
+
+/* ---- The fold of a message ---------------------------------------------------------------------------------- */
+
+/* What a warp folds, and where the result goes: into recv, unless that is NULL, and into slots at the peers, so far behind the first one. */
+struct folded {
+	inputs in;
+	unsigned char *to;
+	uint64_t slot, bytes;
+};
+
+/*
+ * Whole vectors at `at`, 512 bytes further on and so on, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
+ * premultiplied sum.
+ */
+template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint64_t own_scalar, vector *result)
+{
+	constexpr int N = folded_together<TYPE>;
+	vector_sum<TYPE> sum[N];
+	for (int first = 0; first < a.ranks; first += BATCH) {
+		vector v[BATCH][N];
+#pragma unroll
+		for (int k = 0; k < BATCH; k++) {
+			const int rank = first + k;
+			const unsigned char *from = rank == a.rank ? in.own : in.others + codelet_index(rank, a.rank) * in.stride;
+#pragma unroll
+			for (int u = 0; u < N; u++)
+				if (rank < a.ranks)
+					v[k][u] = __ldcg((const vector *)(from + at) + u * 32);
+		}
+#pragma unroll
+		for (int k = 0; k < BATCH; k++)
+#pragma unroll
+			for (int u = 0; u < N; u++) {
+				if (OP == CORALE_NUM_OPS && first + k == a.rank)
+					v[k][u] = vector_premultiply<TYPE>(v[k][u], own_scalar);
+				if (first + k == 0)
+					sum[u].start(v[k][u]);
+				else if (first + k < a.ranks)
+					sum[u].add(v[k][u], OP);
+			}
+	}
+#pragma unroll
+	for (int u = 0; u < N; u++)
+		result[u] = sum[u].finish(a.op, a.ranks);
+}
+
+/* N vectors, 512 bytes apart, into the slots of who gets the result. */
+template <int N> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, uint64_t at, const vector *v)
+{
+	for (int k = 1; k < a.ranks; k++) {
+		const int to = peer_after(a, k);
+		if (!is_result_edge(a, a.rank, to))
+			continue;
+#pragma unroll
+		for (int u = 0; u < N; u++)
+			((vector *)(b->peers[to].slots[1] + at))[u * 32] = v[u];
+	}
+}
+
+/* Whole turns of the warp. */
+template <int TYPE, int OP> __device__ static void fold_turns(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+{
+	constexpr int N = folded_together<TYPE>;
+	const uint64_t scalar = OP == CORALE_NUM_OPS ? scalar_of<TYPE>(a) : 0;
+	for (uint64_t at = bulk_lane() * 16; at < bytes; at += N * 32 * 16) {
+		vector v[N];
+		fold_together<TYPE, OP>(a, d.in, at, scalar, v);
+		send_on<N>(a, b, d.slot + at, v);
+#pragma unroll
+		for (int u = 0; d.to && u < N; u++)
+			((vector *)(d.to + at))[u * 32] = v[u];
+	}
+}
+
+template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+{
+	switch (a.op) {
+	case CORALE_PROD:
+		return fold_turns<TYPE, CORALE_PROD>(a, b, d, bytes);
+	case CORALE_MIN:
+		return fold_turns<TYPE, CORALE_MIN>(a, b, d, bytes);
+	case CORALE_MAX:
+		return fold_turns<TYPE, CORALE_MAX>(a, b, d, bytes);
+	case CORALE_MIN | CODELET_UNSIGNED:
+		return fold_turns<TYPE, CORALE_MIN | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+	case CORALE_MAX | CODELET_UNSIGNED:
+		return fold_turns<TYPE, CORALE_MAX | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+	case CORALE_NUM_OPS:
+		return fold_turns<TYPE, CORALE_NUM_OPS>(a, b, d, bytes);
+	default:
+		return fold_turns<TYPE, CORALE_SUM>(a, b, d, bytes);
+	}
+}
+
+/* Any address and operator. */
+template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t done)
+{
+	for (uint64_t at = done + bulk_lane() * 16; at < d.bytes; at += 32 * 16) {
+		const unsigned n = d.bytes - at < 16 ? (unsigned)(d.bytes - at) : 16;
+		const vector v = fold_vector<TYPE>(a, d.in, at, n);
+		send_on<1>(a, b, d.slot + at, &v);
+		if (d.to)
+			store_user<true>(d.to + at, v, n);
+	}
+}
+
+template <int TYPE> __device__ static void fold_message(const codelet_args &a, const bulk_call *b, uint32_t m)
+{
+	const range part = bulk_message(a, b->peers[a.rank].part, m);
+	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
+	const folded d = { { a.send + part.at, bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
+			   a.root < 0 ? to : nullptr,
+			   (uint64_t)(m % a.depth) * a.slot_bytes,
+			   part.bytes };
+	const bool aligned = !(((uintptr_t)d.in.own | (uintptr_t)d.to) & 15);
+	const uint32_t turn = folded_together<TYPE> * 32 * 16;
+	const uint64_t turns = aligned ? part.bytes / turn * turn : 0;
+	fold_aligned<TYPE>(a, b, d, turns);
+	fold_rest<TYPE>(a, b, d, turns);
+}
+
+/* ---- Warps -------------------------------------------------------------------------------------------------- */
+
+template <int TYPE> __device__ static bool fold(const codelet_args &a, const role &r, const bulk_call *b)
+{
+	auto others = [&](int rank) { return rank != a.rank; };
+	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
+	if (!owns(a, a.rank))
+		return true;
+	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+		if (!bulk_wait_data(a, b, 0, m, others) || !bulk_wait_room(a, b, 1, m, wanting))
+			return false;
+		fold_message<TYPE>(a, b, m);
+		bulk_publish();
+		bulk_signal_data(a, b, 1, m, wanting);
+		bulk_signal_taken(a, b, 0, m, others);
+	}
+	return true;
+}
+
+__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b)
+{
+	return bulk_gather(a, r, b, [&](int from) { return is_result_edge(a, from, a.rank); });
+}
+
+template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
+{
+	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, quarter = warps / 4;
+	const uint32_t folders = a.send_block ? warps - quarter : warps - 2 * quarter;
+	if (warp < quarter)
+		return scatter<TYPE>(a, { warp, quarter }, b);
+	if (warp < quarter + folders)
+		return fold<TYPE>(a, { warp - quarter, folders }, b);
+	return gather(a, { warp - quarter - folders, quarter }, b);
+}
+
+template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
+{
+	sync_previous_kernel();
+	const uint64_t epoch = call_epoch(a);
+	send_headers(a, epoch);
+	const bulk_call *b = bulk_begin_parts(a, epoch);
+	if (__syncthreads_and(run_warp<TYPE>(a, b)))
+		call_end(a, epoch);
+}
+
+typedef void (*kernel)(codelet_args);
+
+static constexpr auto rows = vector_table_of<kernel>([](auto type) { return bulk_reduce<type.value>; });
+
+int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
+{
+	return launch((const void *)rows[type], grid, args, stream);
+}
+
+int codelets_load_bulk_reduce(void)
+{
+	return load_all(rows);
+}
