@@ -30,7 +30,7 @@ list()
 }
 
 # With which compiler the table was made: another one counts otherwise.
-compiler() { "$(sed -n 's/^NVCC = //p' "$builddir/Makefile")" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p'; }
+compiler() { $(sed -n 's/^NVCC = //p' "$builddir/Makefile") --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p'; }
 
 print()
 {

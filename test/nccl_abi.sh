@@ -152,7 +152,8 @@ awk '$1 == "function" || $1 == "lone" { print $2 }' "$table" | sort | diff - "$s
 result $? "docs/nccl.md has each function once" "$scratch/why"
 
 fake_cuda
-all_ways C99 "$cc" -x c -std=c99
+# shellcheck disable=SC2086 # a compiler may be several words
+all_ways C99 $cc -x c -std=c99
 if command -v c++ >/dev/null; then
 	all_ways C++11 c++ -x c++ -std=c++11 -Wno-missing-field-initializers
 else
