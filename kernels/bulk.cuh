@@ -11,10 +11,13 @@
 
 #include "fifo.cuh"
 #include "shared.cuh"
+#include "tile.cuh"
 
 enum {
 	BULK_EXCHANGES = 2,
-	BULK_IN_FLIGHT = 8 /* vectors that a lane loads before it stores the first */
+	BULK_IN_FLIGHT = 8, /* vectors that a lane loads before it stores the first */
+	BULK_TILES = 2, /* of each warp, where the copy unit moves the data */
+	BULK_SHARED = CODELET_BULK_THREADS / 32 * TILES_SHARED<BULK_TILES> /* bytes of a block for them */
 };
 
 struct bulk_peer {
@@ -33,6 +36,12 @@ struct bulk_call {
 /* Warps of a block with one role, and this one's place among them. */
 struct role {
 	uint32_t warp, warps;
+};
+
+/* A warp's tiles: its first lane has them. */
+struct bulk_tiles {
+	bool here;
+	tiles<BULK_TILES> of_lane;
 };
 
 /* What the call of a rank with one part is made of; this block's piece of it. All threads of the block. */
@@ -146,8 +155,10 @@ template <class Edge> __device__ static inline bool bulk_wait_room(const codelet
 }
 
 /* After the loads and stores of all lanes, before signals that say so. */
-__device__ static inline void bulk_publish(void)
+__device__ static inline void bulk_publish(bulk_tiles *t)
 {
+	if (t->here && bulk_lane() == 0)
+		tiles_arrive(&t->of_lane);
 	__syncwarp();
 	sync_fence();
 }
@@ -171,11 +182,34 @@ template <class Edge> __device__ static inline void bulk_signal_taken(const code
 
 /* ---- Data: all lanes of a warp ---------------------------------------------------------------------------- */
 
-/* Any addresses. whole: the target may be written up to the next multiple of 16 bytes. */
-__device__ static inline void bulk_copy(unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
+__device__ static inline bulk_tiles bulk_open(void)
 {
-	const bool aligned = !(((uintptr_t)to | (uintptr_t)from) & 15);
-	const uint32_t turn = BULK_IN_FLIGHT * 32, vectors = aligned ? (uint32_t)(bytes / 16) / turn * turn : 0;
+	bulk_tiles t = {};
+	t.here = TILE_IS_HERE && tiles_room() >= (uint32_t)BULK_SHARED;
+	if (t.here && bulk_lane() == 0)
+		t.of_lane = tiles_open<BULK_TILES>(threadIdx.x / 32);
+	return t;
+}
+
+/* By one lane; multiples of 16 bytes. All tiles but one are loaded ahead. */
+__device__ static inline void bulk_copy_tiles(tiles<BULK_TILES> *t, unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+	auto size = [&](uint64_t at) { return bytes - at < TILE_BYTES ? (uint32_t)(bytes - at) : (uint32_t)TILE_BYTES; };
+	uint64_t loaded = 0;
+	tiles_see();
+	for (uint64_t at = 0; at < bytes; at += TILE_BYTES) {
+		for (; loaded < bytes && loaded < at + (BULK_TILES - 1) * TILE_BYTES; loaded += TILE_BYTES) {
+			tiles_read<1>(t);
+			tiles_load(t, from + loaded, size(loaded));
+		}
+		tiles_store(t, to + at, size(at));
+	}
+}
+
+/* By all lanes; returns how many bytes it has copied. */
+__device__ static inline uint64_t bulk_copy_vectors(unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+	const uint32_t turn = BULK_IN_FLIGHT * 32, vectors = (uint32_t)(bytes / 16) / turn * turn;
 	for (uint32_t first = bulk_lane(); first < vectors; first += turn) {
 		vector v[BULK_IN_FLIGHT];
 #pragma unroll
@@ -185,7 +219,18 @@ __device__ static inline void bulk_copy(unsigned char *to, const unsigned char *
 		for (uint32_t u = 0; u < BULK_IN_FLIGHT; u++)
 			((vector *)to)[first + u * 32] = v[u];
 	}
-	const uint64_t at = (uint64_t)vectors * 16;
+	return (uint64_t)vectors * 16;
+}
+
+/* Any addresses. whole: the target may be written up to the next multiple of 16 bytes. */
+__device__ static inline void bulk_copy(bulk_tiles *t, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
+{
+	uint64_t at = 0;
+	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
+		at = t->here ? bytes / 16 * 16 : bulk_copy_vectors(to, from, bytes);
+		if (t->here && bulk_lane() == 0)
+			bulk_copy_tiles(&t->of_lane, to, from, at);
+	}
 	copy(bulk_warp(), to + at, from + at, bytes - at, whole);
 }
 

@@ -7,17 +7,17 @@
 #include "launch.cuh"
 #include "bulk_parts.cuh"
 
-__device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto edge = [&](int to) { return a.rank == a.root && to != a.root; };
-	return bulk_scatter(a, r, b, edge, [&](unsigned char *slot, const range &part) {
-		bulk_copy(slot, a.send + part.at, part.bytes, true);
+	return bulk_scatter(a, r, b, t, edge, [&](unsigned char *slot, const range &part) {
+		bulk_copy(t, slot, a.send + part.at, part.bytes, true);
 		if (a.send != a.recv)
-			bulk_copy(a.recv + part.at, a.send + part.at, part.bytes, false);
+			bulk_copy(t, a.recv + part.at, a.send + part.at, part.bytes, false);
 	});
 }
 
-__device__ static bool pass(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool pass(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto from_root = [&](int from) { return from == a.root; };
 	auto others = [&](int to) { return to != a.root && to != a.rank; };
@@ -31,28 +31,28 @@ __device__ static bool pass(const codelet_args &a, const role &r, const bulk_cal
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			if (others(to))
-				bulk_copy(bulk_slot_there(a, b, 1, to, m), slot, part.bytes, true);
+				bulk_copy(t, bulk_slot_there(a, b, 1, to, m), slot, part.bytes, true);
 		}
-		bulk_copy(a.recv + part.at, slot, part.bytes, false);
-		bulk_publish();
+		bulk_copy(t, a.recv + part.at, slot, part.bytes, false);
+		bulk_publish(t);
 		bulk_signal_data(a, b, 1, m, others);
 		bulk_signal_taken(a, b, 0, m, from_root);
 	}
 	return true;
 }
 
-__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
-	return a.rank == a.root || bulk_gather(a, r, b, [&](int from) { return from != a.root && from != a.rank; });
+	return a.rank == a.root || bulk_gather(a, r, b, t, [&](int from) { return from != a.root && from != a.rank; });
 }
 
 /* The root's warps all scatter, the others' pass on and gather. */
-__device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
+__device__ static bool run_warp(const codelet_args &a, const bulk_call *b, bulk_tiles *t)
 {
 	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, half = warps / 2;
 	if (a.rank == a.root)
-		return scatter(a, { warp, warps }, b);
-	return warp < half ? pass(a, { warp, half }, b) : gather(a, { warp - half, warps - half }, b);
+		return scatter(a, { warp, warps }, b, t);
+	return warp < half ? pass(a, { warp, half }, b, t) : gather(a, { warp - half, warps - half }, b, t);
 }
 
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const __grid_constant__ codelet_args a)
@@ -61,16 +61,17 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const 
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
 	const bulk_call *b = bulk_begin_parts(a, epoch);
-	if (__syncthreads_and(run_warp(a, b)))
+	bulk_tiles t = bulk_open();
+	if (__syncthreads_and(run_warp(a, b, &t)))
 		call_end(a, epoch);
 }
 
-int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, void *stream)
+int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, int shared, void *stream)
 {
-	return launch((const void *)bulk_broadcast, grid, args, stream);
+	return launch((const void *)bulk_broadcast, grid, args, stream, shared);
 }
 
 int codelets_load_bulk_broadcast(void)
 {
-	return load((const void *)bulk_broadcast);
+	return load_shared((const void *)bulk_broadcast, BULK_SHARED);
 }

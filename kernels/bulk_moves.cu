@@ -20,7 +20,7 @@ __device__ static inline bool is_in_place(const codelet_args &a)
 	return a.send == a.recv && a.send_block && a.recv_block;
 }
 
-__device__ static bool send_blocks(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool send_blocks(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto edge = [&](int to) { return is_edge(a, a.rank, to); };
 	auto told = [&](int to) { return edge(to) || (to == a.rank && is_in_place(a)); };
@@ -33,24 +33,24 @@ __device__ static bool send_blocks(const codelet_args &a, const role &r, const b
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			if (edge(to))
-				bulk_copy(bulk_slot_there(a, b, 0, to, m), a.send + (uint64_t)to * a.send_block + part.at, part.bytes, true);
+				bulk_copy(t, bulk_slot_there(a, b, 0, to, m), a.send + (uint64_t)to * a.send_block + part.at, part.bytes, true);
 		}
-		bulk_publish();
+		bulk_publish(t);
 		bulk_signal_data(a, b, 0, m, told);
 	}
 	return true;
 }
 
 /* What a rank has for itself. */
-__device__ static inline void keep(const codelet_args &a, const range &part)
+__device__ static inline void keep(const codelet_args &a, const range &part, bulk_tiles *t)
 {
 	const unsigned char *from = a.send + (uint64_t)a.rank * a.send_block;
 	unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
 	if (to != from && (a.root < 0 || a.rank == a.root))
-		bulk_copy(to + part.at, from + part.at, part.bytes, false);
+		bulk_copy(t, to + part.at, from + part.at, part.bytes, false);
 }
 
-__device__ static bool take_blocks(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool take_blocks(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto edge = [&](int from) { return is_edge(a, from, a.rank); };
 	auto awaited = [&](int from) { return edge(from) || (from == a.rank && is_in_place(a)); };
@@ -58,15 +58,15 @@ __device__ static bool take_blocks(const codelet_args &a, const role &r, const b
 		return false;
 	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
-		keep(a, part);
+		keep(a, part, t);
 		if (!bulk_wait_data(a, b, 0, m, awaited))
 			return false;
 		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			if (edge(from))
-				bulk_copy(a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);
+				bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);
 		}
-		bulk_publish();
+		bulk_publish(t);
 		bulk_signal_taken(a, b, 0, m, edge);
 	}
 	return true;
@@ -80,17 +80,24 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __gr
 	send_headers(a, epoch);
 	const bulk_call *b =
 		bulk_begin(a, epoch, (uint32_t)messages_of(a.bytes, gridDim.x, a.slot_bytes), [&](int) { return range{ 0, a.bytes }; });
-	const bool good = warp < senders ? send_blocks(a, { warp, senders }, b) : take_blocks(a, { warp - senders, blockDim.x / 32 - senders }, b);
+	bulk_tiles t = bulk_open();
+	const bool good =
+		warp < senders ? send_blocks(a, { warp, senders }, b, &t) : take_blocks(a, { warp - senders, blockDim.x / 32 - senders }, b, &t);
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }
 
-int codelets_bulk_moves(const codelet_args *args, struct grid grid, void *stream)
+int codelets_bulk_moves(const codelet_args *args, struct grid grid, int shared, void *stream)
 {
-	return launch((const void *)bulk_moves, grid, args, stream);
+	return launch((const void *)bulk_moves, grid, args, stream, shared);
 }
 
 int codelets_load_bulk_moves(void)
 {
-	return load((const void *)bulk_moves);
+	return load_shared((const void *)bulk_moves, BULK_SHARED);
+}
+
+int codelets_bulk_shared(void)
+{
+	return BULK_SHARED;
 }

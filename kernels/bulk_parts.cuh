@@ -26,7 +26,7 @@ __device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint
 }
 
 /* Sends their parts to the owners. store(slot, from, bytes): all lanes of the warp, into a slot that is written up to the next multiple of 16 bytes. */
-template <class Edge, class Store> __device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, Edge edge, Store store)
+template <class Edge, class Store> __device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, Edge edge, Store store)
 {
 	if (!bulk_wait_headers(a, b))
 		return false;
@@ -39,14 +39,14 @@ template <class Edge, class Store> __device__ static inline bool bulk_scatter(co
 			if (edge(to))
 				store(bulk_slot_there(a, b, 0, to, m), part);
 		}
-		bulk_publish();
+		bulk_publish(t);
 		bulk_signal_data(a, b, 0, m, edge);
 	}
 	return true;
 }
 
 /* Takes in the results of the other owners. */
-template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const role &r, const bulk_call *b, Edge edge)
+template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, Edge edge)
 {
 	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
 		if (!bulk_wait_data(a, b, 1, m, edge))
@@ -55,9 +55,9 @@ template <class Edge> __device__ static inline bool bulk_gather(const codelet_ar
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))
-				bulk_copy(a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
+				bulk_copy(t, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
 		}
-		bulk_publish();
+		bulk_publish(t);
 		bulk_signal_taken(a, b, 1, m, edge);
 	}
 	return true;

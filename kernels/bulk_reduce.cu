@@ -24,13 +24,13 @@ __device__ static inline bool is_result_edge(const codelet_args &a, int from, in
 	return owns(a, from) && wanted && from != to;
 }
 
-template <int TYPE> __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b)
+template <int TYPE> __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
-	return bulk_scatter(a, r, b, [&](int to) { return owns(a, to) && to != a.rank; }, [&](unsigned char *slot, const range &part) {
+	return bulk_scatter(a, r, b, t, [&](int to) { return owns(a, to) && to != a.rank; }, [&](unsigned char *slot, const range &part) {
 		if (a.op == CORALE_NUM_OPS)
 			put_input<TYPE>(a, bulk_warp(), slot, a.send + part.at, part.bytes);
 		else
-			bulk_copy(slot, a.send + part.at, part.bytes, true);
+			bulk_copy(t, slot, a.send + part.at, part.bytes, true);
 	});
 }
 
@@ -156,7 +156,7 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 
 /* ---- Warps -------------------------------------------------------------------------------------------------- */
 
-template <int TYPE> __device__ static bool fold(const codelet_args &a, const role &r, const bulk_call *b)
+template <int TYPE> __device__ static bool fold(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto others = [&](int rank) { return rank != a.rank; };
 	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
@@ -166,27 +166,27 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const rol
 		if (!bulk_wait_data(a, b, 0, m, others) || !bulk_wait_room(a, b, 1, m, wanting))
 			return false;
 		fold_message<TYPE>(a, b, m);
-		bulk_publish();
+		bulk_publish(t);
 		bulk_signal_data(a, b, 1, m, wanting);
 		bulk_signal_taken(a, b, 0, m, others);
 	}
 	return true;
 }
 
-__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b)
+__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
-	return bulk_gather(a, r, b, [&](int from) { return is_result_edge(a, from, a.rank); });
+	return bulk_gather(a, r, b, t, [&](int from) { return is_result_edge(a, from, a.rank); });
 }
 
-template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
+template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b, bulk_tiles *t)
 {
 	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, quarter = warps / 4;
 	const uint32_t folders = a.send_block ? warps - quarter : warps - 2 * quarter;
 	if (warp < quarter)
-		return scatter<TYPE>(a, { warp, quarter }, b);
+		return scatter<TYPE>(a, { warp, quarter }, b, t);
 	if (warp < quarter + folders)
-		return fold<TYPE>(a, { warp - quarter, folders }, b);
-	return gather(a, { warp - quarter - folders, quarter }, b);
+		return fold<TYPE>(a, { warp - quarter, folders }, b, t);
+	return gather(a, { warp - quarter - folders, quarter }, b, t);
 }
 
 template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
@@ -195,7 +195,8 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
 	const bulk_call *b = bulk_begin_parts(a, epoch);
-	if (__syncthreads_and(run_warp<TYPE>(a, b)))
+	bulk_tiles t = bulk_open();
+	if (__syncthreads_and(run_warp<TYPE>(a, b, &t)))
 		call_end(a, epoch);
 }
 
@@ -203,12 +204,15 @@ typedef void (*kernel)(codelet_args);
 
 static constexpr auto rows = vector_table_of<kernel>([](auto type) { return bulk_reduce<type.value>; });
 
-int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
+int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, int shared, void *stream)
 {
-	return launch((const void *)rows[type], grid, args, stream);
+	return launch((const void *)rows[type], grid, args, stream, shared);
 }
 
 int codelets_load_bulk_reduce(void)
 {
-	return load_all(rows);
+	int error = 0;
+	for (const auto kernel : rows)
+		error = error ? error : load_shared((const void *)kernel, BULK_SHARED);
+	return error;
 }

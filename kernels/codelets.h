@@ -584,10 +584,13 @@ int codelets_fifo_reduce(const struct codelet_args *args, struct grid grid, int 
 int codelets_direct(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_gather, all_to_all */
 int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
-/* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
-int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
-int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
-int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
+/* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast. shared: bytes of
+ * a block, codelets_bulk_shared() where the GPU has copy units and so much (engine.copy_units), else 0. */
+int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, int shared,
+			 void *stream);
+int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, int shared, void *stream);
+int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, int shared, void *stream);
+int codelets_bulk_shared(void);
 /* broadcast */
 int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */

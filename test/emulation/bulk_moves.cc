@@ -5,5 +5,6 @@
 #include "launch.h"
 #include "sync.h"
 #include "shared.h"
+#include "tile.h"
 
 #include "../../kernels/bulk_moves.cu"

@@ -14,6 +14,11 @@ static inline int load(const void *kernel)
 	return 0;
 }
 
+static inline int load_shared(const void *kernel, int shared)
+{
+	return 0;
+}
+
 static inline int load_lean(const void *kernel)
 {
 	return 0;
@@ -46,7 +51,7 @@ static inline int launch_behind(const void *kernel, struct grid grid, int shared
 }
 
 template <class Args>
-static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream)
+static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream, int shared = 0)
 {
 	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
 	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks, (unsigned)threads,
