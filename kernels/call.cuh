@@ -113,15 +113,16 @@ template <int TYPE> __device__ static inline vector premultiply(const codelet_ar
 }
 
 /*
- * Folds n inputs in their order: one of each rank, or the sources of an operation. load(first, v) brings the inputs first, first + 1, ... below n, so
- * that BATCH of them are under way at a time. False if load is: the call has failed.
+ * Folds n inputs in their order: one of each rank, or the sources of an operation. load(k) brings input k; BATCH of them are under way at a time.
  */
-template <int BATCH, class Sum, class Load> __device__ static __forceinline__ bool fold_ranks(Sum *sum, int n, int op, Load load)
+template <int BATCH, class Sum, class Load> __device__ static __forceinline__ void fold_ranks(Sum *sum, int n, int op, Load load)
 {
 	for (int first = 0; first < n; first += BATCH) {
 		vector v[BATCH];
-		if (!load(first, v))
-			return false;
+#pragma unroll
+		for (int k = 0; k < BATCH; k++)
+			if (first + k < n)
+				v[k] = load(first + k);
 #pragma unroll
 		for (int k = 0; k < BATCH; k++) {
 			if (first + k == 0)
@@ -130,7 +131,6 @@ template <int BATCH, class Sum, class Load> __device__ static __forceinline__ bo
 				sum->add(v[k], op);
 		}
 	}
-	return true;
 }
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
@@ -269,11 +269,36 @@ __device__ static inline uint64_t abort_word(const codelet_args &a)
 }
 
 /*
+ * Whether a wait must end that has stopped or not; one that lasts is noted. start: when it began, 0 at the first look. A thread that waits for itself
+ * keeps that in 32 bits, in the unit of notes, because kernels of slots need fewer registers so; with it kernels of packets spill more.
+ */
+template <bool DEADLINE, class Peer> __device__ static inline bool look_at_clock(const codelet_args &a, uint32_t *start, bool stop, Peer peer)
+{
+	const uint64_t ns = sync_now_ns(), timeout = DEADLINE ? a.state->timeout_ns : 0;
+	const uint32_t now = (uint32_t)(ns >> CALL_NOTE_SHIFT), units = *start ? now - *start : 0;
+	const uint64_t waited = (uint64_t)units << CALL_NOTE_SHIFT;
+	*start = now - units;
+	if (!stop && waited > CALL_LONG_NS)
+		call_note(a, peer(), ns);
+	return stop || sync_load_host(a.state->host_abort) || (timeout && waited > timeout);
+}
+
+template <bool DEADLINE, class Peer> __device__ static inline bool look_at_clock(const codelet_args &a, uint64_t *start, bool stop, Peer peer)
+{
+	const uint64_t now = sync_now_ns(), timeout = DEADLINE ? a.state->timeout_ns : 0, since = *start;
+	if (!since)
+		*start = now;
+	else if (!stop && now - since > CALL_LONG_NS)
+		call_note(a, peer(), now);
+	return stop || sync_load_host(a.state->host_abort) || (timeout && since && now - since > timeout);
+}
+
+/*
  * One look of a wait: whether it must end; call_explain then says why. start: 0 at the first one. headers: this call has them, so another call of
  * a peer shows; the lanes of a warp share the ranks. Notes are stored here, without a function call, for which a kernel would need more registers.
  */
-template <bool DEADLINE, class Peer>
-__device__ static inline bool call_look(const codelet_args &a, uint32_t spins, uint64_t *start, uint64_t epoch, bool headers, Peer peer)
+template <bool DEADLINE, class Time, class Peer>
+__device__ static inline bool call_look(const codelet_args &a, uint32_t spins, Time *start, uint64_t epoch, bool headers, Peer peer)
 {
 	bool stop = abort_word(a) != 0;
 	for (int r = (int)threadIdx.x % 32; headers && r < a.ranks; r += 32) {
@@ -281,12 +306,7 @@ __device__ static inline bool call_look(const codelet_args &a, uint32_t spins, u
 		stop = stop || (r != a.rank && differs(a, epoch, r, &got));
 	}
 	if (spins / CALL_SPINS_PER_LOOK % CALL_LOOKS_PER_HOST == 0) {
-		uint64_t now = sync_now_ns(), timeout = DEADLINE ? a.state->timeout_ns : 0, since = *start;
-		if (!since)
-			*start = now;
-		else if (!stop && now - since > CALL_LONG_NS)
-			call_note(a, peer(), now);
-		stop = stop || sync_load_host(a.state->host_abort) || (timeout && since && now - since > timeout);
+		stop = look_at_clock<DEADLINE>(a, start, stop, peer);
 	}
 	return stop;
 }
@@ -312,6 +332,7 @@ __device__ static __noinline__ void call_explain(const codelet_args &a, int peer
 
 /* Who waits: a thread for itself, or a warp until all of its lanes are ready. */
 struct one_thread {
+	typedef uint32_t time;
 	__device__ static __forceinline__ bool any(bool mine)
 	{
 		return mine;
@@ -327,6 +348,7 @@ struct one_thread {
 };
 
 struct one_warp {
+	typedef uint64_t time;
 	__device__ static __forceinline__ bool any(bool mine)
 	{
 		return __any_sync(~0u, mine);
@@ -366,7 +388,7 @@ struct no_check {
 template <class Group, bool DEADLINE = true, class Ready, class Peer, class Check = no_check>
 __device__ static __forceinline__ bool wait_until(const codelet_args &a, uint64_t epoch, bool headers, Ready ready, Peer peer, Check check = {})
 {
-	uint64_t start = 0;
+	typename Group::time start = 0;
 	for (uint32_t spins = 1; !Group::all(ready()); spins++) {
 		if (spins % CALL_SPINS_PER_LOOK)
 			continue;
@@ -374,8 +396,9 @@ __device__ static __forceinline__ bool wait_until(const codelet_args &a, uint64_
 			return false;
 		if (!Group::any(call_look<DEADLINE>(a, spins, &start, epoch, headers, peer)))
 			continue;
-		if (Group::explains(peer()))
-			call_explain(a, peer(), epoch, headers);
+		const int awaited = peer();
+		if (Group::explains(awaited))
+			call_explain(a, awaited, epoch, headers);
 		return false;
 	}
 	return true;

@@ -64,19 +64,11 @@ template <int TYPE>
 __device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
 {
 	vector_sum<TYPE> sum;
-	auto load = [&](int first, vector v[BATCH]) {
-#pragma unroll
-		for (int k = 0; k < BATCH; k++) {
-			int r = first + k;
-			if (r < a.ranks && r != a.rank)
-				v[k] = __ldcg((const vector *)(in.others + codelet_index(r, a.rank) * in.stride + at));
-			else if (r == a.rank) {
-				v[k] = load_user<true>(in.own + at, n);
-				if (a.op == CORALE_NUM_OPS)
-					v[k] = premultiply<TYPE>(a, v[k]);
-			}
-		}
-		return true;
+	auto load = [&](int r) {
+		if (r != a.rank)
+			return __ldcg((const vector *)(in.others + codelet_index(r, a.rank) * in.stride + at));
+		const vector own = load_user<true>(in.own + at, n);
+		return a.op == CORALE_NUM_OPS ? premultiply<TYPE>(a, own) : own;
 	};
 	fold_ranks<BATCH>(&sum, a.ranks, a.op, load);
 	return sum.finish(a.op, a.ranks);

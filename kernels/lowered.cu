@@ -448,13 +448,7 @@ template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, co
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
 		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
-		fold_ranks<BATCH>(&sum, n, op, [&](int first, vector v[BATCH]) {
-#pragma unroll
-			for (int k = 0; k < BATCH; k++)
-				if (first + k < n)
-					v[k] = load_source<TYPE, WIDE>(r, o, first + k, at, fill);
-			return true;
-		});
+		fold_ranks<BATCH>(&sum, n, op, [&](int k) { return load_source<TYPE, WIDE>(r, o, k, at, fill); });
 		if constexpr (WIDE)
 			store_each<TYPE>(r, o, at, sum.finish(last, r.a->world), fill);
 		else

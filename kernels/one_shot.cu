@@ -69,7 +69,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	vector mine = load_few(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), sends ? n : 0);
 	const uint64_t epoch = call_epoch(a);
 	const uint32_t tag = a.tag, aborted = call_aborted(a);
-	few_inbox box = { (uint64_t)i * 16 + (epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)epoch ^ aborted, tag, 0 };
+	few_inbox box = { i * 16 + (epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)epoch ^ aborted, tag, 0 };
 	mine = scaled<TYPE>(a, op, mine);
 	if (i < packets && (sends || i < 8)) {
 #pragma unroll
@@ -101,7 +101,8 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* A piece of each block. */
 struct block_piece {
-	uint64_t first_epoch, epoch; /* first_epoch: the first piece's */
+	uint64_t first_epoch; /* the first piece's */
+	uint32_t epoch; /* its low bits */
 	uint64_t at; /* in a block */
 	uint32_t bytes, aborted;
 };
@@ -113,7 +114,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 	const uint32_t n = is_sent ? filled<lines>(i, p.bytes) : 0, tag = a.tag;
 	const unsigned char *send = a.send + p.at + lines::at(i);
 	unsigned char *recv = a.recv + p.at + lines::at(i);
-	few_inbox box = { (uint64_t)i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0), i, (uint32_t)p.epoch ^ p.aborted, tag,
+	few_inbox box = { i * 16 + (p.epoch & 1 ? a.few_ranks.half : 0), i, p.epoch ^ p.aborted, tag,
 		      is_sent ? (1u << (a.ranks - 1)) - 1 : 0 };
 	vector got[OTHERS], mine = scaled<TYPE>(a, op, load_words(send + (EACH ? (uint32_t)a.rank * a.send_block : 0), n));
 #pragma unroll
@@ -121,7 +122,7 @@ __device__ static __forceinline__ bool exchange_packet(const codelet_args &a, co
 		if (k + 1 >= a.ranks || !is_sent)
 			break;
 		vector v = EACH ? scaled<TYPE>(a, op, load_words(send + peer_after(a, k + 1) * a.send_block, n)) : mine;
-		sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, (uint32_t)p.epoch, tag));
+		sync_store_packet(a.few_ranks.out[k] + box.at, lines::pack<TYPE>(v, i, p.epoch, tag));
 	}
 	header_wait<lines> headers;
 	if (!take<lines>(a, p.first_epoch, box, got, &headers))
@@ -143,7 +144,7 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 	const uint32_t packets = lines::packets(a.piece), end = whole_warps(packets);
 	run_pieces<lines, true, false>(a, first_epoch, true, [&](uint32_t c) {
 		const uint64_t at = (uint64_t)c * a.piece, left = a.bytes - at;
-		const block_piece p = { first_epoch, first_epoch + c, at, left < a.piece ? (uint32_t)left : a.piece, aborted };
+		const block_piece p = { first_epoch, (uint32_t)first_epoch + c, at, left < a.piece ? (uint32_t)left : a.piece, aborted };
 		for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < end; i += gridDim.x * blockDim.x)
 			if (!exchange_packet<TYPE, FOLDS, EACH>(a, op, p, i, i < packets))
 				return false;
