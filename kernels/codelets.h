@@ -112,10 +112,7 @@ struct codelet_grant {
 	uint32_t what_low, epoch_c, what_high, epoch_d;
 };
 
-enum {
-	CODELET_TARGET_SHIFT = 48,
-	CODELET_WHOLE_PIECE = LAUNCH_WHOLE_PIECE /* bytes at a time of one message into a buffer */
-};
+enum { CODELET_TARGET_SHIFT = 48 };
 
 /* The first words of a window: set by whoever fails first. */
 struct codelet_control {
@@ -246,7 +243,6 @@ PLAN_FN uint64_t codelet_what_of_line(uint32_t what)
 enum {
 	CODELET_MAX_LISTS = CODELET_MAX_MESSAGES,
 	CODELET_THREADS = PLAN_CODELET_THREADS,
-	CODELET_LONG_THREADS = LAUNCH_LONG_THREADS,
 	CODELET_WORK_THREADS = LAUNCH_WORK_THREADS, /* of jobs, at most */
 	CODELET_BULK_THREADS = LAUNCH_BULK_THREADS
 };
