@@ -27,7 +27,7 @@ struct plan_gpus {
 	char described_name[96];
 	struct gpu_machine machine;
 	struct planner single; /* of small calls between nodes */
-	struct planner_room room; /* for lanes between nodes */
+	struct planner_room room; /* for connections between nodes */
 };
 
 /*

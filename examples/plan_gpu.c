@@ -24,12 +24,12 @@ static const struct rates *rates_of_links(struct plan_gpus *gpus, const struct t
 int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct settings *settings,
 		   const struct rates *rates, struct planner *planner)
 {
-	const struct remote lanes = gpu_planners_lanes(&topo->map, settings);
+	const struct remote remote = gpu_planners_remote(&topo->map, settings);
 	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
 	gpu_machine_init(&gpus->machine, &topo->map, settings, rates_of_links(gpus, topo, rates));
-	gpu_planners_init(topo, settings, &gpus->machine, &lanes, planner, &gpus->single);
+	gpu_planners_init(topo, settings, &gpus->machine, &remote, planner, &gpus->single);
 	if (planner->single && !planner_room_init(&gpus->room, planner))
 		planner->room = &gpus->room;
 	return 1;

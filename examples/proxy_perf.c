@@ -53,7 +53,7 @@ static int try_post(int channel, size_t bytes)
 	const uint64_t n = sent[channel];
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots->depth)
 		return 0;
-	unsigned char *data = remote_data_at(&remote, remote_lane((uint32_t)channel, 0), place, n);
+	unsigned char *data = remote_data_at(&remote, remote_index((uint32_t)channel, 0), place, n);
 	if (bytes >= sizeof n)
 		memcpy(data + bytes - sizeof n, &n, sizeof n);
 	*remote_header_at(&remote, place, slots, n) =
@@ -75,7 +75,7 @@ static int try_take(int channel, size_t bytes)
 		return 0;
 	if (bytes >= sizeof n)
 		memcpy(&stamp,
-		       remote_data_at(&remote, remote_lane((uint32_t)channel, 0), place, n) + bytes -
+		       remote_data_at(&remote, remote_index((uint32_t)channel, 0), place, n) + bytes -
 			   sizeof n,
 		       sizeof n);
 	if (header.bytes != bytes || stamp != n)
@@ -207,9 +207,9 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 		fail("no proxy");
 	for (int c = 0; c < o->channels; c++)
 		for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-			if (proxy_open_end(proxy, 0, (enum remote_direction)d, remote_lane((uint32_t)c, 0),
+			if (proxy_open_end(proxy, 0, (enum remote_direction)d, remote_index((uint32_t)c, 0),
 					   &places[c][d]))
-				fail("no lane");
+				fail("no connection");
 	proxy_unexpect(proxy, 1); /* it is awake as if graphs were replayed */
 	return proxy;
 }

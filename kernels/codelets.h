@@ -36,7 +36,7 @@ enum {
 	CODELET_MAX_RANKS = LOWERED_MOST_RANKS,
 	CODELET_MAX_BLOCKS = LAUNCH_MAX_BLOCKS, /* of one launch */
 	CODELET_MAX_MESSAGES = 160, /* of one launch */
-	CODELET_LANES = LAUNCH_LANES, /* of a message between two ranks at most */
+	CODELET_CHANNELS = LAUNCH_CHANNELS, /* of a message between two ranks at most */
 	CODELET_LINE = LAUNCH_LINE,
 	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
 	CODELET_LINE_DATA = LAUNCH_LINE_DATA,
@@ -47,13 +47,13 @@ enum {
 
 /*
  * Sends and receives in lines: a message's slots, of four lines, go to the rings of the pair in turn. A warp looks after a ring;
- * that of a lane are as many as a block has warps.
+ * that of a channel are as many as a block has warps.
  */
 enum {
 	CODELET_SLOT_LINES = 4,
 	CODELET_LINE_SLOT = CODELET_SLOT_LINES * CODELET_LINE,
-	CODELET_LANE_RINGS = PLAN_CODELET_THREADS / 32,
-	CODELET_RING_LANES = 64, /* at most */
+	CODELET_CHANNEL_RINGS = PLAN_CODELET_THREADS / 32,
+	CODELET_RING_CHANNELS = 64, /* at most */
 	CODELET_RING_DEPTH = 4, /* slots of a ring at least, */
 	CODELET_FILLED_DEPTH = 6 /* and before there are more rings; 64 at most */
 };
@@ -102,9 +102,9 @@ struct codelet_header {
 };
 
 /*
- * In the sender's window, for each of its receivers and lanes: where the lane's sender may store a message between two ranks.
+ * In the sender's window, for each of its receivers and channels: where the channel's sender may store a message between two ranks.
  * Two packets that each hold their epoch twice. place: a target in the receiver's registered memory, (region + 1) <<
- * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the lane's slots: lines of one << 32 | where they begin in the
+ * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the channel's slots: lines of one << 32 | where they begin in the
  * receiver's slots, in lines. what: codelet_what of the message; a sender of another may not store.
  */
 struct codelet_grant {
@@ -132,9 +132,9 @@ enum codelet_abort_word { CODELET_LOCAL_ABORT = 1 << 30 /* the other ranks' wind
 /* In this GPU's own memory; never reset. A block reads its own entries only, so no block waits for another. */
 struct codelet_state {
 	uint64_t epochs[CODELET_MAX_BLOCKS];
-	/* Of each lane: messages of each ordered pair. */
-	uint64_t pair_sent[CODELET_LANES][CODELET_MAX_RANKS];
-	uint64_t pair_received[CODELET_LANES][CODELET_MAX_RANKS];
+	/* Of each channel: messages of each ordered pair. */
+	uint64_t pair_sent[CODELET_CHANNELS][CODELET_MAX_RANKS];
+	uint64_t pair_received[CODELET_CHANNELS][CODELET_MAX_RANKS];
 	/* For waits that last. */
 	const uint32_t *
 	    host_abort; /* in host memory: non-zero, -code perhaps with CODELET_LOCAL_ABORT, ends all waits */
@@ -183,7 +183,7 @@ struct codelet_args {
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
-	uint32_t depth; /* messages in flight in a lane's slots; of a broadcast in a warp group's, even */
+	uint32_t depth; /* messages in flight in a channel's slots; of a broadcast in a warp group's, even */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
 	unsigned char *const *peers;
@@ -254,12 +254,12 @@ enum codelet_pairs {
 	CODELET_SLOT_PAIRS /* the same without lines, which a link tears */
 };
 
-/* Messages that start together. Of the blocks of a list, b runs lanes b, b + blocks, ... of each message. */
+/* Messages that start together. Of the blocks of a list, b runs channels b, b + blocks, ... of each message. */
 struct codelet_group {
 	struct codelet_args args;
 	uint16_t lists, many_blocks,
 	    blocks; /* the first `many_blocks` lists have so many blocks, the others one */
-	uint16_t most_lanes; /* of any message; the slots are cut for them */
+	uint16_t most_channels; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* enum codelet_pairs; sends and receives are counted per ordered pair */
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
 	uint32_t ring_ends, ring_slots; /* offsets */
@@ -276,9 +276,9 @@ struct remote_call_counts {
 	uint32_t blocks; /* of the call under way that have ended */
 	uint32_t pad;
 	struct {
-		uint64_t messages[2][REMOTE_LANES]; /* of earlier calls, by enum remote_direction */
+		uint64_t messages[2][REMOTE_CONNECTIONS]; /* of earlier calls, by enum remote_direction */
 		uint64_t free
-		    [REMOTE_LANES]; /* the proxy's word, as it was last seen: to load that takes a microsecond */
+		    [REMOTE_CONNECTIONS]; /* the proxy's word, as it was last seen: to load that takes a microsecond */
 	} peers[];
 };
 
@@ -374,7 +374,7 @@ struct codelet_lowered {
 	const struct lowered_peer *peers;
 	uint16_t first[PLAN_MAX_PROGRAMS + 1]; /* operations of each program */
 	uint32_t channels;
-	/* Slots of a lane; where a ring's begin, in slots. Where messages are packets a lane has a place for each of a call's, in
+	/* Slots of a queue; where a ring's begin, in slots. Where messages are packets a queue has a place for each of a call's, in
 	 * each of two halves. */
 	uint32_t depth[PLAN_MAX_QUEUES], ring_at[PLAN_MAX_QUEUES];
 	uint16_t form, npeers; /* enum lowered_form; of the list */
@@ -382,7 +382,7 @@ struct codelet_lowered {
 	const int16_t *far_peers;
 	int16_t few_far[CODELET_FEW_FAR]; /* the same, where they are so few */
 	uint16_t nfar;
-	uint16_t first_channel; /* of its lanes to them */
+	uint16_t first_channel; /* of its connections to them */
 	uint16_t threads; /* of a block; in slots at least two for each rank of the list */
 	uint8_t hears_all; /* each rank receives something from each other one */
 	uint8_t
@@ -443,15 +443,15 @@ PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 	       bytes >> CODELET_WHAT_IN_LINE == 0;
 }
 
-/* Lanes that share a message: by its bytes alone, so that both ends agree. */
-PLAN_FN uint32_t codelet_lanes(const struct codelet_group *g, uint64_t bytes)
+/* Channels that share a message: by its bytes alone, so that both ends agree. */
+PLAN_FN uint32_t codelet_channels(const struct codelet_group *g, uint64_t bytes)
 {
-	uint64_t lanes = bytes / LAUNCH_LANE_BYTES + 1, most = g->most_lanes;
+	uint64_t channels = bytes / LAUNCH_CHANNEL_BYTES + 1, most = g->most_channels;
 	if (codelet_in_long_lines(g, bytes)) {
-		lanes = (codelet_line_slots(bytes) + CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
-		most = (g->rings + (uint32_t)CODELET_LANE_RINGS - 1) / CODELET_LANE_RINGS;
+		channels = (codelet_line_slots(bytes) + CODELET_CHANNEL_RINGS - 1) / CODELET_CHANNEL_RINGS;
+		most = (g->rings + (uint32_t)CODELET_CHANNEL_RINGS - 1) / CODELET_CHANNEL_RINGS;
 	}
-	return (uint32_t)(lanes < most ? lanes : most);
+	return (uint32_t)(channels < most ? channels : most);
 }
 
 /* The place of what `sender` sends in the window of `receiver`, in rank order: a rank sends nothing to itself. */
@@ -476,13 +476,13 @@ PLAN_FN uint32_t codelet_part(uint32_t bytes, uint32_t ranks, uint32_t part)
 	return at < bytes ? at : bytes;
 }
 
-/* How many rings so many slots make, whole lanes of them where there are several lanes. */
+/* How many rings so many slots make, whole channels of them where there are several channels. */
 PLAN_FN uint32_t codelet_cut_rings(uint64_t slots)
 {
 	uint64_t rings = slots / CODELET_FILLED_DEPTH,
-		 most = (uint64_t)CODELET_RING_LANES * CODELET_LANE_RINGS;
-	if (rings > CODELET_LANE_RINGS)
-		rings = rings / CODELET_LANE_RINGS * CODELET_LANE_RINGS;
+		 most = (uint64_t)CODELET_RING_CHANNELS * CODELET_CHANNEL_RINGS;
+	if (rings > CODELET_CHANNEL_RINGS)
+		rings = rings / CODELET_CHANNEL_RINGS * CODELET_CHANNEL_RINGS;
 	return (uint32_t)(rings < 1 ? 1 : rings < most ? rings : most);
 }
 
@@ -516,7 +516,7 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->acks = at;
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->grants = at;
-	at += (uint64_t)ranks * CODELET_LANES * sizeof(struct codelet_grant);
+	at += (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_grant);
 	uint64_t rest = budget > at ? budget - at : 0, slots = rest / 16 / others / CODELET_LINE_SLOT;
 	l->bulk_slots = codelet_bulk_slots(rest / others);
 	const uint64_t bulk_words = 2 * (uint64_t)ranks * l->bulk_slots * 8; /* of two exchanges */

@@ -30,7 +30,7 @@ __device__ static inline bool warp_group_agrees(const warp_group &w, bool good)
 
 struct connection {
 	uint64_t epoch; /* in every flag */
-	uint32_t number, lanes; /* this block's, of how many */
+	uint32_t number, channels; /* this block's, of how many */
 	uint32_t ring;
 };
 
@@ -61,7 +61,7 @@ __device__ static inline uint64_t *ack_of(const codelet_args &a, const connectio
 __device__ static inline unsigned char *slot_of(const codelet_args &a, const connection &conn, int sender, int receiver, uint64_t message)
 {
 	return slots_of(a, sender, receiver) +
-	       (((uint64_t)(conn.ring == CODELET_SECOND) * conn.lanes + conn.number) * a.depth + message % a.depth) * a.slot_bytes;
+	       (((uint64_t)(conn.ring == CODELET_SECOND) * conn.channels + conn.number) * a.depth + message % a.depth) * a.slot_bytes;
 }
 
 /* In a rank's registered receive buffer. */
@@ -161,14 +161,14 @@ __device__ static inline range cut(uint64_t bytes, uint64_t unit, uint32_t n, ui
 	return { first, last - first };
 }
 
-/* Messages of each of n lanes' pieces: as many as the largest needs, and 1 at least. */
+/* Messages of each of n channels' pieces: as many as the largest needs, and 1 at least. */
 __device__ static inline uint64_t messages_of(uint64_t bytes, uint32_t n, uint64_t slot_bytes)
 {
 	uint64_t largest = cut(bytes, CODELET_LINE, n, 0).bytes;
 	return largest > slot_bytes ? (largest + slot_bytes - 1) / slot_bytes : 1;
 }
 
-/* Message c of a lane's piece. */
+/* Message c of a channel's piece. */
 __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_t c)
 {
 	uint64_t first = c * slot_bytes < piece.bytes ? c * slot_bytes : piece.bytes;

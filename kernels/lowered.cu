@@ -3,7 +3,7 @@
  * operation, each by all of its threads. The list and where its spans begin are brought into shared memory first, an operation a
  * thread, so an operation itself costs no division.
  *
- * Messages go through slots as in fifo.cuh, a lane for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
+ * Messages go through slots as in fifo.cuh, a queue for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
  * the ring's depth. Small calls have a kernel of their own (lowered_packets.cu).
  *
  * WIDE: partial sums of an 8- or 16-bit float are float32 where they travel (PLAN_FROM_WIRE, PLAN_TO_WIRE) and in scratch.
@@ -79,12 +79,12 @@ __device__ static inline int far_of(const run &r, int peer)
 
 __device__ static inline remote_port out_to(const run &r, uint32_t ring, int peer)
 {
-	return { &r.a->remote, r.s->before.out[ring][peer], far_of(r, peer), remote_lane(r.a->first_channel + r.channel, ring) };
+	return { &r.a->remote, r.s->before.out[ring][peer], far_of(r, peer), remote_index(r.a->first_channel + r.channel, ring) };
 }
 
 __device__ static inline remote_port in_from(const run &r, uint32_t ring, int peer)
 {
-	return { &r.a->remote, r.s->before.in[ring][peer], far_of(r, peer), remote_lane(r.a->first_channel + r.channel, ring) };
+	return { &r.a->remote, r.s->before.in[ring][peer], far_of(r, peer), remote_index(r.a->first_channel + r.channel, ring) };
 }
 
 /* What the host calls it. */
@@ -260,7 +260,7 @@ __device__ static void bring_few(const run &r, const lowered_op &op, uint32_t by
 __device__ static inline bool are_few_apart(const run &r, const lowered_op &op, const few &f)
 {
 	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
-	       remote_slots_are_apart(&r.a->remote.remote, remote_lane(r.a->first_channel + r.channel, op.from_queue));
+	       remote_slots_are_apart(&r.a->remote.remote, remote_index(r.a->first_channel + r.channel, op.from_queue));
 }
 
 /* After their messages were counted. */

@@ -1,6 +1,6 @@
 /*
  * Point to point: all_to_all_v, through slots, and groups of sends and receives, in lines (pair_lines.cuh) or where receivers grant it
- * (grants.cuh). Every list of messages has blocks of its own on both ends, so no list waits for another. A block runs a message's lanes
+ * (grants.cuh). Every list of messages has blocks of its own on both ends, so no list waits for another. A block runs a message's channels
  * in order, then the next message's: the first unfinished message of two ranks is under way on both, however many blocks each has.
  */
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 #include "remote.cuh"
 #include "fifo.cuh"
 
-/* A lane's slots. */
+/* A channel's slots. */
 struct place {
 	unsigned char *begin;
 	uint32_t slot_bytes, slots;
@@ -21,7 +21,7 @@ struct edge {
 	const codelet_args *a;
 	const codelet_message *m;
 	connection path;
-	range piece; /* of the message, for this lane */
+	range piece; /* of the message, for this channel */
 	place to;
 };
 
@@ -38,14 +38,14 @@ __device__ static unsigned char *slot_of_edge(const edge &e, uint32_t c)
 	return e.to.begin + (uint64_t)(c % e.to.slots) * e.to.slot_bytes;
 }
 
-/* Through this lane; 1 at least. */
+/* Through this channel; 1 at least. */
 __device__ static uint32_t messages_of_edge(const edge &e)
 {
 	uint64_t n = (e.piece.bytes + e.to.slot_bytes - 1) / e.to.slot_bytes;
 	return n ? (uint32_t)n : 1;
 }
 
-/* A sender whose slots were granted waits for the first lane's first acknowledgement: the receiver has read the count line, which the next
+/* A sender whose slots were granted waits for the first channel's first acknowledgement: the receiver has read the count line, which the next
  * message's count may then overwrite. */
 __device__ static bool await_seen(edge *e)
 {
@@ -92,7 +92,7 @@ __device__ static bool receive_edge(edge *e)
 
 /* ---- Counts of an edge ----------------------------------------------------------------------------------- */
 
-/* The second packet of a header line says what one edge holds; its epoch is the lane's. */
+/* The second packet of a header line says what one edge holds; its epoch is the channel's. */
 __device__ static void send_count(const edge &e)
 {
 	const codelet_args &a = *e.a;
@@ -118,7 +118,7 @@ __device__ static bool check_count(edge *e)
 	};
 	if (!wait_ready(a, &e->path, from, ready))
 		return false;
-	if (ahead && e->path.number) /* the first lane has checked this one, and the sender went on */
+	if (ahead && e->path.number) /* the first channel has checked this one, and the sender went on */
 		return true;
 	bool same = ahead == 0 && word_of(h) == codelet_what(e->m); /* ahead: it was sent in lines, as fewer bytes */
 	if (!same)
@@ -128,22 +128,22 @@ __device__ static bool check_count(edge *e)
 
 /* ---- Into registered memory -------------------------------------------------------------------------------- */
 
-/* Each block that has a lane copies a run of its own; then it signals its lanes. */
-__device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, uint32_t lanes)
+/* Each block that has a channel copies a run of its own; then it signals its channels. */
+__device__ static bool send_direct(edge *e, unsigned char *to, uint32_t blocks, uint32_t channels)
 {
 	const codelet_args &a = *e->a;
 	const warp_group w = whole_block();
-	const range run = cut(e->m->bytes, CODELET_LINE, blocks < lanes ? blocks : lanes, e->path.number);
+	const range run = cut(e->m->bytes, CODELET_LINE, blocks < channels ? blocks : channels, e->path.number);
 	copy(w, to + run.at, e->m->data + run.at, run.bytes, false);
 	warp_group_sync(w);
 	connection conn = e->path;
-	for (conn.number += w.thread * blocks; conn.number < lanes; conn.number += w.threads * blocks)
+	for (conn.number += w.thread * blocks; conn.number < channels; conn.number += w.threads * blocks)
 		sync_store_release(flag_of(a, conn, a.rank, e->m->peer), flag_value(conn, 0));
 	return await_seen(e);
 }
 
-/* All lanes of this block, a thread each. */
-__device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t lanes)
+/* All channels of this block, a thread each. */
+__device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t channels)
 {
 	const codelet_args &a = *e->a;
 	const warp_group w = whole_block();
@@ -151,7 +151,7 @@ __device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t lanes)
 	if (e->path.number == 0) /* whose sender waits until its count is looked at */
 		signal_one(w, e->path, ack_of(a, e->path, e->m->peer, a.rank), 0);
 	connection conn = e->path;
-	for (conn.number += w.thread * blocks; good && conn.number < lanes; conn.number += w.threads * blocks)
+	for (conn.number += w.thread * blocks; good && conn.number < channels; conn.number += w.threads * blocks)
 		good = wait_flag(a, &conn, flag_of(a, conn, e->m->peer, a.rank), flag_value(conn, 0), e->m->peer);
 	return warp_group_agrees(w, good);
 }
@@ -178,17 +178,17 @@ __device__ static place slots_of_grant(const codelet_args &a, uint64_t granted, 
 	return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE, (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
 }
 
-/* Through slots: this block's lanes of the message. */
-__device__ static bool run_slots(const list_block &b, edge e, uint32_t lanes)
+/* Through slots: this block's channels of the message. */
+__device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
 {
 	const codelet_message &m = *e.m;
 	const int sender = m.sending ? e.a->rank : m.peer, receiver = m.sending ? m.peer : e.a->rank;
 	bool good = true;
-	for (e.path.number = b.number; good && e.path.number < lanes; e.path.number += b.blocks) {
+	for (e.path.number = b.number; good && e.path.number < channels; e.path.number += b.blocks) {
 		uint64_t granted = 0;
-		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
+		e.piece = cut(m.bytes, CODELET_LINE, channels, e.path.number);
 		if (b.g->pairs && !m.sending)
-			granted = grant_of_lane(*b.all, m, offer_of_message(*b.all, &m), e.path.number);
+			granted = grant_of_channel(*b.all, m, offer_of_message(*b.all, &m), e.path.number);
 		else if (b.g->pairs && !await_grant(*b.all, m, &e.path, &granted))
 			return false;
 		/* in an all_to_all_v each sender has slots of its own */
@@ -202,31 +202,31 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t lanes)
 /* What a launch may hold: messages no longer than the rings hold; none that goes through slots; none that goes in lines; any. */
 enum holds { SMALL, IN_LINES, LONG, ANY };
 
-/* A message longer than the rings hold. Each block reads the grant of its first lane, which stays until that lane's data has come. */
-template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge e, uint32_t lanes)
+/* A message longer than the rings hold. Each block reads the grant of its first channel, which stays until that channel's data has come. */
+template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge e, uint32_t channels)
 {
 	const codelet_message &m = *e.m;
 	uint64_t granted = 0;
 	if (!m.sending) {
 		granted = offer_of_message(*b.all, &m);
 		if (!b.aborted)
-			grant_lanes(*b.all, m, granted, lanes, b.number, b.blocks, e.path);
+			grant_channels(*b.all, m, granted, channels, b.number, b.blocks, e.path);
 	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
 		return false;
 	}
 	if (codelet_is_target(granted) && m.sending)
-		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, lanes);
+		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, channels);
 	if (codelet_is_target(granted))
-		return warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, lanes);
+		return warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, channels);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
-		return run_slots(b, e, lanes);
-	return run_lines<true>({ b.g, &m, e.path, b.aborted }, lanes, b.blocks);
+		return run_slots(b, e, channels);
+	return run_lines<true>({ b.g, &m, e.path, b.aborted }, channels, b.blocks);
 }
 
 /* ---- To and from other nodes --------------------------------------------------------------------------------- */
 
-/* One chunk of a message after the other, numbered from the lane's last message on. */
-__device__ static bool run_remote_lane(edge e, const remote_port &port, uint64_t number, uint64_t seen)
+/* One chunk of a message after the other, numbered from the channel's last message on. */
+__device__ static bool run_remote_channel(edge e, const remote_port &port, uint64_t number, uint64_t seen)
 {
 	const codelet_args &a = *e.a;
 	const warp_group w = whole_block();
@@ -288,17 +288,17 @@ __device__ static bool run_remote(const list_block &b, edge e)
 {
 	const codelet_message &m = *e.m;
 	const remote_calls &calls = b.all->remote;
-	const uint32_t lanes = remote_lanes_of(&calls.remote, m.bytes);
+	const uint32_t channels = remote_channels_of(&calls.remote, m.bytes);
 	const int peer = m.peer - e.a->ranks;
 	const remote_direction direction = m.sending ? REMOTE_OUT : REMOTE_IN;
 	e.to.slot_bytes = calls.remote.slots[REMOTE_OF_PAIRS].bytes;
-	for (e.path.number = b.number; e.path.number < lanes; e.path.number += b.blocks) {
-		const uint32_t lane = remote_lane(e.path.number, REMOTE_PAIRS);
-		uint64_t *count = remote_count(calls, peer, direction, lane);
-		const uint64_t number = *count, seen = sync_load_relaxed(&calls.counts->peers[peer].free[lane]);
-		const remote_port port = { &calls, remote_place_in(calls, peer, direction, lane), peer, lane };
-		e.piece = cut(m.bytes, CODELET_LINE, lanes, e.path.number);
-		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_lane(e, port, number, seen)))
+	for (e.path.number = b.number; e.path.number < channels; e.path.number += b.blocks) {
+		const uint32_t index = remote_index(e.path.number, REMOTE_PAIRS);
+		uint64_t *count = remote_count(calls, peer, direction, index);
+		const uint64_t number = *count, seen = sync_load_relaxed(&calls.counts->peers[peer].free[index]);
+		const remote_port port = { &calls, remote_place_in(calls, peer, direction, index), peer, index };
+		e.piece = cut(m.bytes, CODELET_LINE, channels, e.path.number);
+		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_channel(e, port, number, seen)))
 			return false;
 		if (threadIdx.x == 0)
 			*count = number + messages_of_edge(e);
@@ -309,7 +309,7 @@ __device__ static bool run_remote(const list_block &b, edge e)
 
 template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(const list_block &b, const codelet_message *m, const connection &conn)
 {
-	const uint32_t lanes = codelet_lanes(b.g, m->bytes);
+	const uint32_t channels = codelet_channels(b.g, m->bytes);
 	edge e = { &b.g->args, m, conn };
 	if (m->from) {
 		range run = cut(m->bytes, CODELET_LINE, b.blocks, b.number);
@@ -319,35 +319,35 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 	}
 	if (REMOTE && m->peer >= b.g->args.ranks)
 		return run_remote(b, e);
-	if (b.number >= lanes)
+	if (b.number >= channels)
 		return true;
 	if (m->sending)
 		send_count(e);
 	if (HOLDS == ANY && !b.g->pairs)
-		return run_slots(b, e, lanes);
+		return run_slots(b, e, channels);
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
-		return run_lines<false>({ b.g, m, conn, b.aborted }, lanes, b.blocks);
-	return run_long<HOLDS>(b, e, lanes);
+		return run_lines<false>({ b.g, m, conn, b.aborted }, channels, b.blocks);
+	return run_long<HOLDS>(b, e, channels);
 }
 
-/* The counter of a pair and direction, as this lane keeps it. */
-__device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t lane)
+/* The counter of a pair and direction, as this channel keeps it. */
+__device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t channel)
 {
 	codelet_state *s = a.state;
-	return m.sending ? &s->pair_sent[lane][m.peer] : &s->pair_received[lane][m.peer];
+	return m.sending ? &s->pair_sent[channel][m.peer] : &s->pair_received[channel][m.peer];
 }
 
-/* For all lanes of this block, by its first warp. */
+/* For all channels of this block, by its first warp. */
 __device__ static void count_pair(const list_block &b, const codelet_message &m, uint64_t count)
 {
-	for (uint32_t lane = b.number + threadIdx.x * b.blocks; threadIdx.x < 32 && lane < CODELET_LANES; lane += 32 * b.blocks)
-		*pair_counter(b.g->args, m, lane) = count;
+	for (uint32_t channel = b.number + threadIdx.x * b.blocks; threadIdx.x < 32 && channel < CODELET_CHANNELS; channel += 32 * b.blocks)
+		*pair_counter(b.g->args, m, channel) = count;
 }
 
 /* A list of sends to one rank, or of receives from one. After the block's last barrier only its first warp does anything. */
 template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, connection conn)
 {
-	const bool counted = !m->from && !(REMOTE && m->peer >= b.g->args.ranks); /* lanes between nodes count for themselves */
+	const bool counted = !m->from && !(REMOTE && m->peer >= b.g->args.ranks); /* connections between nodes count for themselves */
 	uint64_t count = counted ? *pair_counter(b.g->args, *m, conn.number) : 0;
 	for (bool more = true; more; m++) {
 		more = m->more;
@@ -372,7 +372,7 @@ __device__ static uint32_t list_of_block(const codelet_group &g, list_block *b)
 
 __device__ static connection connection_of_block(const list_block &b)
 {
-	return { 0, b.number, b.g->most_lanes, CODELET_PAIRS };
+	return { 0, b.number, b.g->most_channels, CODELET_PAIRS };
 }
 
 /* Of pairs alone, for each kind of messages: a kernel needs the registers of the way that needs most. */

@@ -227,15 +227,15 @@ __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
 	}
 }
 
-/* The whole block: the rings of its lanes of the message. Of a LONG one that is aligned all slots but the last one are whole. */
-template <bool LONG> __device__ static inline bool run_lines(const pair_lines &p, uint32_t lanes, uint32_t blocks)
+/* The whole block: the rings of its channels of the message. Of a LONG one that is aligned all slots but the last one are whole. */
+template <bool LONG> __device__ static inline bool run_lines(const pair_lines &p, uint32_t channels, uint32_t blocks)
 {
 	const uint32_t slots = (uint32_t)codelet_line_slots(p.m->bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
 	const bool aligned = LONG && (uintptr_t)p.m->data % 16 == 0;
 	const uint32_t whole = aligned ? slots - 1 : 0;
 	bool good = true;
-	for (uint32_t lane = p.path.number; lane < lanes; lane += blocks) {
-		const uint32_t first = lane * CODELET_LANE_RINGS, end = most < first + CODELET_LANE_RINGS ? most : first + CODELET_LANE_RINGS;
+	for (uint32_t channel = p.path.number; channel < channels; channel += blocks) {
+		const uint32_t first = channel * CODELET_CHANNEL_RINGS, end = most < first + CODELET_CHANNEL_RINGS ? most : first + CODELET_CHANNEL_RINGS;
 		for (uint32_t number = first + threadIdx.x / 32; good && number < end; number += blockDim.x / 32) {
 			line_ring r = ring_of(p, number);
 			if (aligned)

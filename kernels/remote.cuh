@@ -1,10 +1,10 @@
-/* A kernel's end of the lanes to ranks of other nodes (remote.h). What struct remote_port does is one thread's. */
+/* A kernel's end of the connections to ranks of other nodes (remote.h). What struct remote_port does is one thread's. */
 #ifndef REMOTE_CUH
 #define REMOTE_CUH
 
 #include "fifo.cuh"
 
-/* Of a block: its channel's lanes, by ring and peer (as the list numbers them: those of other nodes come last). */
+/* Of a block: its channel's connections, by ring and peer (as the list numbers them: those of other nodes come last). */
 struct remote_counts {
 	uint64_t sent[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], received[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
 	uint64_t free[PLAN_MAX_QUEUES][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
@@ -14,21 +14,21 @@ struct remote_counts {
 
 static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a thread of a warp, the data in pairs of their own");
 
-/* One end of a lane. message: of all that it has ever had. peer: among all of other nodes. */
+/* One end of a connection. message: of all that it has ever had. peer: among all of other nodes. */
 struct remote_port {
 	const remote_calls *c;
 	remote_place at;
 	int peer;
-	uint32_t lane;
+	uint32_t index;
 
 	__device__ const remote_slots *slots(void) const
 	{
-		return remote_slots_of(&c->remote, lane);
+		return remote_slots_of(&c->remote, index);
 	}
 
 	__device__ unsigned char *data(uint64_t message) const
 	{
-		return remote_data_at(&c->remote, lane, at, message);
+		return remote_data_at(&c->remote, index, at, message);
 	}
 
 	__device__ remote_header *header(uint64_t message) const
@@ -84,7 +84,7 @@ struct remote_port {
 		if (!wait_ready(a, conn, place, ready))
 			return false;
 		*seen = now;
-		sync_store_relaxed(&c->counts->peers[peer].free[lane], now); /* for the calls to come */
+		sync_store_relaxed(&c->counts->peers[peer].free[index], now); /* for the calls to come */
 		return true;
 	}
 
@@ -193,15 +193,15 @@ __device__ static inline bool remote_receive_few(const codelet_args &a, connecti
 
 /* ---- A call ------------------------------------------------------------------------------------------------ */
 
-__device__ static inline remote_place remote_place_in(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
+__device__ static inline remote_place remote_place_in(const remote_calls &c, int peer, remote_direction direction, uint32_t index)
 {
-	return sync_load_host(&c.places[remote_place_of(peer, direction, lane)]);
+	return sync_load_host(&c.places[remote_place_of(peer, direction, index)]);
 }
 
-/* How many messages a lane has had, in GPU memory. */
-__device__ static inline uint64_t *remote_count(const remote_calls &c, int peer, remote_direction direction, uint32_t lane)
+/* How many messages a connection has had, in GPU memory. */
+__device__ static inline uint64_t *remote_count(const remote_calls &c, int peer, remote_direction direction, uint32_t index)
 {
-	return &c.counts->peers[peer].messages[direction][lane];
+	return &c.counts->peers[peer].messages[direction][index];
 }
 
 /* What ends a call before it begins: not the host's word, which takes a microsecond. Loaded beside what else a call needs first. */
@@ -243,7 +243,7 @@ __device__ static inline void remote_end_call(const remote_calls &c, bool last =
 /* What a thread's turn is about: a ring and a peer of the list. */
 struct remote_turn {
 	int ring, seat, peer; /* seat: as the list numbers it; peer: among all of other nodes */
-	uint32_t lane;
+	uint32_t index;
 };
 
 __device__ static inline int remote_turns(const codelet_lowered &a)
@@ -265,7 +265,7 @@ __device__ static inline int remote_first_turn(void)
 __device__ static inline remote_turn remote_turn_of(const codelet_lowered &a, uint32_t channel, int i)
 {
 	const int ring = i % (int)PLAN_MAX_QUEUES, k = i / (int)PLAN_MAX_QUEUES;
-	return { ring, a.args.ranks + k, remote_far_peer(a, k), remote_lane(a.first_channel + channel, (uint32_t)ring) };
+	return { ring, a.args.ranks + k, remote_far_peer(a, k), remote_index(a.first_channel + channel, (uint32_t)ring) };
 }
 
 /* All threads: what earlier calls have sent and received, and where; the block of another program may be counting what this one does not use. False if
@@ -277,10 +277,10 @@ __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t ch
 	for (int i = remote_first_turn(); i < remote_turns(a); i += (int)blockDim.x) {
 		const remote_turn t = remote_turn_of(a, channel, i);
 		/* all under way before the first is used */
-		const uint64_t sent = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.lane)),
-			       received = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.lane)),
-			       free = sync_load_relaxed(&c.counts->peers[t.peer].free[t.lane]);
-		const remote_place out = remote_place_in(c, t.peer, REMOTE_OUT, t.lane), in = remote_place_in(c, t.peer, REMOTE_IN, t.lane);
+		const uint64_t sent = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.index)),
+			       received = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.index)),
+			       free = sync_load_relaxed(&c.counts->peers[t.peer].free[t.index]);
+		const remote_place out = remote_place_in(c, t.peer, REMOTE_OUT, t.index), in = remote_place_in(c, t.peer, REMOTE_IN, t.index);
 		if (t.ring == 0)
 			before->peer[t.seat - a.args.ranks] = (int16_t)t.peer;
 		before->sent[t.ring][t.seat] = sent;
@@ -292,17 +292,17 @@ __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t ch
 	return remote_begin_call(a.args, c, abort);
 }
 
-/* All threads, after the block's last barrier. A lane's two directions may be those of two programs. */
+/* All threads, after the block's last barrier. A connection's two directions may be those of two programs. */
 __device__ static inline void remote_end(const codelet_lowered &a, uint32_t channel, const remote_counts *before,
 					 const uint32_t (*sent)[CODELET_MAX_RANKS], const uint32_t (*received)[CODELET_MAX_RANKS])
 {
 	for (int i = (int)threadIdx.x; i < remote_turns(a); i += (int)blockDim.x) {
 		const remote_turn t = remote_turn_of(a, channel, i);
 		if (sent[t.ring][t.seat])
-			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_OUT, t.lane),
+			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_OUT, t.index),
 					   before->sent[t.ring][t.seat] + sent[t.ring][t.seat]);
 		if (received[t.ring][t.seat])
-			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_IN, t.lane),
+			sync_store_relaxed(remote_count(a.remote, t.peer, REMOTE_IN, t.index),
 					   before->received[t.ring][t.seat] + received[t.ring][t.seat]);
 	}
 	remote_end_call(a.remote);

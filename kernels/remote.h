@@ -2,7 +2,7 @@
  * Pinned host memory between the kernels of a GPU and the proxy of their process (lib/net/proxy.h), which carries messages to and from
  * ranks of other nodes. Compiles as C and as CUDA.
  *
- * A lane is one ring of one channel between this rank and one peer. Each of its two ends here, one a direction, is opened when a call first
+ * A connection is one queue of one channel between this rank and one peer. Each of its two ends here, one a direction, is opened when a call first
  * needs it, and stays: words that only grow, headers and slots, in one piece. All count the end's messages since the communicator was made,
  * so they need no epoch and nothing is reset between calls; message n, from 0, lies in slot n mod depth. A kernel fills slot n when n < free
  * + depth, then raises posted to n + 1; the proxy sends the message. The peer's proxy writes n + 1 into the number of its slot when the
@@ -12,7 +12,7 @@
  * end waits for a fence, and the reader has the data with the word that it waits for. What arrives in few bytes lies in both places,
  * unless slots lie in a GPU's memory: there in front alone.
  *
- * Where an open end lies kernels read in a table in GPU memory, by peer, direction and lane.
+ * Where an open end lies kernels read in a table in GPU memory, by peer, direction and index.
  */
 #ifndef REMOTE_H
 #define REMOTE_H
@@ -28,15 +28,15 @@ enum {
 	REMOTE_PAIRS = PLAN_MAX_QUEUES, /* a ring of their own for sends, receives and all_to_all_v */
 	REMOTE_RINGS,
 	REMOTE_ALL_CHANNELS = REMOTE_SINGLE + 1,
-	REMOTE_LANES = REMOTE_ALL_CHANNELS * REMOTE_RINGS,
-	REMOTE_LANE_BYTES = 64 << 10, /* of a send, from which it has another lane */
+	REMOTE_CONNECTIONS = REMOTE_ALL_CHANNELS * REMOTE_RINGS,
+	REMOTE_CHANNEL_BYTES = 64 << 10, /* of a send, from which it has another channel */
 	REMOTE_LINE = 128,
 	REMOTE_FRONT = 512 /* in front of a slot: a header, or a message of few bytes */
 };
 
 enum remote_direction { REMOTE_OUT, REMOTE_IN };
 
-/* What a lane is for decides how large its slots are. */
+/* What a connection is for decides how large its slots are. */
 enum remote_use { REMOTE_OF_PLANS, REMOTE_OF_SINGLE_CHANNEL, REMOTE_OF_PAIRS, REMOTE_USES };
 
 /* One line. Written by kernels: posted, taken. Written by the proxy: free. */
@@ -53,7 +53,7 @@ struct remote_progress {
 /* In front of a message, in its slot and on the wire. */
 struct remote_header {
 	uint64_t
-	    number; /* of the lane's messages, from 1; where one arrives it is written last: a kernel waits for it */
+	    number; /* of the connection's messages, from 1; where one arrives it is written last: a kernel waits for it */
 	uint64_t signature; /* of the collective that sends it */
 	uint64_t what; /* of what has a count of its own: codelet_what, on which both ends agree */
 	uint64_t bytes;
@@ -105,28 +105,28 @@ PLAN_FN int remote_ahead(const struct remote_slots *s)
 	return (int)s->depth / 2;
 }
 
-PLAN_FN uint32_t remote_lane(uint32_t channel, uint32_t ring)
+PLAN_FN uint32_t remote_index(uint32_t channel, uint32_t ring)
 {
 	return channel * (uint32_t)REMOTE_RINGS + ring;
 }
 
-PLAN_FN enum remote_use remote_use_of(uint32_t lane)
+PLAN_FN enum remote_use remote_use_of(uint32_t index)
 {
-	if (lane % REMOTE_RINGS == REMOTE_PAIRS)
+	if (index % REMOTE_RINGS == REMOTE_PAIRS)
 		return REMOTE_OF_PAIRS;
-	return lane / REMOTE_RINGS == REMOTE_SINGLE ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS;
+	return index / REMOTE_RINGS == REMOTE_SINGLE ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS;
 }
 
-PLAN_FN const struct remote_slots *remote_slots_of(const struct remote *r, uint32_t lane)
+PLAN_FN const struct remote_slots *remote_slots_of(const struct remote *r, uint32_t index)
 {
-	return &r->slots[remote_use_of(lane)];
+	return &r->slots[remote_use_of(index)];
 }
 
-/* Lanes that share a send of so many bytes, on both ends. */
-PLAN_FN uint32_t remote_lanes_of(const struct remote *r, uint64_t bytes)
+/* Channels that share a send of so many bytes, on both ends. */
+PLAN_FN uint32_t remote_channels_of(const struct remote *r, uint64_t bytes)
 {
-	const uint64_t lanes = bytes / REMOTE_LANE_BYTES + 1;
-	return lanes < r->pair_channels ? (uint32_t)lanes : r->pair_channels;
+	const uint64_t channels = bytes / REMOTE_CHANNEL_BYTES + 1;
+	return channels < r->pair_channels ? (uint32_t)channels : r->pair_channels;
 }
 
 PLAN_FN struct remote_progress *remote_progress_of(const struct remote *r)
@@ -141,9 +141,9 @@ PLAN_FN uint64_t remote_end_bytes(const struct remote_slots *s)
 }
 
 /* Of a table of places. */
-PLAN_FN uint64_t remote_place_of(int peer, enum remote_direction direction, uint32_t lane)
+PLAN_FN uint64_t remote_place_of(int peer, enum remote_direction direction, uint32_t index)
 {
-	return ((uint64_t)(uint32_t)peer * 2 + (uint32_t)direction) * REMOTE_LANES + lane;
+	return ((uint64_t)(uint32_t)peer * 2 + (uint32_t)direction) * REMOTE_CONNECTIONS + index;
 }
 
 PLAN_FN struct remote_words *remote_words_at(const struct remote *r, remote_place place)
@@ -158,18 +158,18 @@ PLAN_FN struct remote_header *remote_header_at(const struct remote *r, remote_pl
 						(message & (s->depth - 1)) * REMOTE_FRONT);
 }
 
-PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t lane, remote_place place,
+PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t index, remote_place place,
 				      uint64_t message)
 {
-	const struct remote_slots *s = remote_slots_of(r, lane);
-	return r->data[lane / REMOTE_RINGS] + ((uint64_t)place + 1) * REMOTE_LINE +
+	const struct remote_slots *s = remote_slots_of(r, index);
+	return r->data[index / REMOTE_RINGS] + ((uint64_t)place + 1) * REMOTE_LINE +
 	       (uint64_t)s->depth * REMOTE_FRONT + (message & (s->depth - 1)) * s->bytes;
 }
 
 /* Then a message of few bytes lies in front of its slot alone. */
-PLAN_FN int remote_slots_are_apart(const struct remote *r, uint32_t lane)
+PLAN_FN int remote_slots_are_apart(const struct remote *r, uint32_t index)
 {
-	return r->data[lane / REMOTE_RINGS] != r->memory;
+	return r->data[index / REMOTE_RINGS] != r->memory;
 }
 
 /* All channels' slots lie in memory from `data` on. */

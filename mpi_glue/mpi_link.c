@@ -120,7 +120,7 @@ static int find_left(const struct mpi_link *l, int sends)
 	struct mpi_transport *t = l->transport;
 	struct mpi_peer *p = &t->peers[l->base.peer];
 	const uint64_t *ends = atomic_load_explicit(&p->ends, memory_order_acquire);
-	if (!ends || (!sends && link_taken(&l->base) < ends[l->base.lane]))
+	if (!ends || (!sends && link_taken(&l->base) < ends[l->base.index]))
 		return 0;
 	if (!atomic_exchange(&p->reported, 1))
 		atomic_store(&t->left, 1 + l->base.peer);
@@ -129,9 +129,9 @@ static int find_left(const struct mpi_link *l, int sends)
 
 void mpi_link_ends(const struct mpi_transport *t, int peer, uint64_t *ends)
 {
-	memset(ends, 0, TRANSPORT_MAX_LANES * sizeof(*ends));
+	memset(ends, 0, TRANSPORT_MAX_LINKS * sizeof(*ends));
 	for (const struct mpi_link *l = t->peers[peer].links; l; l = l->next)
-		ends[l->base.lane] = l->base.posted;
+		ends[l->base.index] = l->base.posted;
 }
 
 static int check_thread(const struct mpi_link *l)
@@ -157,7 +157,7 @@ static void hold(struct mpi_op_list *list, struct mpi_op *op)
 /* Of a packet to a rank, its own too; that of its payload is the next one. */
 static int tag_to(const struct mpi_link *l, int rank)
 {
-	return l->transport->peers[rank].first_tag + 2 * l->base.lane;
+	return l->transport->peers[rank].first_tag + 2 * l->base.index;
 }
 
 /* A message has left: those behind it that had left before count now. */
@@ -242,9 +242,9 @@ static int too_long(struct mpi_link *l)
 {
 	return lose(l,
 		    log_error(CORALE_ETRANSPORT, l->params.rank,
-			      "transport mpi: rank %d sent a message of %llu bytes on lane %d, whose slots "
+			      "transport mpi: rank %d sent a message of %llu bytes on link %d, whose slots "
 			      "have %zu: refused; do all ranks run the same build?",
-			      l->base.peer, (unsigned long long)l->packet.bytes, l->base.lane,
+			      l->base.peer, (unsigned long long)l->packet.bytes, l->base.index,
 			      l->base.slot_bytes));
 }
 
@@ -288,7 +288,7 @@ static struct mpi_link *forget(struct mpi_awaited *a, int i)
 	return l;
 }
 
-/* Opens the packets that are there: one look at all of them, as a proxy awaits one on each lane of each peer. */
+/* Opens the packets that are there: one look at all of them, as a proxy awaits one on each link of each peer. */
 static int open_packets(struct mpi_awaited *a)
 {
 	int moved = 0, there = 1, i, error;
@@ -398,7 +398,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 		return CORALE_ENOMEM;
 	l->base.ops = &mpi_link_ops;
 	l->base.peer = params->peer;
-	l->base.lane = params->lane;
+	l->base.index = params->index;
 	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
 	l->base.direct = 1;
 	l->transport = (struct mpi_transport *)t;

@@ -7,10 +7,10 @@
 
 #include "net/link.h"
 
-/* Of a rank's tags, from its first one on: two a lane, and control messages. */
-enum { MPI_LINK_CONTROL_TAG = 2 * TRANSPORT_MAX_LANES, MPI_LINK_TAGS, MPI_LINK_INLINE_BYTES = 4096 };
+/* Of a rank's tags, from its first one on: two a link, and control messages. */
+enum { MPI_LINK_CONTROL_TAG = 2 * TRANSPORT_MAX_LINKS, MPI_LINK_TAGS, MPI_LINK_INLINE_BYTES = 4096 };
 enum {
-	MPI_LINK_END_BYTES = TRANSPORT_MAX_LANES * sizeof(uint64_t)
+	MPI_LINK_END_BYTES = TRANSPORT_MAX_LINKS * sizeof(uint64_t)
 }; /* of a control message: the sender closes its side (mpi_link_ends) */
 _Static_assert((int)MPI_LINK_END_BYTES > (int)TRANSPORT_CONTROL_BYTES, "other control messages are shorter");
 
@@ -57,7 +57,7 @@ struct mpi_peer {
 	int is_remote; /* messages are exchanged with it */
 	struct mpi_link *links; /* to it */
 	_Atomic(uint64_t *)
-	    ends; /* [lane]: how many messages it has sent; NULL: it has not closed its side */
+	    ends; /* [index]: how many messages it has sent; NULL: it has not closed its side */
 	_Atomic int reported; /* that it has closed its side, and is needed */
 };
 
@@ -99,7 +99,7 @@ int mpi_link_advance(struct mpi_transport *t);
 /* Takes back from MPI what no peer has begun. */
 void mpi_link_cancel(struct mpi_transport *t);
 
-/* What a rank that closes tells a peer: how many messages it has sent it, by lanes. ends: TRANSPORT_MAX_LANES. */
+/* What a rank that closes tells a peer: how many messages it has sent it, by link. ends: TRANSPORT_MAX_LINKS. */
 void mpi_link_ends(const struct mpi_transport *t, int peer, uint64_t *ends);
 
 /* Leaves to MPI what it still holds, whose links stay for ever; the number of operations. Under the lock. */

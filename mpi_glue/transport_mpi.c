@@ -252,7 +252,7 @@ static void fail(struct transport *base, int code)
 /* So that a call of a peer that needs this rank ends. */
 static void say_ends(struct mpi_transport *t)
 {
-	uint64_t ends[TRANSPORT_MAX_LANES];
+	uint64_t ends[TRANSPORT_MAX_LINKS];
 	for (int r = 0; r < t->params.size; r++) {
 		if (!t->peers[r].is_remote)
 			continue;

@@ -367,8 +367,8 @@ static void check_references(struct team_member *m)
 {
 	struct host_engine *e =
 	    (struct host_engine *)(uintptr_t)&comm_get(m->comm, "check_references")->engine;
-	const size_t lanes = window_lane(&e->layout, e->locals, 0, 0);
-	for (size_t i = 0; i < 2 * lanes; i++)
+	const size_t queues = window_queue(&e->layout, e->locals, 0, 0);
+	for (size_t i = 0; i < 2 * queues; i++)
 		e->ins[i].pid = getpid();
 	check_plain(m);
 	if (e->locals > 1 && !atomic_load(&e->temp_bytes))

@@ -29,7 +29,7 @@ static void open_gpus(struct comm *comm, const char *gpu)
 {
 	const struct plan_map *map = &comm->topo->map;
 	gpu_machine_init(&comm->machine, map, &comm->settings, rates_of_gpu(gpu));
-	planning_remote = gpu_planners_lanes(map, &comm->settings);
+	planning_remote = gpu_planners_remote(map, &comm->settings);
 	if (map->nodes > 1)
 		comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
 	must(gpu_plans_open(comm) == 0, "gpu_plans_open");

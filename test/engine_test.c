@@ -47,7 +47,7 @@ static void expect_values(struct team_member *m, const int *values, size_t count
 	}
 }
 
-/* The payloads of the second size lie elsewhere in the lane: over those of the first, if these are not awaited. */
+/* The payloads of the second size lie elsewhere in the queue: over those of the first, if these are not awaited. */
 static void other_sizes(struct team_member *m)
 {
 	static const int first[MESSAGES] = { 1, 2, 3 }, second[MESSAGES] = { 4, 5, 6 };

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "cuda/engine.h"
 #include "fake_gpu_memory.h"
-#include "net/lanes.h"
+#include "net/connections.h"
 
 struct engine {
 	struct engine_params params;
@@ -46,10 +46,10 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132 };
 	e->gpu.id.uuid[0] = (unsigned char)(1 + p->world_rank);
 	if (p->world_ranks > p->ranks) {
-		e->remote =
-		    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
+		e->remote = connections_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks,
+					      p->pinned_bytes);
 		e->remote.peers = p->world_ranks - p->ranks;
-		e->remote.memory = calloc(1, lanes_bytes(&e->remote, p->pinned_bytes));
+		e->remote.memory = calloc(1, connections_bytes(&e->remote, p->pinned_bytes));
 		remote_set_data(&e->remote, e->remote.memory);
 	}
 	*out = e;
@@ -123,7 +123,7 @@ static int connect_engines(struct engine *e, const int *fds)
 static struct remote remote(const struct engine *e, size_t *bytes)
 {
 	if (bytes)
-		*bytes = lanes_bytes(&e->remote, e->params.pinned_bytes);
+		*bytes = connections_bytes(&e->remote, e->params.pinned_bytes);
 	return e->remote;
 }
 
@@ -166,7 +166,7 @@ static void free_kept(struct engine_kept *k)
 
 static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
 {
-	const size_t slots = (lanes_bytes(&e->remote, e->params.pinned_bytes) + 4095) / 4096 * 4096;
+	const size_t slots = (connections_bytes(&e->remote, e->params.pinned_bytes) + 4095) / 4096 * 4096;
 	(void)why_not, (void)bytes;
 	if (fake_gpu_memory_map(&e->slab, slots + behind))
 		abort();

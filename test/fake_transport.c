@@ -17,7 +17,7 @@ struct path {
 	_Atomic int state; /* EMPTY: of the message */
 	size_t bytes;
 	unsigned char message[TRANSPORT_CONTROL_BYTES];
-	struct ring *_Atomic rings[TRANSPORT_MAX_LANES];
+	struct ring *_Atomic rings[TRANSPORT_MAX_LINKS];
 };
 
 /* What others reach of a rank; it is freed when all have closed. */
@@ -53,11 +53,13 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct fake_link *l = calloc(1, sizeof *l);
 	if (!l)
 		return CORALE_ENOMEM;
-	*l = (struct fake_link){ .base = { .ops = t->ops->links, .peer = params->peer, .lane = params->lane },
-				 .fake = (struct fake *)t,
-				 .params = *params,
-				 .in_path = &port_of(t, params->rank)->from[params->peer],
-				 .out_path = &port_of(t, params->peer)->from[params->rank] };
+	*l = (struct fake_link){
+		.base = { .ops = t->ops->links, .peer = params->peer, .index = params->index },
+		.fake = (struct fake *)t,
+		.params = *params,
+		.in_path = &port_of(t, params->rank)->from[params->peer],
+		.out_path = &port_of(t, params->peer)->from[params->rank]
+	};
 	l->base.slot_bytes = params->slots->bytes;
 	*out = &l->base;
 	return 0;
@@ -68,12 +70,12 @@ static struct ring *find_ring(struct path *path, const struct link_params *param
 {
 	const size_t depth = (size_t)params->slots->depth,
 		     head = sizeof(struct ring) + depth * sizeof(struct link_message);
-	struct ring *there = atomic_load(&path->rings[params->lane]), *made;
+	struct ring *there = atomic_load(&path->rings[params->index]), *made;
 	if (there || !(made = calloc(1, head + depth * params->slots->bytes)))
 		return there;
 	for (size_t k = 0; k < depth; k++)
 		made->messages[k].data = (unsigned char *)made + head + k * params->slots->bytes;
-	if (atomic_compare_exchange_strong(&path->rings[params->lane], &there, made))
+	if (atomic_compare_exchange_strong(&path->rings[params->index], &there, made))
 		return made;
 	free(made);
 	return there;
@@ -181,8 +183,8 @@ static void leave_port(struct port *port, int ranks)
 {
 	if (atomic_fetch_sub(&port->users, 1) > 1)
 		return;
-	for (int i = 0; i < ranks * TRANSPORT_MAX_LANES; i++)
-		free(port->from[i / TRANSPORT_MAX_LANES].rings[i % TRANSPORT_MAX_LANES]);
+	for (int i = 0; i < ranks * TRANSPORT_MAX_LINKS; i++)
+		free(port->from[i / TRANSPORT_MAX_LINKS].rings[i % TRANSPORT_MAX_LINKS]);
 	free(port);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "call/gpu_call.h"
-#include "net/lanes.h"
+#include "net/connections.h"
 #include "planning_engine.h"
 
 enum { CAP = 64 << 20, SLOTS = 8 << 20, MOST_BITS = 30 };
@@ -40,7 +40,7 @@ static struct comm *open_comm(const char *machine, size_t cap)
 					      .slots_bytes = SLOTS,
 					      .over_nodes = 1 };
 	comm->proxy = (struct proxy *)(void *)comm; /* nobody looks into it */
-	planning_remote = lanes_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
+	planning_remote = connections_shape(comm->size, comm->topo->map.nodes, 1, 1, cap);
 	lines = 0;
 	assert_int_equal(gpu_plans_open(comm), 0);
 	return comm;

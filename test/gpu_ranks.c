@@ -67,7 +67,7 @@ static int open_transport(struct gpu_rank *r, int rail, int gpu_slots, const cha
 		.settings = settings,
 		.devices = devices,
 		.gpu_slots = gpu_slots,
-		.slots = { .lanes = 1, .depth = GPU_DEPTH, .bytes = GPU_SLOT_BYTES, .cap = SIZE_MAX },
+		.slots = { .links = 1, .depth = GPU_DEPTH, .bytes = GPU_SLOT_BYTES, .cap = SIZE_MAX },
 		.on_control = on_control,
 		.on_failure = on_failure,
 		.handler_ctx = r

@@ -703,7 +703,7 @@ static void within_cap(struct team_member *m)
 	free(out);
 }
 
-/* A window reserves two of the largest payloads a lane, and takes pages as messages touch them. */
+/* A window reserves two of the largest payloads a queue, and takes pages as messages touch them. */
 static void memory_used(struct team_member *m)
 {
 	enum { SMALL_CALL = 1000, REST = 2 << 20 };
@@ -712,9 +712,9 @@ static void memory_used(struct team_member *m)
 	const struct comm *comm = comm_get(m->comm, "memory_used");
 	const size_t reserved = corale_comm_memory(m->comm), used = corale_comm_memory_used(m->comm);
 	const size_t locals = (size_t)comm->engine.locals, channels = (size_t)comm->engine.channels;
-	const size_t lanes = locals > 1 ? locals * channels * PLAN_MAX_QUEUES : 0;
-	if (reserved > 2 * lanes * comm->settings.slot_bytes + REST * channels)
-		team_fault(m, "%zu bytes reserved by %zu lanes", reserved, lanes);
+	const size_t queues = locals > 1 ? locals * channels * PLAN_MAX_QUEUES : 0;
+	if (reserved > 2 * queues * comm->settings.slot_bytes + REST * channels)
+		team_fault(m, "%zu bytes reserved by %zu queues", reserved, queues);
 	if (!used || used > reserved)
 		team_fault(m, "%zu bytes of %zu used", used, reserved);
 	if (comm->topo->map.nodes > 1) /* what links reserve counts as used */

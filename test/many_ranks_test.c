@@ -70,8 +70,8 @@ static long count_links(const struct link_table *links)
 	long n = 0;
 	for (int r = 0; links->rows && r < links->ranks; r++) {
 		struct link **row = links->rows[r];
-		for (int lane = 0; row && lane < links->slots->lanes; lane++)
-			n += row[lane] != NULL;
+		for (int index = 0; row && index < links->slots->links; index++)
+			n += row[index] != NULL;
 	}
 	return n;
 }

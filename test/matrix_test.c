@@ -34,7 +34,7 @@ static const struct shape shapes[] = {
 	{ "one node, 6 to 8 ranks", "", 6, 8, 5, COUNTS },
 	{ "large buffers", "", 2, 4, 23, { 70001, 130003 }, 2 },
 	{ "many chunks", SMALL "CORALE_SLOTS=2", 2, 5, 5, MANY },
-	{ "two slots of a lane", "CORALE_SLOT_BYTES=512 CORALE_REFERENCE=no", 2, 5, 5, MANY },
+	{ "two slots of a queue", "CORALE_SLOT_BYTES=512 CORALE_REFERENCE=no", 2, 5, 5, MANY },
 	{ "several channels", SMALL "CORALE_MAX_CHANNELS=3", 2, 4, 19, { 300, 40003 }, 2 },
 	{ "nodes of 2", SMALL "CORALE_NODE_SIZE=2", 3, 8, 5, COUNTS },
 	{ "nodes of 3", SMALL "CORALE_NODE_SIZE=3", 4, 8, 5, COUNTS },

@@ -36,14 +36,14 @@ struct header_lie {
 
 /* Places beside no message's own would stay unseen where the bytes there happen to be mapped. */
 static const struct header_lie header_lies[] = {
-	{ "a payload far behind its lane", COUNT, WINDOW_SLOT, (uint64_t)1 << 40 },
-	{ "a payload in front of its lane", COUNT, WINDOW_SLOT, (uint64_t)0 - 64 },
-	{ "a payload that ends behind its lane", COUNT, WINDOW_SLOT, 8u * 4096 - 4 },
+	{ "a payload far behind its queue", COUNT, WINDOW_SLOT, (uint64_t)1 << 40 },
+	{ "a payload in front of its queue", COUNT, WINDOW_SLOT, (uint64_t)0 - 64 },
+	{ "a payload that ends behind its queue", COUNT, WINDOW_SLOT, 8u * 4096 - 4 },
 	{ "a payload that no header line holds", COUNT, WINDOW_INLINED, 0 },
 	{ "a kind that there is not", COUNT, 77, 0 },
 };
 
-/* The one message that lies in a lane of a rank's window to another. */
+/* The one message that lies in a queue of a rank's window to another. */
 static struct window_header *find_message(const struct comm *from, int to)
 {
 	struct host_engine *e = (struct host_engine *)(uintptr_t)&from->engine;

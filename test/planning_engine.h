@@ -4,6 +4,6 @@
 
 #include "cuda/engine.h"
 
-extern struct remote planning_remote; /* the shape of its lanes, which a test sets */
+extern struct remote planning_remote; /* the shape of its connections, which a test sets */
 
 #endif

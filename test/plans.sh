@@ -83,7 +83,7 @@ result $? "this machine, with a table"
 result $? "16384 ranks"
 "$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$work/out" && grep -q '^no room:.* broadcast flat (none)' "$work/out" &&
 	! grep '^choices:' "$work/out" | grep -q ' flat,'
-result $? "names the algorithms without room for their lanes, and lists none of them"
+result $? "names the algorithms without room for their connections, and lists none of them"
 
 "$plan" -n --plot "$work/none/plot.svg" "rank:4" >"$work/out" 2>"$work/err"
 [ $? = 1 ] && grep -q "cannot write $work/none/plot.svg" "$work/err"

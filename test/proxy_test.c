@@ -1,5 +1,5 @@
 /*
- * The proxy between threads, without a GPU: lanes that both ends open when they like, while messages are under way; and what a communicator of
+ * The proxy between threads, without a GPU: connections that both ends open when they like, while messages are under way; and what a communicator of
  * very many ranks costs before its first call.
  */
 #include <pthread.h>
@@ -19,7 +19,14 @@
 #include "net/link.h"
 #include "net/proxy.h"
 
-enum { RANKS = 4, RAILS = 2, LANES = 10, ENDS = (RANKS - 1) * LANES * 2, MESSAGES = 40, LIMIT_S = 60 };
+enum {
+	RANKS = 4,
+	RAILS = 2,
+	CONNECTIONS = 10,
+	ENDS = (RANKS - 1) * CONNECTIONS * 2,
+	MESSAGES = 40,
+	LIMIT_S = 60
+};
 
 static struct settings settings;
 
@@ -27,7 +34,7 @@ static struct settings settings;
 struct end {
 	int peer;
 	enum remote_direction direction;
-	uint32_t lane;
+	uint32_t index;
 	remote_place place; /* 0: not open */
 	uint64_t messages;
 };
@@ -82,9 +89,9 @@ static unsigned draw(struct rank *me, unsigned below)
 
 /* ---- What kernels do --------------------------------------------------------------------------------------- */
 
-static uint64_t stamp(int from, int to, uint32_t lane, uint64_t message)
+static uint64_t stamp(int from, int to, uint32_t index, uint64_t message)
 {
-	return ((uint64_t)from << 8 | (uint64_t)to) << 48 | (uint64_t)lane << 32 | message;
+	return ((uint64_t)from << 8 | (uint64_t)to) << 48 | (uint64_t)index << 32 | message;
 }
 
 static uint64_t bytes_of(const struct remote_slots *s, uint64_t message)
@@ -94,13 +101,13 @@ static uint64_t bytes_of(const struct remote_slots *s, uint64_t message)
 
 static int post(struct rank *me, struct end *e)
 {
-	const struct remote_slots *s = remote_slots_of(&me->remote, e->lane);
+	const struct remote_slots *s = remote_slots_of(&me->remote, e->index);
 	struct remote_words *words = remote_words_at(&me->remote, e->place);
 	const uint64_t n = e->messages, bytes = bytes_of(s, n),
-		       value = stamp(me->rank, me->peers[e->peer], e->lane, n);
+		       value = stamp(me->rank, me->peers[e->peer], e->index, n);
 	if (n == MESSAGES || n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + s->depth)
 		return 0;
-	memcpy(remote_data_at(&me->remote, e->lane, e->place, n) + bytes - sizeof value, &value,
+	memcpy(remote_data_at(&me->remote, e->index, e->place, n) + bytes - sizeof value, &value,
 	       sizeof value);
 	*remote_header_at(&me->remote, e->place, s, n) =
 	    (struct remote_header){ .number = n + 1, .signature = value, .bytes = bytes };
@@ -110,16 +117,16 @@ static int post(struct rank *me, struct end *e)
 
 static int take(struct rank *me, struct end *e)
 {
-	const struct remote_slots *s = remote_slots_of(&me->remote, e->lane);
+	const struct remote_slots *s = remote_slots_of(&me->remote, e->index);
 	const uint64_t n = e->messages, bytes = bytes_of(s, n),
-		       expected = stamp(me->peers[e->peer], me->rank, e->lane, n);
+		       expected = stamp(me->peers[e->peer], me->rank, e->index, n);
 	const void *front = remote_header_at(&me->remote, e->place, s, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header h;
 	uint64_t value;
 	if (n == MESSAGES || front_read(front, n + 1, &h, few) == FRONT_NOTHING)
 		return 0;
-	memcpy(&value, remote_data_at(&me->remote, e->lane, e->place, n) + bytes - sizeof value,
+	memcpy(&value, remote_data_at(&me->remote, e->index, e->place, n) + bytes - sizeof value,
 	       sizeof value);
 	me->faults += value != expected || h.signature != expected || h.bytes != bytes;
 	if (bytes == sizeof value)
@@ -167,11 +174,12 @@ static void make_ends(struct rank *me)
 {
 	int n = 0;
 	for (int peer = 0; peer < RANKS - 1; peer++)
-		for (uint32_t lane = 0; lane < LANES; lane++)
+		for (uint32_t index = 0; index < CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-				me->ends[n++] = (struct end){ .peer = peer,
-							      .direction = (enum remote_direction)d,
-							      .lane = lane * REMOTE_LANES / LANES };
+				me->ends[n++] =
+				    (struct end){ .peer = peer,
+						  .direction = (enum remote_direction)d,
+						  .index = index * REMOTE_CONNECTIONS / CONNECTIONS };
 	for (int i = ENDS - 1; i > 0; i--) {
 		const unsigned k = draw(me, (unsigned)i + 1);
 		const struct end other = me->ends[k];
@@ -199,7 +207,7 @@ static void make_proxy(struct rank *me)
 
 static void open_one(struct rank *me, struct end *e)
 {
-	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->lane, &e->place) != 0;
+	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->index, &e->place) != 0;
 }
 
 static void run_messages(struct rank *me)
@@ -263,7 +271,7 @@ static void run_world(void *(*body)(void *), uint64_t seed)
 	assert_int_equal(faults, 0);
 }
 
-/* Each rank opens the ends of its lanes in an order of its own, while others already carry messages. */
+/* Each rank opens the ends of its connections in an order of its own, while others already carry messages. */
 static void test_order(void **state)
 {
 	(void)state;
@@ -279,7 +287,7 @@ static void *run_half(void *arg)
 	make_proxy(me);
 	struct end e = { .peer = 0,
 			 .direction = me->rank % 2 ? REMOTE_IN : REMOTE_OUT,
-			 .lane = (uint32_t)me->rank };
+			 .index = (uint32_t)me->rank };
 	open_one(me, &e);
 	if (e.direction == REMOTE_OUT)
 		me->faults += !post(me, &e);
@@ -373,7 +381,7 @@ static int count_look(struct transport *t)
 	return 0;
 }
 
-/* 256 nodes of 8: nothing is said to anybody before a call, and a look is at the lanes that are open. */
+/* 256 nodes of 8: nothing is said to anybody before a call, and a look is at the connections that are open. */
 static void test_many(void **state)
 {
 	enum { PEERS = 2040, PROXIES = 64, LOOKS = 100000 };
@@ -398,11 +406,11 @@ static void test_many(void **state)
 	begin = wait_now_ns();
 	for (int i = 0; i < LOOKS; i++)
 		proxy_progress(proxies[0], 0);
-	print_message("%d peers, a lane open: %.3f us a look\n", PEERS,
+	print_message("%d peers, a connection open: %.3f us a look\n", PEERS,
 		      (double)(wait_now_ns() - begin) / LOOKS / 1000);
 	assert_int_equal(looks, LOOKS);
 	assert_int_equal(sends, 0);
-	assert_int_equal(recvs, 1); /* of the lane */
+	assert_int_equal(recvs, 1); /* of the connection */
 	for (int i = 0; i < PROXIES; i++)
 		assert_int_equal(proxy_free(proxies[i]), 1);
 	free(params.remote.memory);

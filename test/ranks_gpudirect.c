@@ -73,21 +73,21 @@ static int make(corale_comm **comm)
 
 /* ---- Messages, as kernels post and take them ------------------------------------------------------------------ */
 
-/* A lane of each use, to and from each rank of another node. */
-static const uint32_t lanes[] = { 0, (uint32_t)REMOTE_SINGLE *REMOTE_RINGS, REMOTE_PAIRS };
-enum { LANES = sizeof lanes / sizeof *lanes };
+/* A connection of each use, to and from each rank of another node. */
+static const uint32_t indexes[] = { 0, (uint32_t)REMOTE_SINGLE *REMOTE_RINGS, REMOTE_PAIRS };
+enum { CONNECTIONS = sizeof indexes / sizeof *indexes };
 
 struct end {
 	int peer;
-	uint32_t lane;
+	uint32_t index;
 	enum remote_direction direction;
 	remote_place place;
 	uint64_t messages, until;
 };
 
-static uint64_t seed_of(int from, int to, uint32_t lane, uint64_t n)
+static uint64_t seed_of(int from, int to, uint32_t index, uint64_t n)
 {
-	return ((uint64_t)from << 48 | (uint64_t)to << 40 | (uint64_t)lane << 32 | n) * 0x9e3779b97f4a7c15u;
+	return ((uint64_t)from << 48 | (uint64_t)to << 40 | (uint64_t)index << 32 | n) * 0x9e3779b97f4a7c15u;
 }
 
 static size_t size_of(const struct remote_slots *s, uint64_t n)
@@ -104,12 +104,12 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 
 static int post(const struct remote *r, struct end *e, int to)
 {
-	const struct remote_slots *s = remote_slots_of(r, e->lane);
+	const struct remote_slots *s = remote_slots_of(r, e->index);
 	struct remote_words *words = remote_words_at(r, e->place);
-	const uint64_t n = e->messages, seed = seed_of(rank, to, e->lane, n);
+	const uint64_t n = e->messages, seed = seed_of(rank, to, e->index, n);
 	if (n == e->until || n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + s->depth)
 		return 0;
-	unsigned char *data = remote_data_at(r, e->lane, e->place, n);
+	unsigned char *data = remote_data_at(r, e->index, e->place, n);
 	for (size_t i = 0; i < size_of(s, n); i++)
 		data[i] = byte_of(seed, i);
 	*remote_header_at(r, e->place, s, n) =
@@ -120,8 +120,8 @@ static int post(const struct remote *r, struct end *e, int to)
 
 static int take(const struct remote *r, struct end *e, int from)
 {
-	const struct remote_slots *s = remote_slots_of(r, e->lane);
-	const uint64_t n = e->messages, seed = seed_of(from, rank, e->lane, n);
+	const struct remote_slots *s = remote_slots_of(r, e->index);
+	const uint64_t n = e->messages, seed = seed_of(from, rank, e->index, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header h;
 	if (n == e->until)
@@ -129,7 +129,7 @@ static int take(const struct remote *r, struct end *e, int from)
 	const enum front_form form = front_read(remote_header_at(r, e->place, s, n), n + 1, &h, few);
 	if (form == FRONT_NOTHING)
 		return 0;
-	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->lane, e->place, n);
+	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->index, e->place, n);
 	size_t bad = h.signature != seed || h.bytes != size_of(s, n);
 	for (size_t i = 0; i < size_of(s, n); i++)
 		bad += data[i] != byte_of(seed, i);
@@ -141,18 +141,18 @@ static int take(const struct remote *r, struct end *e, int from)
 static void exchange(struct comm *comm)
 {
 	const struct remote kernels = fake_engine_remote(comm->gpu);
-	const int peers = kernels.peers, locals = comm->engine.locals, n = peers * 2 * LANES;
+	const int peers = kernels.peers, locals = comm->engine.locals, n = peers * 2 * CONNECTIONS;
 	struct end *ends = calloc((size_t)n, sizeof *ends), *e = ends;
 	const double start = MPI_Wtime();
 	int left = n * MESSAGES;
 	for (int peer = 0; ends && peer < peers; peer++)
 		for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-			for (int i = 0; i < LANES; i++, e++) {
+			for (int i = 0; i < CONNECTIONS; i++, e++) {
 				*e = (struct end){ .peer = peer,
-						   .lane = lanes[i],
+						   .index = indexes[i],
 						   .direction = (enum remote_direction)d };
-				expect(!proxy_open_end(comm->proxy, peer, e->direction, e->lane, &e->place),
-				       "a lane can't be opened");
+				expect(!proxy_open_end(comm->proxy, peer, e->direction, e->index, &e->place),
+				       "a connection can't be opened");
 				const struct remote_words *words = remote_words_at(&kernels, e->place);
 				e->messages = d == REMOTE_OUT ? words->posted : words->taken;
 				e->until = e->messages + MESSAGES;

@@ -103,10 +103,10 @@ static int are_pinned_slots_unused(const struct proxy_world *w)
 	remote_set_data(&pinned, pinned.memory);
 	int unused = 1;
 	for (int i = 0; i < size - 1; i++)
-		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++) {
 				const unsigned char *data =
-				    remote_data_at(&pinned, lane, w->lanes[i][lane].places[d], 0);
+				    remote_data_at(&pinned, index, w->connections[i][index].places[d], 0);
 				for (size_t b = 0; b < (size_t)slots.depth * slots.bytes; b++)
 					unused &= !data[b];
 			}
@@ -118,7 +118,8 @@ struct proxy_world *proxy_world_open(void)
 	static uint64_t id = 1;
 	struct proxy_world *w = calloc(1, sizeof *w);
 	struct remote remote = { .slots = { slots, slots, slots }, .peers = size - 1 };
-	const size_t bytes = REMOTE_LINE + (size_t)(size - 1) * 2 * REMOTE_LANES * remote_end_bytes(&slots);
+	const size_t bytes =
+	    REMOTE_LINE + (size_t)(size - 1) * 2 * REMOTE_CONNECTIONS * remote_end_bytes(&slots);
 	remote.memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	if (!w || !remote.memory)
 		proxy_world_give_up("no memory");
@@ -140,11 +141,11 @@ struct proxy_world *proxy_world_open(void)
 	if (proxy_open(&w->params, &w->proxy))
 		proxy_world_give_up("no proxy");
 	for (int i = 0; i < size - 1; i++)
-		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, lane,
-						   &w->lanes[i][lane].places[d]))
-					proxy_world_give_up("no lane");
+				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, index,
+						   &w->connections[i][index].places[d]))
+					proxy_world_give_up("no connection");
 	return w;
 }
 
@@ -187,9 +188,9 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
-static uint64_t seed_of(const struct proxy_world *w, int from, int to, uint32_t lane, uint64_t n)
+static uint64_t seed_of(const struct proxy_world *w, int from, int to, uint32_t index, uint64_t n)
 {
-	return mix(w->id << 40 ^ (uint64_t)from << 36 ^ (uint64_t)to << 32 ^ (uint64_t)lane << 24 ^ n);
+	return mix(w->id << 40 ^ (uint64_t)from << 36 ^ (uint64_t)to << 32 ^ (uint64_t)index << 24 ^ n);
 }
 
 static size_t size_of(uint64_t seed)
@@ -203,16 +204,16 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 	return (unsigned char)(seed >> i % 56) ^ (unsigned char)(i * 31 >> 3);
 }
 
-int proxy_world_post(struct proxy_world *w, int i, uint32_t lane, size_t bytes, int is_few)
+int proxy_world_post(struct proxy_world *w, int i, uint32_t index, size_t bytes, int is_few)
 {
 	const struct remote *r = &w->remote;
-	const remote_place place = w->lanes[i][lane].places[REMOTE_OUT];
+	const remote_place place = w->connections[i][index].places[REMOTE_OUT];
 	struct remote_words *words = remote_words_at(r, place);
-	const uint64_t n = w->lanes[i][lane].sent, seed = seed_of(w, rank, w->peers[i], lane, n);
+	const uint64_t n = w->connections[i][index].sent, seed = seed_of(w, rank, w->peers[i], index, n);
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
 		return 0;
 	unsigned char few[REMOTE_FEW_BYTES];
-	unsigned char *data = is_few ? few : remote_data_at(r, lane, place, n);
+	unsigned char *data = is_few ? few : remote_data_at(r, index, place, n);
 	for (size_t b = 0; b < bytes; b++)
 		data[b] = byte_of(seed, b);
 	const struct remote_header header = {
@@ -223,16 +224,16 @@ int proxy_world_post(struct proxy_world *w, int i, uint32_t lane, size_t bytes, 
 	else
 		*remote_header_at(r, place, &slots, n) = header;
 	w->through_slots += !is_few;
-	__atomic_store_n(&words->posted, ++w->lanes[i][lane].sent, __ATOMIC_RELEASE);
+	__atomic_store_n(&words->posted, ++w->connections[i][index].sent, __ATOMIC_RELEASE);
 	return 1;
 }
 
-int proxy_world_take(struct proxy_world *w, int i, uint32_t lane, size_t bytes)
+int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes)
 {
 	const struct remote *r = &w->remote;
-	const uint64_t n = w->lanes[i][lane].taken, seed = seed_of(w, w->peers[i], rank, lane, n);
-	const remote_place place = w->lanes[i][lane].places[REMOTE_IN];
-	const unsigned char *data = remote_data_at(r, lane, place, n);
+	const uint64_t n = w->connections[i][index].taken, seed = seed_of(w, w->peers[i], rank, index, n);
+	const remote_place place = w->connections[i][index].places[REMOTE_IN];
+	const unsigned char *data = remote_data_at(r, index, place, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
 	const enum front_form form = front_read(remote_header_at(r, place, &slots, n), n + 1, &header, few);
@@ -248,42 +249,44 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t lane, size_t bytes)
 	for (size_t b = 0; header.bytes == bytes && b < bytes; b++)
 		bad += data[b] != byte_of(seed, b);
 	proxy_world_expect(!bad, "other bytes");
-	__atomic_store_n(&remote_words_at(r, place)->taken, ++w->lanes[i][lane].taken, __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(r, place)->taken, ++w->connections[i][index].taken,
+			 __ATOMIC_RELEASE);
 	return 1;
 }
 
 /* Of a size that its bytes follow from, too. */
-static int try_post(struct proxy_world *w, int i, uint32_t lane)
+static int try_post(struct proxy_world *w, int i, uint32_t index)
 {
-	const uint64_t seed = seed_of(w, rank, w->peers[i], lane, w->lanes[i][lane].sent);
+	const uint64_t seed = seed_of(w, rank, w->peers[i], index, w->connections[i][index].sent);
 	const size_t bytes = size_of(seed);
-	return proxy_world_post(w, i, lane, bytes, in_gpu && bytes <= REMOTE_FEW_BYTES && seed >> 60 & 1);
+	return proxy_world_post(w, i, index, bytes, in_gpu && bytes <= REMOTE_FEW_BYTES && seed >> 60 & 1);
 }
 
-static int try_take(struct proxy_world *w, int i, uint32_t lane)
+static int try_take(struct proxy_world *w, int i, uint32_t index)
 {
-	return proxy_world_take(w, i, lane,
-				size_of(seed_of(w, w->peers[i], rank, lane, w->lanes[i][lane].taken)));
+	return proxy_world_take(
+	    w, i, index, size_of(seed_of(w, w->peers[i], rank, index, w->connections[i][index].taken)));
 }
 
-/* Posts and takes so many messages more on each lane, in all worlds at once. */
+/* Posts and takes so many messages more on each connection, in all worlds at once. */
 static void exchange(struct proxy_world **worlds, int n, uint64_t each)
 {
 	const double start = MPI_Wtime();
-	long left = 2 * (long)each * n * (size - 1) * REMOTE_LANES;
+	long left = 2 * (long)each * n * (size - 1) * REMOTE_CONNECTIONS;
 	uint64_t until[8];
 	for (int k = 0; k < n; k++) {
-		until[k] = worlds[k]->lanes[0][0].sent + each;
+		until[k] = worlds[k]->connections[0][0].sent + each;
 		proxy_world_begin(worlds[k]);
 	}
 	while (left) {
 		long before = left;
 		for (int k = 0; k < n; k++)
 			for (int i = 0; i < size - 1; i++)
-				for (uint32_t lane = 0; lane < REMOTE_LANES; lane++) {
-					const struct proxy_lane_end *at = &worlds[k]->lanes[i][lane];
-					left -= at->taken < until[k] && try_take(worlds[k], i, lane);
-					left -= at->sent < until[k] && try_post(worlds[k], i, lane);
+				for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++) {
+					const struct proxy_connection_end *at =
+					    &worlds[k]->connections[i][index];
+					left -= at->taken < until[k] && try_take(worlds[k], i, index);
+					left -= at->sent < until[k] && try_post(worlds[k], i, index);
 				}
 		if (left == before)
 			usleep(50);
@@ -296,7 +299,7 @@ static void exchange(struct proxy_world **worlds, int n, uint64_t each)
 
 /* ---- Cases -------------------------------------------------------------------------------------------------- */
 
-static void all_lanes(void)
+static void all_connections(void)
 {
 	struct proxy_world *w = proxy_world_open();
 	exchange(&w, 1, 40);
@@ -324,8 +327,8 @@ static void end_in_the_middle(void)
 	exchange((struct proxy_world *[]){ ends, stays }, 2, 4);
 	proxy_world_begin(ends);
 	for (int i = 0; i < size - 1; i++)
-		for (uint32_t lane = (uint32_t)rank; lane < REMOTE_LANES; lane += 2)
-			while (try_post(ends, i, lane))
+		for (uint32_t index = (uint32_t)rank; index < REMOTE_CONNECTIONS; index += 2)
+			while (try_post(ends, i, index))
 				;
 	usleep(20000 * (unsigned)rank);
 	const double start = MPI_Wtime();
@@ -341,23 +344,23 @@ static void end_in_the_middle(void)
 /* Where the first message from rank 0 to rank 1 is as large as can be. */
 static uint32_t find_large(const struct proxy_world *w)
 {
-	uint32_t lane = 0;
-	while (lane < REMOTE_LANES - 1 && size_of(seed_of(w, 0, 1, lane, 0)) < PROXY_WORLD_SLOT)
-		lane++;
-	return lane;
+	uint32_t index = 0;
+	while (index < REMOTE_CONNECTIONS - 1 && size_of(seed_of(w, 0, 1, index, 0)) < PROXY_WORLD_SLOT)
+		index++;
+	return index;
 }
 
 /* A call of rank 0 has ended when rank 1 comes for its large message: seconds until that is there. */
 static double wait_for_late(void)
 {
 	struct proxy_world *w = proxy_world_open();
-	const uint32_t lane = find_large(w);
+	const uint32_t index = find_large(w);
 	double start = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	usleep(10000); /* all proxies sleep */
 	if (rank == 0) {
 		proxy_world_begin(w);
-		try_post(w, 0, lane);
+		try_post(w, 0, index);
 		usleep(5000);
 		proxy_world_end(w);
 	}
@@ -367,7 +370,7 @@ static double wait_for_late(void)
 		usleep(200000); /* a thread within MPI would help */
 	if (rank == 1) {
 		proxy_world_begin(w);
-		for (start = MPI_Wtime(); !try_take(w, 0, lane);) {
+		for (start = MPI_Wtime(); !try_take(w, 0, index);) {
 			usleep(100);
 			if (MPI_Wtime() - start > DEADLINE_S)
 				proxy_world_give_up("a message does not come");
@@ -444,7 +447,7 @@ int main(int argc, char **argv)
 	else if (rank == 0)
 		printf("1..%d\n", timed ? 6 : 5);
 	if (level == MPI_THREAD_MULTIPLE) {
-		run(1, "messages of all sizes on all lanes", all_lanes);
+		run(1, "messages of all sizes on all connections", all_connections);
 		run(2, "several communicators at once", several_at_once);
 		run(3, "the end in the middle", end_in_the_middle);
 		run(4, "the messages of all rows' lists", lists);

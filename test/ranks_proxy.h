@@ -8,7 +8,7 @@
 
 enum { PROXY_WORLD_RANKS = 4, PROXY_WORLD_SLOT = 64 << 10 };
 
-struct proxy_lane_end {
+struct proxy_connection_end {
 	uint64_t sent, taken;
 	remote_place places[2]; /* by enum remote_direction */
 };
@@ -22,7 +22,7 @@ struct proxy_world {
 	struct fake_gpu_memory gpu;
 	struct proxy *proxy;
 	uint64_t through_slots; /* messages that were posted from slots */
-	struct proxy_lane_end lanes[PROXY_WORLD_RANKS][REMOTE_LANES];
+	struct proxy_connection_end connections[PROXY_WORLD_RANKS][REMOTE_CONNECTIONS];
 };
 
 struct proxy_world *proxy_world_open(void);
@@ -32,10 +32,10 @@ void proxy_world_close(struct proxy_world *w, int64_t timeout_ns);
 void proxy_world_begin(struct proxy_world *w);
 void proxy_world_end(struct proxy_world *w);
 
-/* The next message of a lane to or from peer i, of so many bytes, which follow from the lane and its number. 1: done; 0: not yet. is_few: in front of its
+/* The next message of a connection to or from peer i, of so many bytes, which follow from the connection and its number. 1: done; 0: not yet. is_few: in front of its
  * slot alone. */
-int proxy_world_post(struct proxy_world *w, int i, uint32_t lane, size_t bytes, int is_few);
-int proxy_world_take(struct proxy_world *w, int i, uint32_t lane, size_t bytes);
+int proxy_world_post(struct proxy_world *w, int i, uint32_t index, size_t bytes, int is_few);
+int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes);
 
 /* Counts a failure of the case that runs; ends the program. */
 void proxy_world_expect(int good, const char *what);

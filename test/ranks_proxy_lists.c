@@ -1,6 +1,6 @@
 /*
  * Messages of plans over proxies: the lowered list of every row that GPUs over nodes can run, played by all ranks without data to fold. A message takes the
- * slot, size and place in the order of its lane that a kernel would give it.
+ * slot, size and place in the order of its connection that a kernel would give it.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -76,14 +76,14 @@ static int step(struct player *p, struct walk *w)
 	const int before = w->taken + w->posted;
 	for (; w->taken < o->from_count; w->taken++) {
 		const int i = peer_of(p, o->from_first + w->taken);
-		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->from_queue);
-		if (i >= 0 && !proxy_world_take(p->world, i, lane, w->bytes))
+		const uint32_t index = remote_index((uint32_t)w->at.channel, o->from_queue);
+		if (i >= 0 && !proxy_world_take(p->world, i, index, w->bytes))
 			return w->taken + w->posted > before;
 	}
 	for (; w->posted < o->to_count; w->posted++) {
 		const int i = peer_of(p, o->to_first + w->posted);
-		const uint32_t lane = remote_lane((uint32_t)w->at.channel, o->to_queue);
-		if (i >= 0 && !proxy_world_post(p->world, i, lane, w->bytes, w->bytes <= REMOTE_FEW_BYTES))
+		const uint32_t index = remote_index((uint32_t)w->at.channel, o->to_queue);
+		if (i >= 0 && !proxy_world_post(p->world, i, index, w->bytes, w->bytes <= REMOTE_FEW_BYTES))
 			return w->taken + w->posted > before;
 	}
 	advance(w);
@@ -182,8 +182,8 @@ static int play_machine(struct proxy_world *w, const struct settings *settings, 
 		proxy_world_give_up("no memory");
 	topo_set_gpus(topo, rates_of_default_gpu());
 	gpu_machine_init(&machine, &topo->map, settings, rates_of_default_gpu());
-	const struct remote lanes = gpu_planners_lanes(&topo->map, settings);
-	gpu_planners_init(topo, settings, &machine, &lanes, &planner, &single);
+	const struct remote remote = gpu_planners_remote(&topo->map, settings);
+	gpu_planners_init(topo, settings, &machine, &remote, &planner, &single);
 	p.topo = topo;
 	const int played = play_rows(&p, &planner);
 	topo_destroy(topo);

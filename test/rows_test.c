@@ -54,9 +54,9 @@ static void open_machine_with(struct machine *m, const char *text, char **variab
 		planner_init(&m->planner, m->topo, &m->settings);
 		return;
 	}
-	const struct remote lanes = gpu_planners_lanes(&m->topo->map, &m->settings);
+	const struct remote remote = gpu_planners_remote(&m->topo->map, &m->settings);
 	gpu_machine_init(&m->machine, &m->topo->map, &m->settings, rates_of_default_gpu());
-	gpu_planners_init(m->topo, &m->settings, &m->machine, &lanes, &m->planner, &m->single);
+	gpu_planners_init(m->topo, &m->settings, &m->machine, &remote, &m->planner, &m->single);
 }
 
 static void open_machine(struct machine *m, const char *text)

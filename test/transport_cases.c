@@ -37,27 +37,27 @@ void cases_on_failure(void *ctx, int peer, int code, const char *reason)
 
 static _Thread_local struct cases_rank *self;
 
-static unsigned char byte_of(int from, int lane, int round, size_t i)
+static unsigned char byte_of(int from, int index, int round, size_t i)
 {
-	return (unsigned char)(i * 31 + (size_t)(from * 101 + lane * 17 + round * 7));
+	return (unsigned char)(i * 31 + (size_t)(from * 101 + index * 17 + round * 7));
 }
 
-static void fill(unsigned char *buf, size_t bytes, int from, int lane, int round)
-{
-	for (size_t i = 0; i < bytes; i++)
-		buf[i] = byte_of(from, lane, round, i);
-}
-
-static void check_filled(const unsigned char *buf, size_t bytes, int from, int lane, int round)
+static void fill(unsigned char *buf, size_t bytes, int from, int index, int round)
 {
 	for (size_t i = 0; i < bytes; i++)
-		CHECK(buf[i] == byte_of(from, lane, round, i));
+		buf[i] = byte_of(from, index, round, i);
 }
 
-static void make_header(unsigned char *header, int from, int to, int lane, int round)
+static void check_filled(const unsigned char *buf, size_t bytes, int from, int index, int round)
+{
+	for (size_t i = 0; i < bytes; i++)
+		CHECK(buf[i] == byte_of(from, index, round, i));
+}
+
+static void make_header(unsigned char *header, int from, int to, int index, int round)
 {
 	memset(header, 0, TRANSPORT_HEADER_BYTES);
-	int words[4] = { from, to, lane, round };
+	int words[4] = { from, to, index, round };
 	memcpy(header, words, sizeof(words));
 }
 
@@ -100,28 +100,28 @@ static void misuse(void)
 	CHECK(transport_control(self->t, size, buf, 8) == CORALE_EINVAL);
 }
 
-enum { SLOT_BYTES = 160 << 10, DEPTH = 4, LINK_LANES = 2, LINK_MESSAGES = 37 };
+enum { SLOT_BYTES = 160 << 10, DEPTH = 4, LINKS = 2, LINK_MESSAGES = 37 };
 
 struct transport_slots cases_slots(struct cases_rank *me)
 {
 	me->slots = (struct transport_slots){
-		.lanes = LINK_LANES, .depth = DEPTH, .bytes = SLOT_BYTES, .cap = 1 << 30, .used = &me->used
+		.links = LINKS, .depth = DEPTH, .bytes = SLOT_BYTES, .cap = 1 << 30, .used = &me->used
 	};
 	return me->slots;
 }
 
-static size_t link_size(int from, int to, int lane, int round)
+static size_t link_size(int from, int to, int index, int round)
 {
 	static const size_t sizes[] = { 0, 1, 4097, SLOT_BYTES, 65536, 65537, 8, 100001 };
-	return sizes[(from * 3 + to * 5 + lane + round) % 8];
+	return sizes[(from * 3 + to * 5 + index + round) % 8];
 }
 
 static void post_one(struct link *l, int round)
 {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
-	const size_t bytes = link_size(self->rank, l->peer, l->lane, round);
-	fill(link_slot(l), bytes, self->rank, l->lane, round);
-	make_header(header, self->rank, l->peer, l->lane, round);
+	const size_t bytes = link_size(self->rank, l->peer, l->index, round);
+	fill(link_slot(l), bytes, self->rank, l->index, round);
+	make_header(header, self->rank, l->peer, l->index, round);
 	CHECK(link_post(l, header, NULL, bytes) == 0);
 }
 
@@ -129,10 +129,10 @@ static void take_one(struct link *l, int round)
 {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	const struct link_message *m = link_next(l);
-	make_header(header, l->peer, self->rank, l->lane, round);
+	make_header(header, l->peer, self->rank, l->index, round);
 	CHECK(memcmp(header, m->header, sizeof(header)) == 0);
-	CHECK(m->bytes == link_size(l->peer, self->rank, l->lane, round));
-	check_filled(m->data, m->bytes, l->peer, l->lane, round);
+	CHECK(m->bytes == link_size(l->peer, self->rank, l->index, round));
+	check_filled(m->data, m->bytes, l->peer, l->index, round);
 	CHECK(link_release(l) == 0);
 }
 
@@ -154,10 +154,10 @@ static int poll_links(void *arg)
 {
 	int all = 1;
 	CHECK(self->ops->progress(self->t) >= 0);
-	for (int i = 0; i < self->size * LINK_LANES; i++)
-		if (i / LINK_LANES != self->rank)
-			all &= move_link(link_table_get(arg, i / LINK_LANES, i % LINK_LANES));
-	return all && link_table_sent(arg, 0, LINK_LANES);
+	for (int i = 0; i < self->size * LINKS; i++)
+		if (i / LINKS != self->rank)
+			all &= move_link(link_table_get(arg, i / LINKS, i % LINKS));
+	return all && link_table_sent(arg, 0, LINKS);
 }
 
 static void open_links(struct link_table *table)
@@ -178,7 +178,7 @@ static void exchange(void)
 	struct link_table table;
 	open_links(&table);
 	CHECK(wait_until(&patience, poll_links, &table) == 1);
-	CHECK(self->used <= (size_t)(self->size - 1) * LINK_LANES * 2 * DEPTH * SLOT_BYTES);
+	CHECK(self->used <= (size_t)(self->size - 1) * LINKS * 2 * DEPTH * SLOT_BYTES);
 	CHECK(self->failures == 0);
 	self->barrier(self);
 	close_links(&table);
@@ -324,7 +324,7 @@ static int is_released(void *ctx)
 	return atomic_load((_Atomic int *)ctx) == 2; /* directions */
 }
 
-/* Slots in memory of both users, on a lane that is theirs alone. */
+/* Slots in memory of both users, on a link that is theirs alone. */
 static void bring_memory(void)
 {
 	enum { BRING_BYTES = 70000, MESSAGES = 11 };
@@ -337,7 +337,7 @@ static void bring_memory(void)
 					  .release = count_release,
 					  .ctx = &released[self->rank] };
 	const struct link_params params = {
-		.rank = self->rank, .peer = !self->rank, .lane = 60, .slots = &self->slots, .memory = &mine
+		.rank = self->rank, .peer = !self->rank, .index = 60, .slots = &self->slots, .memory = &mine
 	};
 	struct link *l;
 	released[self->rank] = 0;
@@ -375,7 +375,7 @@ static void too_long(void)
 		.depth = DEPTH, .bytes = bytes, .in = memory, .out = memory + DEPTH * LONG
 	};
 	const struct link_params params = {
-		.rank = self->rank, .peer = !self->rank, .lane = 61, .slots = &self->slots, .memory = &mine
+		.rank = self->rank, .peer = !self->rank, .index = 61, .slots = &self->slots, .memory = &mine
 	};
 	struct link *l = NULL;
 	const struct link_ops *ops = self->ops->links;

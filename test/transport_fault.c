@@ -19,7 +19,7 @@
 #include "base/wait.h"
 #include "net/ucx/transport_ucx.h"
 
-enum { BYTES = 1 << 20, LANES = 4 };
+enum { BYTES = 1 << 20, LINKS = 4 };
 
 static const struct wait_policy deadline = { .spin_ns = 20000, .timeout_ns = 3000000000 };
 static const struct wait_policy long_deadline = { .spin_ns = 20000, .timeout_ns = 30000000000 };
@@ -80,7 +80,7 @@ static int await_death(int rank)
 		      since(start));
 }
 
-/* Both ways on each lane, from the user's memory; 1 when so many messages were posted and taken on each. */
+/* Both ways on each link, from the user's memory; 1 when so many messages were posted and taken on each. */
 static int poll_exchange(void *arg)
 {
 	const uint64_t until = *(const uint64_t *)arg;
@@ -88,8 +88,8 @@ static int poll_exchange(void *arg)
 
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	transport->ops->progress(transport);
-	for (int lane = 0; lane < LANES; lane++) {
-		struct link *l = link_table_get(&links, !rank, lane);
+	for (int index = 0; index < LINKS; index++) {
+		struct link *l = link_table_get(&links, !rank, index);
 		int ret = l->posted < until ? link_room(l) : 0;
 		if (ret > 0)
 			ret = link_post(l, header, out, BYTES);
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 		.comm_id = 1,
 		.needed = needed,
 		.settings = settings,
-		.slots = { .lanes = LANES, .depth = 4, .bytes = BYTES, .cap = 1 << 30 },
+		.slots = { .links = LINKS, .depth = 4, .bytes = BYTES, .cap = 1 << 30 },
 		.on_control = mpi_world_no_control,
 		.on_failure = on_failure
 	};

@@ -17,7 +17,7 @@
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 
-enum { PEER = 1, LANE = 5, SMALL = 4096, BIG = WORLD_SLOT_BYTES, DEPTH = WORLD_DEPTH };
+enum { PEER = 1, LINK = 5, SMALL = 4096, BIG = WORLD_SLOT_BYTES, DEPTH = WORLD_DEPTH };
 
 static const uint64_t comm_id = 0x1122334455667788;
 static const unsigned char header[TRANSPORT_HEADER_BYTES] = "a header";
@@ -52,7 +52,7 @@ static struct ucx_wire make(enum ucx_kind kind, uint64_t bytes, uint32_t sequenc
 	struct ucx_wire wire = { .comm_id = comm_id,
 				 .from = PEER,
 				 .sequence = sequence,
-				 .lane = LANE,
+				 .index = LINK,
 				 .kind = (uint8_t)kind,
 				 .bytes = bytes };
 	memcpy(wire.header, header, sizeof(wire.header));
@@ -66,7 +66,7 @@ static const struct ucx_wire *last_sent(void)
 
 static void start(void)
 {
-	const struct link_params params = { .peer = PEER, .lane = LANE };
+	const struct link_params params = { .peer = PEER, .index = LINK };
 	fake_ucx_reset(1);
 	ucx_world_open(&world);
 	comm = ucx_world_comm(&world, comm_id, "am");
@@ -86,7 +86,7 @@ static void start_receiving(void)
 	start();
 	deliver(&want, NULL, 0, 0);
 	assert_int_equal(last_sent()->kind, UCX_GRANT);
-	assert_int_equal(last_sent()->lane, LANE);
+	assert_int_equal(last_sent()->index, LINK);
 	unsigned count = fake_ucx_count();
 	deliver(&want, NULL, 0, 0);
 	assert_int_equal(link_ready(to_peer), 0);
@@ -183,7 +183,7 @@ static void is_refused(void **state)
 	refused(&wire, SMALL - 1, 0, "as long as it should");
 	wire.from = WORLD_RANKS;
 	refused(&wire, SMALL, 0, "no slots were granted");
-	wire = make(UCX_SLOT, SMALL, 0), wire.lane = LANE + 1;
+	wire = make(UCX_SLOT, SMALL, 0), wire.index = LINK + 1;
 	refused(&wire, SMALL, 0, "no slots were granted");
 	wire = make(UCX_SLOT, SMALL, DEPTH);
 	refused(&wire, SMALL, 0, "no slot is free");
@@ -228,9 +228,9 @@ static void leaves(void **state)
 {
 	(void)state;
 	start_receiving();
-	const struct ucx_sum sums[] = { { 64, 3 }, { LANE, 2 }, { 1u << 20, 7 } };
+	const struct ucx_sum sums[] = { { 64, 3 }, { LINK, 2 }, { 1u << 20, 7 } };
 	struct ucx_wire bye = make(UCX_BYE, sizeof(sums), 0), wire = make(UCX_SLOT, SMALL, 0);
-	bye.lane = 0;
+	bye.index = 0;
 	bye.number = 1;
 	deliver(&bye, sums, sizeof(sums), 0);
 	assert_int_equal(link_ready(to_peer), 0);
@@ -427,7 +427,7 @@ static void deliver_anything(void)
 		payload[i] = (unsigned char)draw(256);
 	wire.scheme = kind == UCX_NOTICE ? (uint8_t)draw(UCX_SCHEMES) : 0;
 	wire.number = draw(3) ? draw(DEPTH) : to_peer->posted + draw(2);
-	wire.lane = draw(20) ? LANE : (uint16_t)draw(80);
+	wire.index = draw(20) ? LINK : (uint16_t)draw(80);
 	wire.from = draw(20) ? PEER : draw(5);
 	if (kind == UCX_SLOT && bytes > UCX_EAGER_BYTES)
 		deliver(&wire, NULL, bytes, UCP_AM_RECV_ATTR_FLAG_RNDV);

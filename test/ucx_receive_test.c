@@ -137,11 +137,11 @@ static void fields(void **state)
 	(void)state;
 	start();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL);
-	wire.lane = UCX_PROBE_LANE + 1;
+	wire.index = UCX_PROBE_LINK + 1;
 	refused(&wire, SMALL, 0, "out of range");
-	wire.lane = 65535;
+	wire.index = 65535;
 	refused(&wire, SMALL, 0, "out of range");
-	wire = make(UCX_CONTROL, 0), wire.lane = 1;
+	wire = make(UCX_CONTROL, 0), wire.index = 1;
 	refused(&wire, 0, 0, "out of range");
 	wire = make(UCX_KINDS, 0);
 	refused(&wire, 0, 0, "kind is unknown");

@@ -7,7 +7,7 @@
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 
-enum { POSTS = 48, COMMS = 4, LANES = 3, OWN = 2 /* of the lanes: slots are the script's */, STEPS = 400 };
+enum { POSTS = 48, COMMS = 4, LINKS = 3, OWN = 2 /* of the links: slots are the script's */, STEPS = 400 };
 enum { OWN_DEPTH = 3, OWN_BYTES = 70001, PAYLOAD_BYTES = 1 << 17 };
 enum action { POST, TAKE, PROGRESS, MESSAGE, TAG, AT_ONCE, LOSE_PEER, OPEN, CONTROL, FAIL, ACTIONS };
 enum base { SLOT, NOTICE, ANSWER, NOTE, BASES };
@@ -23,17 +23,17 @@ struct script {
 	const unsigned char *at, *end;
 	struct ucx_world world;
 	struct ucx_comm *comms[COMMS]; /* NULL: not open yet */
-	struct link *links[COMMS][WORLD_RANKS][LANES];
-	int tried[COMMS][WORLD_RANKS][LANES];
+	struct link *links[COMMS][WORLD_RANKS][LINKS];
+	int tried[COMMS][WORLD_RANKS][LINKS];
 	struct link_memory memory[COMMS][WORLD_RANKS];
-	uint32_t sequences[COMMS][WORLD_RANKS][LANES];
+	uint32_t sequences[COMMS][WORLD_RANKS][LINKS];
 	struct post posts[POSTS];
 	int posted;
 	unsigned char payload[PAYLOAD_BYTES]; /* of a peer's message; zeros behind what it says */
 };
 
 static const char *const schemes[COMMS] = { "am", "tag", "put", "am" };
-static const int lanes[LANES] = { 0, 5, 60 };
+static const int indexes[LINKS] = { 0, 5, 60 };
 static const size_t sizes[] = { 0, 1, 300, UCX_EAGER_BYTES, UCX_EAGER_BYTES + 1, WORLD_SLOT_BYTES };
 
 static void fault(const char *what)
@@ -70,20 +70,20 @@ static unsigned char *allocate(size_t bytes, int value)
 
 static struct link *link_of(struct script *s)
 {
-	const unsigned comm = take(s) % COMMS, peer = take(s) % WORLD_RANKS, lane = take(s) % LANES;
+	const unsigned comm = take(s) % COMMS, peer = take(s) % WORLD_RANKS, index = take(s) % LINKS;
 	struct ucx_comm *c = s->comms[comm];
-	struct link **l = &s->links[comm][peer][lane];
-	struct link_memory *memory = lane == OWN ? &s->memory[comm][peer] : NULL;
-	if (!c || s->tried[comm][peer][lane])
+	struct link **l = &s->links[comm][peer][index];
+	struct link_memory *memory = index == OWN ? &s->memory[comm][peer] : NULL;
+	if (!c || s->tried[comm][peer][index])
 		return *l;
-	s->tried[comm][peer][lane] = 1;
+	s->tried[comm][peer][index] = 1;
 	if (memory)
 		*memory = (struct link_memory){ .depth = OWN_DEPTH,
 						.bytes = OWN_BYTES,
 						.in = allocate(OWN_DEPTH * OWN_BYTES, 0),
 						.out = allocate(OWN_DEPTH * OWN_BYTES, 0) };
 	const struct link_params params = {
-		.peer = (int)peer, .lane = lanes[lane], .slots = &c->params.slots, .memory = memory
+		.peer = (int)peer, .index = indexes[index], .slots = &c->params.slots, .memory = memory
 	};
 	if (ucx_link_ops.open(&c->base, &params, l))
 		*l = NULL;
@@ -153,20 +153,20 @@ static void check_links(const struct script *s)
 {
 	for (int c = 0; c < COMMS; c++)
 		for (int r = 0; r < WORLD_RANKS; r++)
-			for (int lane = 0; lane < LANES; lane++)
-				if (s->links[c][r][lane])
-					check_link(s->links[c][r][lane]);
+			for (int index = 0; index < LINKS; index++)
+				if (s->links[c][r][index])
+					check_link(s->links[c][r][index]);
 }
 
 /* ---- The peers: under the lock ---- */
 
-static size_t put_grant(struct script *s, unsigned lane)
+static size_t put_grant(struct script *s, unsigned index)
 {
 	const struct ucx_grant grant = { .address = 4096,
 					 .tag = 1000,
 					 .depth = WORLD_DEPTH,
 					 .slot_bytes =
-					     lane == (unsigned)lanes[OWN] ? OWN_BYTES : WORLD_SLOT_BYTES };
+					     index == (unsigned)indexes[OWN] ? OWN_BYTES : WORLD_SLOT_BYTES };
 	memcpy(s->payload, &grant, sizeof(grant));
 	return sizeof(grant) + 24;
 }
@@ -175,7 +175,7 @@ static size_t put_sums(struct script *s)
 {
 	const size_t n = take(s) % 4;
 	for (size_t i = 0; i < n; i++) {
-		const struct ucx_sum sum = { (uint64_t)lanes[take(s) % LANES], take(s) % 8 };
+		const struct ucx_sum sum = { (uint64_t)indexes[take(s) % LINKS], take(s) % 8 };
 		memcpy(s->payload + i * sizeof(sum), &sum, sizeof(sum));
 	}
 	return n * sizeof(struct ucx_sum);
@@ -194,7 +194,7 @@ static size_t make_answer(struct script *s, struct ucx_wire *wire)
 	switch (wire->kind) {
 	case UCX_WANT:
 		wire->kind = UCX_GRANT;
-		return wire->bytes = put_grant(s, wire->lane);
+		return wire->bytes = put_grant(s, wire->index);
 	case UCX_GRANT:
 		wire->kind = UCX_SLOT;
 		return wire->bytes = take_size(s);
@@ -212,13 +212,13 @@ static size_t make_note(struct script *s, struct ucx_wire *wire)
 	wire->kind = (uint8_t)kinds[take(s) % 6];
 	wire->number = take(s) % 8;
 	if (wire->kind < UCX_WANT)
-		wire->lane = 0;
+		wire->index = 0;
 	if (wire->kind == UCX_CONTROL)
 		wire->bytes = take(s) % (TRANSPORT_CONTROL_BYTES + 1);
 	else if (wire->kind == UCX_BYE)
 		wire->bytes = put_sums(s);
 	else if (wire->kind == UCX_GRANT)
-		wire->bytes = put_grant(s, wire->lane);
+		wire->bytes = put_grant(s, wire->index);
 	return wire->bytes;
 }
 
@@ -226,17 +226,17 @@ static size_t make_note(struct script *s, struct ucx_wire *wire)
 static size_t make_message(struct script *s, struct ucx_wire *wire)
 {
 	const enum base base = take(s) % BASES;
-	const unsigned comm = take(s) % COMMS, from = take(s) % WORLD_RANKS, lane = take(s);
+	const unsigned comm = take(s) % COMMS, from = take(s) % WORLD_RANKS, index = take(s);
 	*wire = (struct ucx_wire){ .comm_id = id_of((int)comm), .from = from };
 	if (base == ANSWER)
 		return make_answer(s, wire);
-	wire->lane = (uint16_t)(lane == 255 ? UCX_PROBE_LANE : lanes[lane % LANES]);
+	wire->index = (uint16_t)(index == 255 ? UCX_PROBE_LINK : indexes[index % LINKS]);
 	if (base == NOTE)
 		return make_note(s, wire);
 	wire->kind = base == SLOT ? UCX_SLOT : UCX_NOTICE;
 	wire->bytes = base == SLOT ? take_size(s) : UCX_EAGER_BYTES + 1 + take(s);
 	wire->scheme = base == SLOT ? 0 : (uint8_t)(take(s) % UCX_SCHEMES);
-	wire->sequence = s->sequences[comm][from][lane % LANES]++ + take(s) / 128;
+	wire->sequence = s->sequences[comm][from][index % LINKS]++ + take(s) / 128;
 	return base == SLOT ? wire->bytes : 0;
 }
 

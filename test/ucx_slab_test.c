@@ -17,7 +17,7 @@
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 
-enum { PEER = 1, LANE = 5, DEPTH = 2, BYTES = 8192, HOLD_US = 100000 };
+enum { PEER = 1, LINK = 5, DEPTH = 2, BYTES = 8192, HOLD_US = 100000 };
 
 static const uint64_t comm_id = 0x1122334455667788;
 
@@ -41,7 +41,7 @@ static void on_release(void *ctx)
 
 static void start(void)
 {
-	const struct link_params params = { .peer = PEER, .lane = LANE, .memory = &memory };
+	const struct link_params params = { .peer = PEER, .index = LINK, .memory = &memory };
 	char why[LINK_WHY_BYTES];
 	fake_ucx_reset(1);
 	fake_ucx_hold_reads(1);
@@ -76,7 +76,7 @@ static void deliver(enum ucx_kind kind, uint64_t number, const void *data, size_
 {
 	const struct ucx_wire wire = { .comm_id = comm_id,
 				       .from = PEER,
-				       .lane = kind == UCX_NOTICE || kind == UCX_GRANT ? LANE : 0,
+				       .index = kind == UCX_NOTICE || kind == UCX_GRANT ? LINK : 0,
 				       .kind = (uint8_t)kind,
 				       .scheme = kind == UCX_NOTICE ? UCX_SCHEME_PUT : 0,
 				       .bytes = kind == UCX_NOTICE ? BYTES : bytes,
@@ -116,7 +116,7 @@ static void close_communicator(void)
 /* The peer is through, and the adapter still reads what it has put: the slots are the user's when that ends. */
 static void closed_while_read(void **state)
 {
-	const struct ucx_sum sum = { LANE, 1 };
+	const struct ucx_sum sum = { LINK, 1 };
 	(void)state;
 	start();
 	receive_notice();

@@ -47,7 +47,7 @@ struct ucx_comm *ucx_world_comm(struct ucx_world *world, uint64_t comm_id, const
 		.comm_id = comm_id,
 		.needed = needed,
 		.settings = &settings,
-		.slots = { .lanes = 8, .depth = WORLD_DEPTH, .bytes = WORLD_SLOT_BYTES, .cap = 1 << 30 },
+		.slots = { .links = 8, .depth = WORLD_DEPTH, .bytes = WORLD_SLOT_BYTES, .cap = 1 << 30 },
 		.on_control = on_control,
 		.on_failure = on_failure,
 		.handler_ctx = world

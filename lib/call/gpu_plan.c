@@ -61,8 +61,8 @@ static void use_rails_of_proxies(struct comm *comm)
 			 text);
 }
 
-/* Which rows have room for their lanes follows from the machine, whatever is called; one rank says so. */
-static int count_lanes(struct comm *comm)
+/* Which rows have room for their connections follows from the machine, whatever is called; one rank says so. */
+static int count_connections(struct comm *comm)
 {
 	struct plans *plans = &comm->gpu_plans;
 	char text[ROOM_TEXT];
@@ -82,15 +82,15 @@ int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
 	const struct row *algo = row_table(&rows);
-	const struct remote lanes = comm->proxy ? engine_cuda.remote(comm->gpu, NULL) : (struct remote){ 0 };
+	const struct remote remote = comm->proxy ? engine_cuda.remote(comm->gpu, NULL) : (struct remote){ 0 };
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->machine.rates);
 	if (comm->proxy)
 		use_rails_of_proxies(comm);
-	gpu_planners_init(&comm->gpu_topo, &comm->settings, &comm->machine, &lanes, &comm->gpu_plans.planner,
+	gpu_planners_init(&comm->gpu_topo, &comm->settings, &comm->machine, &remote, &comm->gpu_plans.planner,
 			  &comm->single_channel_planner);
 	if (comm->proxy)
-		ret = count_lanes(comm);
+		ret = count_connections(comm);
 	for (int row = 0; !ret && comm->size <= FEW_RANKS && row < rows; row++) {
 		const corale_coll coll = algo[row].coll;
 		if (algo[row].codelet || coll_is_pair(coll))

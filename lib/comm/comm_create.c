@@ -110,7 +110,7 @@ static int choose_channels(struct comm *comm)
 {
 	int wanted = comm->settings.max_channels, by_cores = comm->topo->cores_per_rank_x16 / 32;
 	int channels = wanted ? wanted : by_cores < 1 ? 1 : by_cores > 4 ? 4 : by_cores;
-	int most = TRANSPORT_MAX_LANES / PLAN_MAX_QUEUES;
+	int most = TRANSPORT_MAX_LINKS / PLAN_MAX_QUEUES;
 	return comm->manual || channels < 1 ? 1 : channels > most ? most : channels;
 }
 

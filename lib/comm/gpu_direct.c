@@ -225,7 +225,7 @@ static int open_rails(struct comm *comm, int *good)
 	return ret;
 }
 
-/* Channels whose lanes are on such rails. */
+/* Channels whose links are on such rails. */
 static uint32_t channels_of(const struct comm *comm)
 {
 	uint32_t channels = 0;
@@ -278,7 +278,7 @@ static int make(struct comm *comm)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for GPUDirect RDMA");
 	d->links = comm->engine.transport->ops->links;
 	d->slots = comm->engine.slots;
-	d->slots.lanes = 0;
+	d->slots.links = 0;
 	return 0;
 }
 

@@ -11,8 +11,8 @@
 #include "comm_create.h"
 
 enum {
-	FIRST_LANE = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */
-	PINNED_LANE = FIRST_LANE + GPU_DIRECT_ATTEMPTS, /* and one for the comparison */
+	FIRST_LINK = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */
+	PINNED_LINK = FIRST_LINK + GPU_DIRECT_ATTEMPTS, /* and one for the comparison */
 	STREAMED = 32, /* messages by which rates are compared, of which as often the best counts */
 	STREAMS = 3,
 	CONNECT_S = 10,
@@ -163,7 +163,7 @@ static unsigned char *area_of(const struct comm *comm, int rail, int attempt)
 	       (size_t)(rail * GPU_DIRECT_ATTEMPTS + attempt) * attempt_bytes(&comm->topo->map, comm->rank);
 }
 
-static int open_link(struct comm *comm, int rail, int lane, struct link_slab *slab, struct probe_peer *peer)
+static int open_link(struct comm *comm, int rail, int index, struct link_slab *slab, struct probe_peer *peer)
 {
 	struct gpu_direct *d = comm->direct;
 	peer->memory.slab = slab;
@@ -173,7 +173,7 @@ static int open_link(struct comm *comm, int rail, int lane, struct link_slab *sl
 	peer->memory.ctx = d;
 	const struct link_params params = { .rank = comm->rank,
 					    .peer = peer->rank,
-					    .lane = lane,
+					    .index = index,
 					    .slots = &d->slots,
 					    .memory = &peer->memory };
 	return link_open(comm->rails[rail], &params, &peer->link);
@@ -212,13 +212,13 @@ static const char *failure_of(const struct gpu_direct *d, const char *otherwise)
 	return atomic_load(&d->failed) == 2 ? d->failure : otherwise;
 }
 
-static void connect_peers(struct comm *comm, int rail, int lane, struct link_slab *slab,
+static void connect_peers(struct comm *comm, int rail, int index, struct link_slab *slab,
 			  struct gpu_direct_probe *p, struct gpu_direct_outcome *o)
 {
 	const struct wait_policy policy = { .timeout_ns = CONNECT_S * second_ns, .sleep_ns = NAP_NS };
 	int ret = 0;
 	for (int i = 0; !ret && i < p->npeers; i++)
-		ret = open_link(comm, rail, lane, slab, &p->peers[i]);
+		ret = open_link(comm, rail, index, slab, &p->peers[i]);
 	ret = ret ? ret : wait_until(&policy, poll_open, p);
 	if (ret < 0) {
 		o->is_broken = 1;
@@ -348,7 +348,7 @@ int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct
 			     "make a probe of GPUDirect RDMA");
 	if (ret)
 		return ret;
-	connect_peers(comm, rail, FIRST_LANE + attempt, comm->direct->mapped[rail][attempt], p, o);
+	connect_peers(comm, rail, FIRST_LINK + attempt, comm->direct->mapped[rail][attempt], p, o);
 	int64_t any = o->code != 0;
 	ret = agree(&comm->bootstrap, any ? 0 : begin(comm, rail, attempt, p),
 		    "start a kernel that looks at messages", &any);
@@ -416,7 +416,7 @@ int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, stru
 			     "compare rates");
 	if (ret)
 		return ret;
-	connect_peers(comm, rail, PINNED_LANE, NULL, p, o);
+	connect_peers(comm, rail, PINNED_LINK, NULL, p, o);
 	for (int i = 0; !ret && i < STREAMS; i++) {
 		ret = stream(comm, p, &pinned_ns);
 		ret = ret ? ret : stream(comm, direct, &direct_ns);

@@ -154,7 +154,7 @@ struct engine_ops {
 	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
-	/* Before the first call over nodes: the proxy of which calls open lanes, and each rank's index: among the ranks of this node; of other
+	/* Before the first call over nodes: the proxy of which calls open connections, and each rank's index: among the ranks of this node; of other
 	 * nodes' ranks, their index among those, plus the ranks of this node. Both stay the caller's. */
 	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *index_of);
 

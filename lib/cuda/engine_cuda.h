@@ -47,7 +47,7 @@ struct engine_list {
 	const unsigned char *memory; /* its operations, then its peers, then those of other nodes */
 	int nfar; /* ranks of other nodes in it */
 	int16_t few_far[CODELET_FEW_FAR]; /* the first of them */
-	uint32_t open; /* channels whose lanes to them are, a bit each */
+	uint32_t open; /* channels whose connections to them are, a bit each */
 };
 
 struct engine_lists {
@@ -57,7 +57,7 @@ struct engine_lists {
 	size_t bytes, used;
 };
 
-struct engine_lanes {
+struct engine_connections {
 	remote_place *places; /* as on the GPU */
 	uint64_t first_new, end_new; /* of places: between these the GPU lacks some */
 	struct proxy *proxy;
@@ -127,7 +127,7 @@ struct engine {
 	int scratch_region;
 	struct engine_lists lists;
 	struct remote_calls remote; /* ranks of other nodes; counts: on the GPU */
-	struct engine_lanes lanes; /* to them */
+	struct engine_connections connections; /* to them */
 	struct engine_slab_memory slab;
 	int edges_at_once; /* of a launch, in each direction */
 	/* the order of calls */
@@ -316,11 +316,11 @@ void engine_free_kept(struct engine_kept *kept);
 int engine_probe_begin(struct engine *engine, const struct engine_probe *probe, struct probe_words **words);
 void engine_probe_end(struct engine *engine);
 
-/* ---- engine_cuda_lanes.c: before a launch, the lanes that it needs */
+/* ---- engine_cuda_connections.c: before a launch, the connections that it needs */
 
 /* CORALE_ENOMEM. */
-int engine_lanes_open(struct engine *engine);
-void engine_lanes_close(struct engine *engine);
+int engine_connections_open(struct engine *engine);
+void engine_connections_close(struct engine *engine);
 /* Of a lowered plan; of the messages in engine->p2p. No call of CUDA allocates or waits for a call. */
 int engine_open_list(struct engine *engine, int list, int first_channel, int channels);
 int engine_open_p2p(struct engine *engine);

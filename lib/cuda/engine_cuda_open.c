@@ -155,7 +155,7 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
 				 CODELET_MAX_RANKS);
 	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
-			     l->pair_rings < CODELET_LANE_RINGS))
+			     l->pair_rings < CODELET_CHANNEL_RINGS))
 		return log_error(
 		    CORALE_EINVAL, e->world_rank,
 		    "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory cap) is too "

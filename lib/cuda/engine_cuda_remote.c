@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "net/lanes.h"
+#include "net/connections.h"
 
 static int make_zeros(struct engine *e, size_t bytes, void **out)
 {
@@ -15,7 +15,7 @@ static int make_zeros(struct engine *e, size_t bytes, void **out)
 /* The same on all ranks: of the rank that has the most peers. */
 static int check_cap(const struct engine *e, int peers, size_t cap)
 {
-	const size_t least = lanes_least_cap(peers);
+	const size_t least = connections_least_cap(peers);
 	if (cap >= least)
 		return 0;
 	return log_error(
@@ -33,8 +33,8 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 		return 0;
 	/* the same slots on all ranks, whatever the number of their node's */
 	e->remote.remote =
-	    lanes_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
-	const size_t bytes = e->lanes.bytes = lanes_bytes(&e->remote.remote, p->pinned_bytes);
+	    connections_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks, p->pinned_bytes);
+	const size_t bytes = e->connections.bytes = connections_bytes(&e->remote.remote, p->pinned_bytes);
 	int ret = check_cap(e, e->remote.remote.peers, p->pinned_bytes);
 	e->remote.remote.peers = peers;
 	if (!ret)
@@ -44,7 +44,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	remote_set_data(&e->remote.remote, e->remote.remote.memory);
 	if (!ret) /* every page is there before a kernel waits */
 		memset(e->remote.remote.memory, 0, bytes);
-	ret = ret ? ret : engine_lanes_open(e);
+	ret = ret ? ret : engine_connections_open(e);
 	ret = ret ? ret : make_zeros(e, counts, (void **)&e->remote.counts);
 	return ret ? ret
 		   : make_zeros(e, remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place),
@@ -56,7 +56,7 @@ void engine_close_remote(struct engine *e)
 	engine_slab_free(e);
 	cudaFree(e->remote.counts);
 	cudaFree((void *)(uintptr_t)e->remote.places);
-	engine_lanes_close(e);
+	engine_connections_close(e);
 	if (e->remote.remote.memory)
 		cudaFreeHost(e->remote.remote.memory);
 }

@@ -41,7 +41,7 @@ static int is_capable(const struct engine *e, const void *memory)
 
 int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
 {
-	const size_t slots = plan_round(e->lanes.bytes, 4096);
+	const size_t slots = plan_round(e->connections.bytes, 4096);
 	if (!attribute_of(e, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED)) {
 		snprintf(why_not, bytes,
 			 "the driver lets no adapter reach this GPU's memory (%s: it has no GPUDirect RDMA)",

@@ -8,9 +8,9 @@ static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomi
 {
 	struct host_out *out = host_out(e, d, channel, ring);
 	struct window_control *control = e->windows[e->local];
-	int all = d == e->locals, lane_to = all ? e->local : d;
-	out->headers = window_headers(&e->layout, control, lane_to, channel, ring);
-	out->payload = window_payload(&e->layout, control, lane_to, channel, ring);
+	int all = d == e->locals, queue_to = all ? e->local : d;
+	out->headers = window_headers(&e->layout, control, queue_to, channel, ring);
+	out->payload = window_payload(&e->layout, control, queue_to, channel, ring);
 	out->readers = readers;
 	out->can_reference = 1;
 	for (int q = 0; q < e->locals; q++) {
@@ -27,9 +27,9 @@ static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomi
 static void open_in(struct host_engine *e, int q, int all, int channel, int ring)
 {
 	struct host_in *in = host_in(e, q, all, channel, ring);
-	int lane_to = all ? q : e->local;
-	in->headers = window_headers(&e->layout, e->windows[q], lane_to, channel, ring);
-	in->payload = window_payload(&e->layout, e->windows[q], lane_to, channel, ring);
+	int queue_to = all ? q : e->local;
+	in->headers = window_headers(&e->layout, e->windows[q], queue_to, channel, ring);
+	in->payload = window_payload(&e->layout, e->windows[q], queue_to, channel, ring);
 	in->consumed = window_consumed(&e->layout, e->windows[e->local], q, all, channel, ring);
 	in->pid = e->pids[q];
 }
@@ -67,10 +67,10 @@ static void close_temps(struct host_engine *e)
 
 int host_engine_open(struct host_engine *e)
 {
-	size_t lanes = window_lane(&e->layout, e->locals + 1, 0, 0);
+	size_t queues = window_queue(&e->layout, e->locals + 1, 0, 0);
 	size_t paths = (size_t)e->channels * PLAN_MAX_QUEUES;
-	e->outs = calloc(lanes, sizeof *e->outs);
-	e->ins = calloc(2 * lanes, sizeof *e->ins);
+	e->outs = calloc(queues, sizeof *e->outs);
+	e->ins = calloc(2 * queues, sizeof *e->ins);
 	e->tokens = calloc(paths, sizeof *e->tokens);
 	const int temps = open_temps(e);
 	e->spare.most = room_beside_window(e) / 8;
@@ -81,8 +81,8 @@ int host_engine_open(struct host_engine *e)
 	if (!e->outs || !e->ins || !e->tokens || !temps || links || !readers) {
 		free(readers);
 		host_engine_close(e);
-		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu lanes of a communicator",
-				 lanes);
+		return log_error(CORALE_ENOMEM, e->rank, "no memory for the %zu queues of a communicator",
+				 queues);
 	}
 	for (int d = 0; d <= e->locals; d++) {
 		for (size_t p = 0; p < paths; p++) {
@@ -100,7 +100,7 @@ int host_engine_open(struct host_engine *e)
 
 void host_engine_slots(struct host_engine *e)
 {
-	e->slots = (struct transport_slots){ .lanes = e->channels * PLAN_MAX_QUEUES,
+	e->slots = (struct transport_slots){ .links = e->channels * PLAN_MAX_QUEUES,
 					     .depth = HOST_LINK_DEPTH,
 					     .bytes = e->layout.slot_bytes,
 					     .cap = room_beside_window(e),
@@ -136,7 +136,7 @@ int host_no_link(const struct host_engine *e, int rank)
 int host_room(const struct window_layout *layout, size_t stride)
 {
 	enum { CACHED_BYTES = 128 << 10 };
-	size_t most = stride ? layout->lane_bytes / stride : WINDOW_HEADERS;
+	size_t most = stride ? layout->queue_bytes / stride : WINDOW_HEADERS;
 	size_t room = stride ? CACHED_BYTES / stride : WINDOW_HEADERS;
 	room = room < (size_t)layout->slots ? (size_t)layout->slots : room;
 	room = room < most ? room : most;

@@ -32,7 +32,7 @@ struct host_out {
 	int crosses; /* some reader is another process */
 };
 
-/* Messages from one local peer (its lane to us, or its lane to ALL). */
+/* Messages from one local peer (its queue to us, or its queue to ALL). */
 struct host_in {
 	uint64_t received;
 	struct window_header *headers;
@@ -67,10 +67,10 @@ struct host_engine {
 	struct liveness **liveness; /* by local rank; NULL for this process */
 	const struct settings *settings;
 	struct transport *transport;
-	struct host_out *outs; /* [lane to d or ALL], as window_lane counts */
-	struct host_in *ins; /* [2 * lane of q], + 1 for its ALL lane */
+	struct host_out *outs; /* [queue to d or ALL], as window_queue counts */
+	struct host_in *ins; /* [2 * queue of q], + 1 for its ALL queue */
 	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
-	struct link_table links; /* to ranks of other nodes: lane channel * PLAN_MAX_QUEUES + ring */
+	struct link_table links; /* to ranks of other nodes: index channel * PLAN_MAX_QUEUES + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
 	_Atomic int told_unreadable; /* the line that some rank's memory can't be read any more */
@@ -88,12 +88,12 @@ size_t host_engine_memory(const struct host_engine *engine);
 
 static inline struct host_out *host_out(struct host_engine *e, int d, int channel, int ring)
 {
-	return &e->outs[window_lane(&e->layout, d, channel, ring)];
+	return &e->outs[window_queue(&e->layout, d, channel, ring)];
 }
 
 static inline struct host_in *host_in(struct host_engine *e, int q, int all, int channel, int ring)
 {
-	return &e->ins[2 * window_lane(&e->layout, q, channel, ring) + (size_t)all];
+	return &e->ins[2 * window_queue(&e->layout, q, channel, ring) + (size_t)all];
 }
 
 /* Signals to oneself on a ring: sent, received. */
@@ -124,7 +124,7 @@ static inline struct link *host_link(struct host_engine *e, int rank, int channe
 /* Logs why there is no link to a rank, and returns it: no memory, or the rank can't be reached. */
 int host_no_link(const struct host_engine *e, int rank);
 
-/* Payloads that a lane holds at a time: as many as stay in a cache, at least what the settings ask for. */
+/* Payloads that a queue holds at a time: as many as stay in a cache, at least what the settings ask for. */
 int host_room(const struct window_layout *layout, size_t stride);
 
 /* True when a further message fits: fewer than depth are unread. */

@@ -1,7 +1,7 @@
 /*
  * A message by reference whose reader can't read the sender's memory: it runs as another user by now, a filter forbids the call, or it is memory that the
  * kernel reads for nobody (memfd_secret, devices). The reader asks in its window; the sender, whose call waits until the message is read, copies it into the
- * slot that the message would have had, and further messages of the lane go through slots from the start.
+ * slot that the message would have had, and further messages of the queue go through slots from the start.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ void host_lend_refused(struct host_engine *e, int q, int error)
 	    e->map.member[e->map.node_first[e->map.node_of[e->rank]] + q], strerror(error));
 }
 
-/* Message number k of a lane, still by reference, into its slot. */
+/* Message number k of a queue, still by reference, into its slot. */
 static int lend(const struct host_engine *e, const struct host_out *out, struct window_header *header,
 		uint64_t k)
 {

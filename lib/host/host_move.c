@@ -42,7 +42,7 @@ struct move {
 	size_t message_bytes;
 	const unsigned char *shared; /* where the message lies unchanged until it was read, or NULL */
 	int result; /* sources[0] is the result already */
-	struct host_out *out; /* the lane to local readers, or NULL */
+	struct host_out *out; /* the queue to local readers, or NULL */
 	struct window_header *header;
 	int kind; /* enum window_message */
 };
@@ -85,7 +85,7 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 {
 	const struct window_layout *layout = &m->run->engine->layout;
 	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
-	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), lane = layout->lane_bytes;
+	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), most = layout->queue_bytes;
 	const int says =
 	    (int)(atomic_load_explicit(&header->bytes_kind, memory_order_acquire) & 0xff); /* then the rest */
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
@@ -98,16 +98,16 @@ static int window_source(struct move *m, int rank, const struct host_in *in, int
 		return 0;
 	}
 	const uint64_t offset = read_once(&header->offset);
-	if (says == WINDOW_SLOT && bytes <= lane && offset <= lane - bytes) {
+	if (says == WINDOW_SLOT && bytes <= most && offset <= most - bytes) {
 		*out = (struct host_source){ in->payload + offset, kind, 0, 0, 0 };
 		return 0;
 	}
 	return log_error(
 	    CORALE_EINTERNAL, m->run->engine->rank,
 	    "a message of rank %d is of kind %d at byte %llu by its header; expected %zu bytes in the "
-	    "header's line (kind %d, up to %d bytes), within the lane's %zu bytes (kind %d) or by reference "
+	    "header's line (kind %d, up to %d bytes), within the queue's %zu bytes (kind %d) or by reference "
 	    "(kind %d): something has overwritten that rank's window; look for stray stores in that process",
-	    rank, says, (unsigned long long)offset, bytes, WINDOW_INLINED, WINDOW_INLINE, lane, WINDOW_SLOT,
+	    rank, says, (unsigned long long)offset, bytes, WINDOW_INLINED, WINDOW_INLINE, most, WINDOW_SLOT,
 	    WINDOW_REFERENCE);
 }
 

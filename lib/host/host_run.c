@@ -115,7 +115,7 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 				    corale_strerror(ret));
 }
 
-/* Room for one more header in a lane of our window; host_move looks for a slot, if the message needs one. A call with larger
+/* Room for one more header in a queue of our window; host_move looks for a slot, if the message needs one. A call with larger
  * or smaller payloads than the last one's starts when those are read: their readers need nothing of this call to get there. */
 static int local_free(const struct host_run *run, struct host_out *out, int depth)
 {

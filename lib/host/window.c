@@ -25,32 +25,32 @@ void window_layout_init(struct window_layout *layout, int locals, int channels, 
 					  .channels = channels,
 					  .slots = slots,
 					  .slot_bytes = slot_bytes,
-					  .lane_bytes = locals > 1 ? LARGEST * slot_bytes : 0 };
-	size_t lanes = window_lane(layout, locals, 0, 0);
+					  .queue_bytes = locals > 1 ? LARGEST * slot_bytes : 0 };
+	size_t queues = window_queue(layout, locals, 0, 0);
 	layout->consumed = round_up(sizeof(struct window_control), PAGE);
-	layout->headers = round_up(layout->consumed + 2 * lanes * WINDOW_LINE, PAGE);
-	layout->payload = round_up(layout->headers + lanes * WINDOW_HEADERS * WINDOW_LINE, PAGE);
-	layout->bytes = layout->payload + lanes * layout->lane_bytes;
+	layout->headers = round_up(layout->consumed + 2 * queues * WINDOW_LINE, PAGE);
+	layout->payload = round_up(layout->headers + queues * WINDOW_HEADERS * WINDOW_LINE, PAGE);
+	layout->bytes = layout->payload + queues * layout->queue_bytes;
 }
 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring)
 {
-	size_t at = layout->headers + window_lane(layout, d, channel, ring) * WINDOW_HEADERS * WINDOW_LINE;
+	size_t at = layout->headers + window_queue(layout, d, channel, ring) * WINDOW_HEADERS * WINDOW_LINE;
 	return (struct window_header *)((unsigned char *)window + at);
 }
 
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring)
 {
 	return (unsigned char *)window + layout->payload +
-	       window_lane(layout, d, channel, ring) * layout->lane_bytes;
+	       window_queue(layout, d, channel, ring) * layout->queue_bytes;
 }
 
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
 				  int channel, int ring)
 {
-	size_t lane = window_lane(layout, sender, channel, ring) * 2 + (size_t)all;
-	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + lane * WINDOW_LINE);
+	size_t queue = window_queue(layout, sender, channel, ring) * 2 + (size_t)all;
+	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + queue * WINDOW_LINE);
 }
 
 static int map(int fd, size_t bytes, int rank, void **window)

@@ -2,9 +2,9 @@
  * A rank's window: shared memory that all ranks of its node map. Its layout is a pure function of agreed numbers. It holds:
  *   control    abort word, the owner's last calls
  *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
- *   headers    WINDOW_HEADERS lines for every lane that the owner sends on, used in turn; a lane leads to one local rank, or to ALL of them
+ *   headers    WINDOW_HEADERS lines for every queue that the owner sends on, used in turn; a queue leads to one local rank, or to ALL of them
  *   slots      the payloads of those messages: room for two of the largest, or for many small ones
- * A rank's lane to itself is its lane to ALL. The only rank of a node has no slots. No payload ever lies where headers do, so that no stale byte can
+ * A rank's queue to itself is its queue to ALL. The only rank of a node has no slots. No payload ever lies where headers do, so that no stale byte can
  * pass for a header.
  */
 #ifndef WINDOW_H
@@ -43,7 +43,7 @@ static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, in
 
 /* One line: readiness, signature and small payloads arrive together (P5). */
 struct window_header {
-	_Atomic uint64_t sequence; /* message k of a lane has k + 1 here, written last */
+	_Atomic uint64_t sequence; /* message k of a queue has k + 1 here, written last */
 	uint64_t signature;
 	_Atomic uint64_t bytes_kind; /* payload bytes << 8 | enum window_message */
 	uint64_t edge; /* elements of the whole edge, where only its two ends know it (v-forms, send/recv) */
@@ -51,7 +51,7 @@ struct window_header {
 		unsigned char inlined[WINDOW_INLINE];
 		struct { /* apart: what went by reference may get a slot later (host_lend.c) */
 			const void *reference; /* in the sender's address space */
-			uint64_t offset; /* of the payload in its lane */
+			uint64_t offset; /* of the payload in its queue */
 		};
 	};
 };
@@ -78,23 +78,23 @@ struct window_control {
 
 struct window_layout {
 	int locals, channels, slots;
-	size_t slot_bytes, lane_bytes; /* the largest payload; all payloads of a lane */
+	size_t slot_bytes, queue_bytes; /* the largest payload; all payloads of a queue */
 	size_t consumed, headers, payload, bytes; /* offsets, and the whole */
 };
 
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes);
 
-/* The index of a lane to local rank d among the lanes of its kind. */
-static inline size_t window_lane(const struct window_layout *layout, int d, int channel, int ring)
+/* The index of a queue to local rank d among the queues of its kind. */
+static inline size_t window_queue(const struct window_layout *layout, int d, int channel, int ring)
 {
 	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_QUEUES + (size_t)ring;
 }
 
-/* Of the owner's lane to local rank d; d is the owner: to ALL. */
+/* Of the owner's queue to local rank d; d is the owner: to ALL. */
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
 				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
-/* How many messages of local rank `sender`'s lane (the one to the owner, or its ALL lane) the owner has read. The word behind it (window_asked): 1 + the
+/* How many messages of local rank `sender`'s queue (the one to the owner, or its ALL queue) the owner has read. The word behind it (window_asked): 1 + the
  * message that came by reference from memory that the owner can't read. */
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
 				  int channel, int ring);

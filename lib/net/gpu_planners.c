@@ -1,7 +1,7 @@
 #include "gpu_planners.h"
 
 #include "kernels/codelets.h"
-#include "lanes.h"
+#include "connections.h"
 #include "plan/lower.h"
 #include "plan/codelet/launch.h"
 
@@ -52,15 +52,15 @@ int gpu_planners_least_node(const struct plan_map *map)
 	return least;
 }
 
-struct remote gpu_planners_lanes(const struct plan_map *map, const struct settings *settings)
+struct remote gpu_planners_remote(const struct plan_map *map, const struct settings *settings)
 {
 	if (map->nodes == 1)
 		return (struct remote){ 0 };
-	return lanes_shape(map->ranks, map->nodes, map->max_node_size, gpu_planners_least_node(map),
-			   settings->pinned_memory);
+	return connections_shape(map->ranks, map->nodes, map->max_node_size, gpu_planners_least_node(map),
+				 settings->pinned_memory);
 }
 
-/* Between nodes of one rank small lanes are worth it where they are deeper, for calls that fit a slot. */
+/* Between nodes of one rank small connections are worth it where they are deeper, for calls that fit a slot. */
 static int small_class(const struct remote_slots *large, const struct remote_slots *small, int several_each)
 {
 	if (several_each)
@@ -74,20 +74,20 @@ static int small_class(const struct remote_slots *large, const struct remote_slo
 }
 
 void gpu_planners_init(const struct topo *topo, const struct settings *settings,
-		       const struct gpu_machine *machine, const struct remote *lanes, struct planner *multi,
+		       const struct gpu_machine *machine, const struct remote *remote, struct planner *multi,
 		       struct planner *single)
 {
 	planner_init_gpus(multi, topo, settings, machine);
 	*single = *multi;
 	if (topo->map.nodes == 1)
 		return;
-	const struct remote_slots *large = &lanes->slots[REMOTE_OF_PLANS],
-				  *small = &lanes->slots[REMOTE_OF_SINGLE_CHANNEL];
+	const struct remote_slots *large = &remote->slots[REMOTE_OF_PLANS],
+				  *small = &remote->slots[REMOTE_OF_SINGLE_CHANNEL];
 	planner_limit_remote(multi, large->bytes, REMOTE_CHANNELS, REMOTE_BLOCKS);
 	planner_limit_remote(single, small->bytes, 1, REMOTE_BLOCKS);
 	multi->by_nodes = topo->map.max_node_size > 1;
 	multi->single_class = small_class(large, small, multi->by_nodes);
 	multi->single = single;
-	multi->connection_ends = lanes_ends(lanes, REMOTE_OF_PLANS, settings->pinned_memory);
-	single->connection_ends = lanes_ends(lanes, REMOTE_OF_SINGLE_CHANNEL, settings->pinned_memory);
+	multi->connection_ends = connections_ends(remote, REMOTE_OF_PLANS, settings->pinned_memory);
+	single->connection_ends = connections_ends(remote, REMOTE_OF_SINGLE_CHANNEL, settings->pinned_memory);
 }

@@ -19,13 +19,13 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 /* Ranks of the smallest node. */
 int gpu_planners_least_node(const struct plan_map *map);
 
-/* Slots and channels between nodes, for ranks of such a map (lanes_shape); in one node: 0. */
-struct remote gpu_planners_lanes(const struct plan_map *map, const struct settings *settings);
+/* Slots and channels between nodes, for ranks of such a map (connections_shape); in one node: 0. */
+struct remote gpu_planners_remote(const struct plan_map *map, const struct settings *settings);
 
 /* Planners of calls without a codelet: of several channels, and for small calls between nodes of one, to which the first one refers. topo and machine
  * stay the caller's. */
 void gpu_planners_init(const struct topo *topo, const struct settings *settings,
-		       const struct gpu_machine *machine, const struct remote *lanes, struct planner *multi,
+		       const struct gpu_machine *machine, const struct remote *remote, struct planner *multi,
 		       struct planner *single);
 
 #endif

@@ -31,20 +31,20 @@ void link_table_close(struct link_table *table)
 {
 	for (int r = 0; table->rows && r < table->ranks; r++) {
 		struct link **row = table->rows[r];
-		for (int lane = 0; row && table->ops->free && lane < table->slots->lanes; lane++)
-			if (row[lane])
-				table->ops->free(row[lane]);
+		for (int index = 0; row && table->ops->free && index < table->slots->links; index++)
+			if (row[index])
+				table->ops->free(row[index]);
 		free(row);
 	}
 	free(table->rows);
 	table->rows = NULL;
 }
 
-struct link *link_table_get(struct link_table *table, int rank, int lane)
+struct link *link_table_get(struct link_table *table, int rank, int index)
 {
 	struct link **row = atomic_load_explicit(&table->rows[rank], memory_order_acquire);
-	if (!row) { /* threads may come at once, each for its own lanes of the row */
-		struct link **fresh = calloc((size_t)table->slots->lanes, sizeof *fresh);
+	if (!row) { /* threads may come at once, each for its own links of the row */
+		struct link **fresh = calloc((size_t)table->slots->links, sizeof *fresh);
 		if (!fresh) {
 			atomic_store(&table->code, CORALE_ENOMEM);
 			return NULL;
@@ -54,25 +54,25 @@ struct link *link_table_get(struct link_table *table, int rank, int lane)
 		else
 			free(fresh);
 	}
-	if (!row[lane]) {
+	if (!row[index]) {
 		const struct link_params params = {
-			.rank = table->rank, .peer = rank, .lane = lane, .slots = table->slots
+			.rank = table->rank, .peer = rank, .index = index, .slots = table->slots
 		};
-		const int ret = link_open(table->transport, &params, &row[lane]);
+		const int ret = link_open(table->transport, &params, &row[index]);
 		if (ret) {
 			atomic_store(&table->code, ret);
-			row[lane] = NULL;
+			row[index] = NULL;
 		}
 	}
-	return row[lane];
+	return row[index];
 }
 
 int link_table_sent(const struct link_table *table, int first, int last)
 {
 	for (int r = 0; table->ops->sent && r < table->ranks; r++) {
 		struct link **row = table->rows[r];
-		for (int lane = first; row && lane < last; lane++)
-			if (row[lane] && !table->ops->sent(row[lane]))
+		for (int index = first; row && index < last; index++)
+			if (row[index] && !table->ops->sent(row[index]))
 				return 0;
 	}
 	return 1;

@@ -1,7 +1,7 @@
 /*
- * Links between ranks of different nodes: one lane to one peer, both directions. Each direction has a ring of slots at both ends: the sender fills
- * its slot of message k and posts it, it lands in the receiver's slot of message k, and the receiver releases that, so that the sender may post one
- * more. A message is neither announced nor asked for. A header of TRANSPORT_HEADER_BYTES travels with it.
+ * A link is a path to one rank of another node, both directions; links to one peer differ in index (channel x queue). Each direction has a ring of slots
+ * at both ends: the sender fills its slot of message k and posts it, it lands in the receiver's slot of message k, and the receiver releases that, so
+ * that the sender may post one more. A message is neither announced nor asked for. A header of TRANSPORT_HEADER_BYTES travels with it.
  *
  * A direction takes memory, within transport_slots.cap, when its first user comes or the peer's end asks for it. Slots may be written until the peer
  * has said that it is through: memory of the user's is given back then (struct link_memory).
@@ -44,7 +44,7 @@ struct link_memory {
 };
 
 struct link_params {
-	int rank, peer, lane; /* rank: the caller's */
+	int rank, peer, index; /* rank: the caller's */
 	const struct transport_slots *slots; /* as the transport was told; stays */
 	const struct link_memory *memory; /* NULL: the transport's; stays until the transport is closed */
 };
@@ -77,7 +77,7 @@ struct link_ops {
 /* Written by the transport, read by the link's user. */
 struct link {
 	const struct link_ops *ops;
-	int peer, lane;
+	int peer, index;
 	size_t slot_bytes;
 	int direct; /* messages may be posted from the user's memory */
 	void *landing; /* the receiver's: where the awaited message may land; or NULL */
@@ -98,7 +98,7 @@ struct link {
 int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
 	     char *why_not, size_t why_bytes);
 
-/* A link without slots yet. Each lane and peer once. */
+/* A link without slots yet. Each peer and index once. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
 /* Slots of a direction, which are counted: depth up to a quarter of the cap, half of that up to three eighths, then two; logged once beyond the cap. */
@@ -159,7 +159,7 @@ struct link_table {
 	const struct link_ops *ops;
 	const struct transport_slots *slots;
 	int rank, ranks;
-	struct link **_Atomic *rows; /* [rank]: NULL, or [lane], each NULL until used */
+	struct link **_Atomic *rows; /* [rank]: NULL, or [index], each NULL until used */
 	_Atomic int code; /* why the last link that could not be made was not */
 };
 
@@ -167,9 +167,9 @@ int link_table_open(struct link_table *table, struct transport *t, const struct 
 		    int rank, int ranks);
 /* After the transport is closed. A zeroed table is allowed. */
 void link_table_close(struct link_table *table);
-/* The link of a lane to a rank, made on first use: each by one thread; NULL: table->code says why not. */
-struct link *link_table_get(struct link_table *table, int rank, int lane);
-/* 1 if all that was posted on lanes [first, last) leaves without its user's help and memory. */
+/* A rank's link, made on first use: each by one thread; NULL: table->code says why not. */
+struct link *link_table_get(struct link_table *table, int rank, int index);
+/* 1 if all that was posted on links [first, last) leaves without its user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);
 
 #endif

@@ -8,12 +8,12 @@
 
 _Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES,
 	       "a message's header is the transport's");
-_Static_assert(PROXY_FIRST_LANE + (int)REMOTE_LANES <= (int)TRANSPORT_MAX_LANES,
-	       "a lane of the transport for each of ours");
+_Static_assert(PROXY_FIRST_LINK + (int)REMOTE_CONNECTIONS <= (int)TRANSPORT_MAX_LINKS,
+	       "a link for each connection");
 
-/* ---- One lane ---------------------------------------------------------------------------------------------- */
+/* ---- One connection ---------------------------------------------------------------------------------------- */
 
-static void count_bytes(struct proxy *p, int rail, const struct proxy_lane *at, uint64_t bytes)
+static void count_bytes(struct proxy *p, int rail, const struct proxy_connection *at, uint64_t bytes)
 {
 	_Atomic uint64_t *sum = &p->rails[rail].bytes[at->memory.slab != NULL];
 	atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + bytes,
@@ -21,7 +21,7 @@ static void count_bytes(struct proxy *p, int rail, const struct proxy_lane *at, 
 }
 
 /* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
-static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote_place out)
+static int send_message(struct proxy *p, int rail, struct proxy_connection *at, remote_place out)
 {
 	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
@@ -40,7 +40,7 @@ static int send_message(struct proxy *p, int rail, struct proxy_lane *at, remote
 }
 
 /* Signals which slots kernels may fill: those of messages that the peer has taken are free again. */
-static void signal_room(struct remote_words *words, const struct proxy_lane *at)
+static void signal_room(struct remote_words *words, const struct proxy_connection *at)
 {
 	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
 		       depth = at->slots->depth, now = limit > depth ? limit - depth : 0;
@@ -61,7 +61,7 @@ static void hold(struct proxy *p, int directions)
 	atomic_fetch_add(&p->held, directions);
 }
 
-static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_place out)
+static int move_out(struct proxy *p, int rail, struct proxy_connection *at, remote_place out)
 {
 	const struct remote *r = &p->params.remote;
 	struct remote_words *words = remote_words_at(r, out);
@@ -83,7 +83,7 @@ static int move_out(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 }
 
 /* Hands the next message to the kernel. */
-static void deliver(struct proxy *p, int rail, struct proxy_lane *at, remote_place in)
+static void deliver(struct proxy *p, int rail, struct proxy_connection *at, remote_place in)
 {
 	const struct remote *r = &p->params.remote;
 	const struct link_message *m = &at->link->in[at->delivered % (uint64_t)at->link->in_depth];
@@ -95,7 +95,7 @@ static void deliver(struct proxy *p, int rail, struct proxy_lane *at, remote_pla
 	front_write(front, &header, m->data);
 }
 
-static int move_in(struct proxy *p, int rail, struct proxy_lane *at, remote_place in)
+static int move_in(struct proxy *p, int rail, struct proxy_connection *at, remote_place in)
 {
 	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
@@ -120,32 +120,32 @@ static void let_go(void *arg)
 	atomic_fetch_sub(&p->held, 1);
 }
 
-static unsigned char *data_of(const struct proxy *p, const struct proxy_lane *at, remote_place place)
+static unsigned char *data_of(const struct proxy *p, const struct proxy_connection *at, remote_place place)
 {
 	return place ? remote_data_at(&p->params.remote, at->number, place, 0) : NULL;
 }
 
 /* Its slots are the kernels' memory. */
-static int open_link(struct proxy *p, struct transport *t, struct link_slab *slab, struct proxy_lane *at)
+static int open_link(struct proxy *p, int rail, struct proxy_connection *at)
 {
-	at->memory = (struct link_memory){ .slab = slab,
+	at->memory = (struct link_memory){ .slab = p->params.slabs[rail],
 					   .depth = (int)at->slots->depth,
 					   .bytes = at->slots->bytes,
 					   .release = let_go,
 					   .ctx = p };
 	const struct link_params params = { .rank = p->params.rank,
 					    .peer = p->peers[at->peer].rank,
-					    .lane = PROXY_FIRST_LANE + (int)at->number,
+					    .index = PROXY_FIRST_LINK + (int)at->number,
 					    .slots = &p->slots[remote_use_of(at->number)],
 					    .memory = &at->memory };
-	return link_open(t, &params, &at->link);
+	return link_open(p->rails[rail].transport, &params, &at->link);
 }
 
 /* A receiving end is granted to the peer at once; a sending one opens with its first message. */
-static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
+static int open_connection(struct proxy *p, int rail, struct proxy_connection *at)
 {
 	const remote_place in = proxy_place(at, REMOTE_IN);
-	int ret = at->link ? 0 : open_link(p, p->rails[rail].transport, p->params.slabs[rail], at);
+	int ret = at->link ? 0 : open_link(p, rail, at);
 	at->memory.out = data_of(p, at, proxy_place(at, REMOTE_OUT));
 	if (ret || !in || at->link->in_open)
 		return ret;
@@ -155,20 +155,20 @@ static int open_lane(struct proxy *p, int rail, struct proxy_lane *at)
 	return ret;
 }
 
-static int is_open(const struct proxy_lane *at)
+static int is_open(const struct proxy_connection *at)
 {
 	return at->link && (at->link->in_open || !proxy_place(at, REMOTE_IN)) &&
 	       (at->memory.out || !proxy_place(at, REMOTE_OUT));
 }
 
-static struct proxy_lane *make_lane(struct proxy *p, int peer, uint32_t number)
+static struct proxy_connection *make_connection(struct proxy *p, int peer, uint32_t number)
 {
-	struct proxy_lane **lanes = p->peers[peer].lanes, *at;
-	if (!lanes)
-		lanes = p->peers[peer].lanes = calloc(REMOTE_LANES, sizeof(struct proxy_lane *));
-	if (!lanes || lanes[number])
-		return lanes ? lanes[number] : NULL;
-	at = lanes[number] = calloc(1, sizeof *at);
+	struct proxy_connection **row = p->peers[peer].connections, *at;
+	if (!row)
+		row = p->peers[peer].connections = calloc(REMOTE_CONNECTIONS, sizeof *row);
+	if (!row || row[number])
+		return row ? row[number] : NULL;
+	at = row[number] = calloc(1, sizeof *at);
 	if (at) {
 		at->peer = peer;
 		at->number = number;
@@ -183,7 +183,7 @@ static remote_place cut_end(struct proxy *p, const struct remote_slots *slots)
 	const uint64_t lines = remote_end_bytes(slots) / REMOTE_LINE, place = p->used;
 	if ((place + lines) * REMOTE_LINE > p->params.bytes) {
 		log_error(CORALE_EINTERNAL, p->params.rank,
-			  "a lane to another node needs %llu bytes of pinned memory, %llu are left",
+			  "a connection to another node needs %llu bytes of pinned memory, %llu are left",
 			  (unsigned long long)lines * REMOTE_LINE,
 			  (unsigned long long)(p->params.bytes - place * REMOTE_LINE));
 		return 0;
@@ -195,7 +195,7 @@ static remote_place cut_end(struct proxy *p, const struct remote_slots *slots)
 int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
 		   remote_place *place)
 {
-	struct proxy_lane *at = make_lane(p, peer, number);
+	struct proxy_connection *at = make_connection(p, peer, number);
 	if (!at)
 		return log_error(CORALE_ENOMEM, p->params.rank, "no memory for messages to and from rank %d",
 				 p->peers[peer].rank);
@@ -210,18 +210,18 @@ int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, u
 	atomic_store_explicit(&at->places[direction], *place, memory_order_release);
 	if (listed)
 		return 0;
-	at->next = atomic_load_explicit(&rail->lanes, memory_order_relaxed);
-	atomic_store_explicit(&rail->lanes, at, memory_order_release); /* one thread at a time */
+	at->next = atomic_load_explicit(&rail->connections, memory_order_relaxed);
+	atomic_store_explicit(&rail->connections, at, memory_order_release); /* one thread at a time */
 	return 0;
 }
 
 /* ---- One communicator -------------------------------------------------------------------------------------- */
 
-static int move_lane(struct proxy *p, int rail, struct proxy_lane *at)
+static int move_connection(struct proxy *p, int rail, struct proxy_connection *at)
 {
 	const unsigned char *lost = &p->rails[rail].lost[at->peer];
 	int moved = 0;
-	if (!is_open(at) && !*lost && open_lane(p, rail, at))
+	if (!is_open(at) && !*lost && open_connection(p, rail, at))
 		lose(p, rail, at->peer);
 	if (at->link && at->link->in_open)
 		moved += move_in(p, rail, at, proxy_place(at, REMOTE_IN));
@@ -234,21 +234,21 @@ int proxy_progress(struct proxy *p, int rail)
 {
 	struct transport *t = p->rails[rail].transport;
 	int moved = t->ops->progress(t) > 0, messages = 0;
-	for (struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next)
-		messages += move_lane(p, rail, at);
+	for (struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next)
+		messages += move_connection(p, rail, at);
 	if (messages)
 		atomic_fetch_add_explicit(&p->moved, (uint64_t)messages, memory_order_relaxed);
 	return moved || messages;
 }
 
-static int in_has_work(const struct remote *r, const struct proxy_lane *at)
+static int in_has_work(const struct remote *r, const struct proxy_connection *at)
 {
 	struct link *l = at->link;
 	return proxy_load(&remote_words_at(r, proxy_place(at, REMOTE_IN))->taken) != link_taken(l) ||
 	       l->ops->poll(l, 0) || atomic_load_explicit(&l->arrived, memory_order_relaxed) != at->delivered;
 }
 
-static int out_has_work(const struct remote *r, const struct proxy_lane *at)
+static int out_has_work(const struct remote *r, const struct proxy_connection *at)
 {
 	const struct remote_words *words = remote_words_at(r, proxy_place(at, REMOTE_OUT));
 	struct link *l = at->link;
@@ -261,7 +261,7 @@ static int out_has_work(const struct remote *r, const struct proxy_lane *at)
 int proxy_has_work(const struct proxy *p, int rail)
 {
 	const struct remote *r = &p->params.remote;
-	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
 		if (p->rails[rail].lost[at->peer])
 			continue;
 		if (!is_open(at) || (proxy_place(at, REMOTE_IN) && in_has_work(r, at)) ||
@@ -274,7 +274,7 @@ int proxy_has_work(const struct proxy *p, int rail)
 int proxy_rail_sent(const struct proxy *p, int rail)
 {
 	int all = 1;
-	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
 		const remote_place out = proxy_place(at, REMOTE_OUT);
 		struct link *l = at->link;
 		if (!out || p->rails[rail].lost[at->peer])
@@ -352,8 +352,8 @@ int proxy_create(const struct proxy_params *params, struct proxy **out)
 /* proxy_free may be called again. */
 static void free_links(const struct proxy *p, const struct proxy_peer *peer)
 {
-	for (uint32_t lane = 0; peer->lanes && lane < REMOTE_LANES; lane++) {
-		struct proxy_lane *at = peer->lanes[lane];
+	for (uint32_t index = 0; peer->connections && index < REMOTE_CONNECTIONS; index++) {
+		struct proxy_connection *at = peer->connections[index];
 		if (at && at->link && p->ops->free)
 			p->ops->free(at->link);
 		if (at)
@@ -371,9 +371,9 @@ int proxy_free(struct proxy *p)
 	if (atomic_load(&p->held)) /* a link may still say that it lets go */
 		return 0;
 	for (int i = 0; i < peers; i++) {
-		for (uint32_t lane = 0; p->peers[i].lanes && lane < REMOTE_LANES; lane++)
-			free(p->peers[i].lanes[lane]);
-		free(p->peers[i].lanes);
+		for (uint32_t index = 0; p->peers[i].connections && index < REMOTE_CONNECTIONS; index++)
+			free(p->peers[i].connections[index]);
+		free(p->peers[i].connections);
 	}
 	for (int rail = 0; rail < TRANSPORT_RAILS; rail++)
 		free(p->rails[rail].lost);

@@ -1,7 +1,7 @@
 /*
  * The proxy carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has one or more
- * rails, a transport each; the lanes of a channel are those of one rail. A thread a rail serves all communicators of the process. It makes no call of
- * CUDA, waits for no lane and knows no plan: what a kernel posts it sends, what arrives it hands to the kernel, in the order of each lane.
+ * rails, a transport each; the connections of a channel are those of one rail. A thread a rail serves all communicators of the process. It makes no call of
+ * CUDA, waits for no connection and knows no plan: what a kernel posts it sends, what arrives it hands to the kernel, in the order of each connection.
  */
 #ifndef PROXY_H
 #define PROXY_H
@@ -12,10 +12,10 @@
 struct link_slab;
 struct proxy;
 
-enum { PROXY_FIRST_LANE = 8 };
+enum { PROXY_FIRST_LINK = 8 };
 
 struct proxy_params {
-	struct transport *rails[TRANSPORT_RAILS]; /* lanes PROXY_FIRST_LANE and up of each are the proxy's */
+	struct transport *rails[TRANSPORT_RAILS]; /* links PROXY_FIRST_LINK and up of each are the proxy's */
 	int nrails; /* equal on all ranks: channels are theirs in turn (proxy_rail_of) */
 	struct link_slab *slabs
 	    [TRANSPORT_RAILS]; /* where remote.data is a GPU's memory: registered with each rail; else NULL */
@@ -30,7 +30,7 @@ static inline int proxy_rail_of(uint32_t channel, int nrails)
 	return (int)(channel % (uint32_t)nrails);
 }
 
-/* Without a thread: moves when it is told to. No lane is open, and the peers hear nothing. CORALE_ENOMEM. */
+/* Without a thread: moves when it is told to. No connection is open, and the peers hear nothing. CORALE_ENOMEM. */
 int proxy_create(const struct proxy_params *params, struct proxy **out);
 
 /* Moves what can be moved now on a rail; 1 if anything was. Never blocks. One thread at a time a rail; of one that is open its thread alone. */
@@ -39,9 +39,9 @@ int proxy_progress(struct proxy *proxy, int rail);
 /* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
-/* Opens a lane's end, or finds it open, before a kernel uses it: *place: where it lies in the memory. Until the peer opens its own end what is posted
+/* Opens a connection's end, or finds it open, before a kernel uses it: *place: where it lies in the memory. Until the peer opens its own end what is posted
  * waits. By one thread at a time. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up, which planner_room.h should have counted. */
-int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t lane,
+int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t index,
 		   remote_place *place);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */

@@ -6,8 +6,8 @@
 #include "proxy.h"
 
 /* Counts messages, from 0. Made by the thread that opens an end; from then on its rail's thread has all but the places. */
-struct proxy_lane {
-	struct proxy_lane *next; /* of its rail */
+struct proxy_connection {
+	struct proxy_connection *next; /* of its rail */
 	int peer;
 	uint32_t number;
 	const struct remote_slots *slots;
@@ -19,14 +19,14 @@ struct proxy_lane {
 
 struct proxy_peer {
 	int rank;
-	struct proxy_lane **lanes; /* NULL, or by number, each NULL until an end is open */
+	struct proxy_connection **connections; /* NULL, or by number, each NULL until an end is open */
 };
 
 /* What one thread moves. */
 struct proxy_rail {
 	struct proxy *next; /* of the thread's */
 	struct transport *transport;
-	struct proxy_lane *_Atomic lanes; /* those with an open end; the last opened first */
+	struct proxy_connection *_Atomic connections; /* those with an open end; the last opened first */
 	unsigned char *lost; /* a peer: nothing more goes to it; the transport has said why */
 	_Atomic uint64_t bytes[2]; /* sent and received, through pinned slots and a GPU's; of its thread */
 };
@@ -45,14 +45,14 @@ struct proxy {
 	_Atomic int lost; /* a rank, + 1 */
 };
 
-static inline struct proxy_lane *proxy_lanes(const struct proxy *p, int rail)
+static inline struct proxy_connection *proxy_connections(const struct proxy *p, int rail)
 {
-	return atomic_load_explicit(&p->rails[rail].lanes, memory_order_acquire);
+	return atomic_load_explicit(&p->rails[rail].connections, memory_order_acquire);
 }
 
-static inline remote_place proxy_place(const struct proxy_lane *lane, enum remote_direction direction)
+static inline remote_place proxy_place(const struct proxy_connection *at, enum remote_direction direction)
 {
-	return atomic_load_explicit(&lane->places[direction], memory_order_acquire);
+	return atomic_load_explicit(&at->places[direction], memory_order_acquire);
 }
 
 /* Whether a rail's thread, should it sleep, has something to do. */

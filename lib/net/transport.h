@@ -3,9 +3,6 @@
  * lib/comm/transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
  * transport_inproc.c, mpi_glue/transport_mpi.c.
  *
- * A lane is an independent first-in-first-out path per ordered pair of ranks and communicator; lane numbers are
- * small (channel x ring). A header of TRANSPORT_HEADER_BYTES travels with each message.
- *
  * Threads: progress and control may be called by several threads at once; the implementation locks. No call blocks, but open, fail
  * and close.
  */
@@ -21,7 +18,7 @@
 
 enum {
 	TRANSPORT_HEADER_BYTES = 32,
-	TRANSPORT_MAX_LANES = 64,
+	TRANSPORT_MAX_LINKS = 64,
 	TRANSPORT_CONTROL_BYTES = 256,
 	TRANSPORT_RAILS = 8,
 	TRANSPORT_ROWS = 8,
@@ -36,7 +33,7 @@ struct link_ops;
 
 /* Slots of links whose user brings no memory: equal on all ranks but for the cap and the count. */
 struct transport_slots {
-	int lanes; /* links below this are made when the peer's end asks for them */
+	int links; /* links below this are made when the peer's end asks for them */
 	int depth; /* slots of a link and direction, at most; at least 2 */
 	size_t bytes; /* of a slot */
 	size_t cap; /* of all slots of this rank; a direction in use takes two whatever it is */
@@ -118,7 +115,7 @@ static inline const void *transport_address(const struct transport *t, int rank)
 /* Collective: a transport among the ranks of bootstrap, connected. On failure every rank returns an error. */
 int transport_open(const struct transport_row *row, const struct transport_params *params,
 		   const corale_bootstrap *bootstrap, struct transport **out);
-/* Best-effort message outside all lanes, for aborts and call records; of at most TRANSPORT_CONTROL_BYTES; copies it. */
+/* Best-effort message beside all links, for aborts and call records; of at most TRANSPORT_CONTROL_BYTES; copies it. */
 int transport_control(struct transport *t, int peer, const void *message, size_t bytes);
 /* NULL is allowed. */
 void transport_close(struct transport *t);

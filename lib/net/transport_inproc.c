@@ -45,7 +45,7 @@ struct mapping {
 struct hub {
 	pthread_mutex_t lock;
 	int size, users;
-	struct ring **rings; /* [to][from][lane]: NULL until an end opens it */
+	struct ring **rings; /* [to][from][index]: NULL until an end opens it */
 	struct mapping *mappings; /* the newest first */
 	int mapped; /* rings in them */
 	struct box *boxes;
@@ -95,9 +95,9 @@ static unsigned char *take_slots(struct hub *hub, size_t bytes)
 	return m->memory + m->used - room;
 }
 
-static size_t ring_index(const struct hub *hub, int from, int to, int lane)
+static size_t ring_index(const struct hub *hub, int from, int to, int index)
 {
-	return ((size_t)to * (size_t)hub->size + (size_t)from) * TRANSPORT_MAX_LANES + (size_t)lane;
+	return ((size_t)to * (size_t)hub->size + (size_t)from) * TRANSPORT_MAX_LINKS + (size_t)index;
 }
 
 /* Under the lock. memory: the receiver's own, or NULL. NULL: no memory. */
@@ -128,14 +128,14 @@ static struct ring *make_ring(struct hub *hub, const struct link_params *params,
 	return ring;
 }
 
-/* Made by whoever comes first and may make it: on lanes below transport_slots.lanes either end, else a receiver that brings memory. NULL: it is not
+/* Made by whoever comes first and may make it: on links below transport_slots.links either end, else a receiver that brings memory. NULL: it is not
  * there yet, or no memory. */
 static struct ring *find_ring(struct hub *hub, int from, int to, const struct link_params *params)
 {
 	const struct link_memory *memory = params->rank == to ? params->memory : NULL;
 	pthread_mutex_lock(&hub->lock);
-	struct ring **ring = &hub->rings[ring_index(hub, from, to, params->lane)];
-	if (!*ring && (memory || params->lane < params->slots->lanes))
+	struct ring **ring = &hub->rings[ring_index(hub, from, to, params->index)];
+	if (!*ring && (memory || params->index < params->slots->links))
 		*ring = make_ring(hub, params, memory);
 	struct ring *found = *ring;
 	pthread_mutex_unlock(&hub->lock);
@@ -181,7 +181,7 @@ static struct hub *make_hub(int size)
 		return NULL;
 	pthread_mutex_init(&hub->lock, NULL);
 	hub->size = hub->users = size;
-	hub->rings = calloc(n * n * TRANSPORT_MAX_LANES, sizeof *hub->rings);
+	hub->rings = calloc(n * n * TRANSPORT_MAX_LINKS, sizeof *hub->rings);
 	hub->boxes = calloc(n, sizeof *hub->boxes);
 	hub->reported = calloc(n * n, 1);
 	if (!hub->rings || !hub->boxes || !hub->reported) {
@@ -248,7 +248,7 @@ static int open_out(struct link *base)
 	struct inproc_link *l = of_link(base);
 	l->out = find_ring(l->hub, l->params.rank, base->peer, &l->params);
 	if (!l->out)
-		return base->lane < l->params.slots->lanes ? no_memory(l) : 0;
+		return base->index < l->params.slots->links ? no_memory(l) : 0;
 	if (l->out->bytes != base->slot_bytes)
 		return log_error(CORALE_EMISMATCH, l->params.rank,
 				 "transport inproc: slots of %zu bytes where rank %d has %zu",
@@ -333,7 +333,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 		return CORALE_ENOMEM;
 	l->base.ops = t->ops->links;
 	l->base.peer = params->peer;
-	l->base.lane = params->lane;
+	l->base.index = params->index;
 	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
 	l->hub = ((struct inproc *)t)->hub;
 	l->params = *params;

@@ -12,7 +12,7 @@
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 #include "plans.h"
-#include "net/lanes.h"
+#include "net/connections.h"
 #include "plan/machine/topo.h"
 #include "cuda/trace.h"
 #include "base/wait.h"

@@ -88,7 +88,7 @@ static int count_room(struct machine_choices *machine, const struct planner *pla
 		return 0;
 	const int ret = planner_room_init(&machine->room, planner);
 	machine->has_room = !ret;
-	return ret ? log_error(ret, rank, "lanes of plans can't be counted: %s", corale_strerror(ret)) : 0;
+	return ret ? log_error(ret, rank, "connections can't be counted: %s", corale_strerror(ret)) : 0;
 }
 
 int machine_choices_room(struct machine_choices *machine, const struct planner *planner, int rank)

@@ -27,7 +27,7 @@ void machine_choices_close(struct machine_choices *machine);
 /* The hash of what is chosen at sample keys. */
 uint64_t machine_choices_sample(struct machine_choices *machine, const struct planner *planner);
 
-/* Which rows have room for their lanes, of GPUs over nodes. CORALE_ENOMEM. */
+/* Which rows have room for their connections, of GPUs over nodes. CORALE_ENOMEM. */
 int machine_choices_room(struct machine_choices *machine, const struct planner *planner, int rank);
 
 /* Makes a list that is not there yet. rank: for messages. CORALE_ENOMEM, CORALE_EINTERNAL. */

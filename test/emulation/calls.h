@@ -8,7 +8,7 @@
 struct test_call {
 	enum codelet_by codelet; /* BY_PLAN: that of this row, lowered */
 	int row; /* of the algorithm table */
-	int single_channel; /* between nodes that plan uses lanes of one channel */
+	int single_channel; /* between nodes that plan uses connections of one channel */
 	corale_coll coll;
 	corale_type type;
 	int op; /* corale_op, or CORALE_NUM_OPS: a premultiplied sum */

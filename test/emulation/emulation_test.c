@@ -419,7 +419,7 @@ static const struct {
 	{ "remote: a send without its receive, and the other way round", test_remote_one_end },
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },
-	{ "groups of sends and receives in many lanes", test_messages_in_lanes },
+	{ "groups of sends and receives in many channels", test_messages_in_channels },
 	{ "groups of sends and receives over a link that tears lines", test_messages_torn },
 	{ "lines over that link", test_lines_torn },
 	{ "messages of a pair beyond 32 bits", test_late_messages },

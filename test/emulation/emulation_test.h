@@ -18,7 +18,7 @@ int test_messages(void);
 int test_messages_registered(void);
 int test_messages_torn(void);
 int test_lines_torn(void);
-int test_messages_in_lanes(void);
+int test_messages_in_channels(void);
 int test_late_messages(void);
 int test_pairs_in_turn(void);
 

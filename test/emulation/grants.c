@@ -223,7 +223,8 @@ static int check_rooms(const struct scene *s, uint64_t senders)
 	const struct codelet_layout *l = &s->world.layout;
 	const struct codelet_p2p *e = s->world.engines[0].p2p;
 	const struct codelet_args *a = &e->group.args;
-	uint64_t all = l->bytes - l->slots, used = (uint64_t)e->group.most_lanes * a->depth * a->slot_bytes;
+	uint64_t all = l->bytes - l->slots,
+		 used = (uint64_t)e->group.most_channels * a->depth * a->slot_bytes;
 	if (e->rooms == senders && a->area_bytes <= all / senders &&
 	    a->area_bytes + CODELET_LINE > all / senders && used <= a->area_bytes)
 		return 0;

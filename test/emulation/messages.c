@@ -282,8 +282,8 @@ int test_lines_torn(void)
 	return faults < 0 ? faults : !faults;
 }
 
-/* With windows in which messages have several lanes: more than a list has blocks, or a block each. */
-int test_messages_in_lanes(void)
+/* With windows in which messages have several channels: more than a list has blocks, or a block each. */
+int test_messages_in_channels(void)
 {
 	struct exchange *x = new_exchange(test_thin ? 2 : 3, test_thin ? 2 : 4, 4 << 20);
 	x->registered = 1;

@@ -98,7 +98,7 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
 	e->remote.places = calloc(ends, sizeof *e->remote.places);
-	if (!r->memory || !e->remote.counts || !e->remote.places || engine_lanes_open(e))
+	if (!r->memory || !e->remote.counts || !e->remote.places || engine_connections_open(e))
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
@@ -113,29 +113,29 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned
 					     .ranks = s->rank_at + e->ranks,
 					     .rank = rank };
 	int ret = proxy_create(&params, &s->proxy);
-	e->lanes.proxy = s->proxy;
+	e->connections.proxy = s->proxy;
 	return ret;
 }
 
-static uint64_t depth_of(const struct world *w, int rank, int lane)
+static uint64_t depth_of(const struct world *w, int rank, int index)
 {
-	return remote_slots_of(&w->engines[rank].remote.remote, (uint32_t)(lane - PROXY_FIRST_LANE))->depth;
+	return remote_slots_of(&w->engines[rank].remote.remote, (uint32_t)(index - PROXY_FIRST_LINK))->depth;
 }
 
-/* What a receiver's kernel has taken of a lane of the proxies. */
-static uint64_t taken_of(const struct world *w, int from, int to, int lane)
+/* What a receiver's kernel has taken of a connection of the proxies. */
+static uint64_t taken_of(const struct world *w, int from, int to, int index)
 {
 	const struct engine *e = &w->engines[to];
 	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
-	const uint32_t number = (uint32_t)(lane - PROXY_FIRST_LANE);
-	const remote_place place = e->lanes.places[remote_place_of(peer, REMOTE_IN, number)];
+	const uint32_t number = (uint32_t)(index - PROXY_FIRST_LINK);
+	const remote_place place = e->connections.places[remote_place_of(peer, REMOTE_IN, number)];
 	return __atomic_load_n(&remote_words_at(&e->remote.remote, place)->taken, __ATOMIC_RELAXED);
 }
 
 /* Its kernel has read the message that lay there before. */
-static int has_room(void *world, int from, int to, int lane, uint64_t n)
+static int has_room(void *world, int from, int to, int index, uint64_t n)
 {
-	return lane < PROXY_FIRST_LANE || n < taken_of(world, from, to, lane) + depth_of(world, to, lane);
+	return index < PROXY_FIRST_LINK || n < taken_of(world, from, to, index) + depth_of(world, to, index);
 }
 
 int nodes_open(struct world *w, uint32_t slot_bytes, unsigned slab_rails)
@@ -177,7 +177,7 @@ void nodes_close(struct world *w)
 		free_memory(w, r, links);
 		free(w->engines[r].remote.counts);
 		free((void *)(uintptr_t)w->engines[r].remote.places);
-		engine_lanes_close(&w->engines[r]);
+		engine_connections_close(&w->engines[r]);
 	}
 	free(w->nodes->stations);
 	free(w->nodes);
@@ -192,13 +192,14 @@ const int *nodes_places(const struct world *w, int rank)
 /* What kernels have taken only grows: the proxy has told the sender of it. */
 static void check_taken(struct nodes *n, int rank, const struct proxy *p, int rail)
 {
-	for (const struct proxy_lane *at = proxy_lanes(p, rail); at; at = at->next) {
+	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
 		const remote_place in = at->link && at->link->in_open ? proxy_place(at, REMOTE_IN) : 0;
 		if (!in || proxy_load(&remote_words_at(&p->params.remote, in)->taken) >= link_taken(at->link))
 			continue;
 		if (!n->faults++)
-			printf("# rank %d: a kernel takes fewer messages of lane %u than it had taken\n",
-			       rank, at->number);
+			printf(
+			    "# rank %d: a kernel takes fewer messages of connection %u than it had taken\n",
+			    rank, at->number);
 	}
 }
 
@@ -217,11 +218,11 @@ unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, co
 }
 
 /* Of an end whose messages lie in a slab the pinned slots are nobody's. */
-static int is_clean(const struct remote *r, remote_place place, uint32_t lane)
+static int is_clean(const struct remote *r, remote_place place, uint32_t index)
 {
-	const struct remote_slots *s = remote_slots_of(r, lane);
+	const struct remote_slots *s = remote_slots_of(r, index);
 	const unsigned char *at = nodes_pinned_slots(r, place, s);
-	const int matters = place && remote_slots_are_apart(r, lane);
+	const int matters = place && remote_slots_are_apart(r, index);
 	for (uint64_t i = 0; matters && i < (uint64_t)s->depth * s->bytes; i++)
 		if (at[i] != NODES_POISON)
 			return 0;
@@ -234,10 +235,10 @@ static int pinned_faults(const struct world *w, int rank)
 	const struct remote *r = &e->remote.remote;
 	const uint64_t ends = w->nodes->stations[rank].slab ? remote_place_of(r->peers, REMOTE_OUT, 0) : 0;
 	for (uint64_t i = 0; i < ends; i++) {
-		const uint32_t lane = (uint32_t)(i % REMOTE_LANES);
-		if (is_clean(r, e->lanes.places[i], lane))
+		const uint32_t index = (uint32_t)(i % REMOTE_CONNECTIONS);
+		if (is_clean(r, e->connections.places[i], index))
 			continue;
-		printf("# rank %d: a message is in a pinned slot, lane %u\n", rank, lane);
+		printf("# rank %d: a message is in a pinned slot, connection %u\n", rank, index);
 		return 1;
 	}
 	return 0;

@@ -7,7 +7,7 @@
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 
-enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LANES = PLAN_MAX_QUEUES };
+enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LINKS = PLAN_MAX_QUEUES };
 
 /* ---- A transport that keeps all messages -------------------------------------------------------------------- */
 
@@ -17,7 +17,7 @@ struct message {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 };
 
-/* A lane from one rank to another. */
+/* A link from one rank to another. */
 struct path {
 	struct message *sent;
 	size_t nsent, ntaken;
@@ -30,9 +30,9 @@ struct wire {
 	struct path *paths; /* of all ranks */
 };
 
-static struct path *path_of(struct path *paths, int ranks, int from, int to, int lane)
+static struct path *path_of(struct path *paths, int ranks, int from, int to, int index)
 {
-	return &paths[(from * ranks + to) * LANES + lane];
+	return &paths[(from * ranks + to) * LINKS + index];
 }
 
 static void *extended(void *array, size_t n, size_t bytes)
@@ -127,10 +127,10 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 		abort();
 	l->base.ops = &keeping_links;
 	l->base.peer = params->peer;
-	l->base.lane = params->lane;
+	l->base.index = params->index;
 	l->base.slot_bytes = params->slots->bytes;
-	l->out = path_of(w->paths, w->ranks, w->rank, params->peer, params->lane);
-	l->in = path_of(w->paths, w->ranks, params->peer, w->rank, params->lane);
+	l->out = path_of(w->paths, w->ranks, w->rank, params->peer, params->index);
+	l->in = path_of(w->paths, w->ranks, params->peer, w->rank, params->index);
 	*out = &l->base;
 	return 0;
 }
@@ -286,7 +286,7 @@ static void open_job(struct job *j)
 	if (topo_create(j->ranks, nodes, &j->topo))
 		abort();
 	j->settings.reference_bytes = j->settings.memory_cap = SIZE_MAX;
-	j->paths = allocated(j->ranks * j->ranks * LANES, sizeof(*j->paths));
+	j->paths = allocated(j->ranks * j->ranks * LINKS, sizeof(*j->paths));
 	j->nodes = allocated(j->ranks, sizeof(*j->nodes));
 }
 
@@ -311,7 +311,7 @@ static void close_job(struct job *j)
 		free(j->nodes[r].gathered);
 	}
 	free(j->nodes);
-	free_paths(j->paths, j->ranks * j->ranks * LANES);
+	free_paths(j->paths, j->ranks * j->ranks * LINKS);
 	topo_destroy(j->topo);
 }
 
@@ -319,7 +319,7 @@ static void close_job(struct job *j)
 static size_t events(const struct job *j)
 {
 	size_t n = 0;
-	for (int i = 0; i < j->ranks * j->ranks * LANES; i++)
+	for (int i = 0; i < j->ranks * j->ranks * LINKS; i++)
 		n += j->paths[i].nsent + j->paths[i].ntaken;
 	return n;
 }
@@ -368,7 +368,7 @@ static int exchange_of(const struct job *j, int ring)
 	for (int before = 0; before < ring; before++) {
 		int used = 0;
 		for (int i = 0; i < j->ranks * j->ranks; i++)
-			used |= j->paths[i * LANES + before].nsent > 0;
+			used |= j->paths[i * LINKS + before].nsent > 0;
 		exchange += used;
 	}
 	return exchange;
@@ -415,7 +415,7 @@ static int add_messages(struct job *j, int rank, struct traffic *t)
 
 static int has_unread(const struct job *j)
 {
-	for (int i = 0; i < j->ranks * j->ranks * LANES; i++)
+	for (int i = 0; i < j->ranks * j->ranks * LINKS; i++)
 		if (j->paths[i].read != j->paths[i].nsent)
 			return 1;
 	return 0;

@@ -344,34 +344,34 @@ static void read_send(struct reader *r, struct item *m, size_t at)
 
 /* ---- Slots ----------------------------------------------------------------------------------------------------- */
 
-/* Of slot `number` of a sender: of which exchange and lane it is, how many there are; which of the lane's. */
+/* Of slot `number` of a sender: of which exchange and channel it is, how many there are; which of the channel's. */
 struct slot {
-	size_t second, lane, depth, number;
+	size_t second, channel, depth, number;
 };
 
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t lanes = m->launch->blocks * (is_dealt(r->call) ? CODELET_WARP_GROUPS : 1);
+	size_t channels = m->launch->blocks * (is_dealt(r->call) ? CODELET_WARP_GROUPS : 1);
 	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
-		lanes = ((const struct codelet_group *)a)->most_lanes;
+		channels = ((const struct codelet_group *)a)->most_channels;
 	s.number = number % s.depth;
-	s.lane = number / s.depth % lanes;
-	s.second = number / s.depth / lanes;
+	s.channel = number / s.depth % channels;
+	s.second = number / s.depth / channels;
 	return s;
 }
 
-/* The lane's piece of the message. */
-static void cut_lane(const struct reader *r, struct item *m, size_t lane)
+/* The channel's piece of the message. */
+static void cut_channel(const struct reader *r, struct item *m, size_t channel)
 {
-	size_t lanes = m->launch->blocks;
+	size_t channels = m->launch->blocks;
 	if (r->call->coll == CORALE_ALL_TO_ALL_V) {
 		const struct codelet_group *g = (const struct codelet_group *)m->launch->args;
 		set_edge(r, m);
-		lanes = codelet_lanes(g, m->bytes);
+		channels = codelet_channels(g, m->bytes);
 	}
-	cut(m, CODELET_LINE, lanes, lane);
+	cut(m, CODELET_LINE, channels, channel);
 }
 
 /* Of a warp group's round: the message that one of the two passes on, or is dealt. */
@@ -407,9 +407,9 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	m->at = in % a->slot_bytes;
 	if (is_dealt(r->call)) {
 		m->exchange = m->from != a->root;
-		set_dealt(m, s.lane, number);
+		set_dealt(m, s.channel, number);
 	} else {
-		cut_lane(r, m, s.lane);
+		cut_channel(r, m, s.channel);
 		m->at += number * a->slot_bytes;
 	}
 	size_t n = clipped(m, VECTOR);
@@ -451,12 +451,12 @@ static void read_room(struct reader *r, struct item *m, size_t at)
 	       slot = in / a->slot_bytes;
 	m->from = sender_of_room(r, e, at / a->area_bytes);
 	m->to = m->owner;
-	if (m->from < 0 || slot / a->depth >= e->group.most_lanes) {
+	if (m->from < 0 || slot / a->depth >= e->group.most_channels) {
 		complain(r, m, "no room of this group");
 		return;
 	}
 	set_edge(r, m);
-	cut(m, CODELET_LINE, codelet_lanes(&e->group, m->bytes), slot / a->depth);
+	cut(m, CODELET_LINE, codelet_channels(&e->group, m->bytes), slot / a->depth);
 	m->at =
 	    (slot % a->depth + a->depth * r->turns[place / VECTOR]++) * a->slot_bytes + in % a->slot_bytes;
 	size_t n = clipped(m, VECTOR);
@@ -468,7 +468,7 @@ static void read_room(struct reader *r, struct item *m, size_t at)
 /* at: from the begin of the grants in the owner's window. */
 static void check_grant(struct reader *r, const struct item *m, size_t at)
 {
-	size_t receiver = at / (CODELET_LANES * sizeof(struct codelet_grant));
+	size_t receiver = at / (CODELET_CHANNELS * sizeof(struct codelet_grant));
 	if (!is_group(r->call) || receiver != (size_t)m->launch->rank || m->owner == m->launch->rank)
 		complain(r, m, "another rank's grant");
 }

@@ -32,7 +32,7 @@ int remote_is_drawn(int i)
 	return i < WAYS || i / WAYS == 1 + (int)(test_seed % (COUNT(nodes) - 1));
 }
 
-/* One lane's slots after the other, of all sizes, by lowered plans and by edges. */
+/* One connection's slots after the other, of all sizes, by lowered plans and by edges. */
 static void add_calls(struct script *s)
 {
 	static const struct {

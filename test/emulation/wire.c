@@ -18,7 +18,7 @@ struct part {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	unsigned char *given, *data; /* as it was when it was sent; as it was read, NULL: not yet */
 	int is_few; /* given is all that there is of it: it goes and comes beside the slots, which lie in a GPU's memory */
-	uint64_t number; /* of its lane */
+	uint64_t number; /* of its link */
 	uint64_t leaves, ends,
 	    comes; /* it is read, its memory is the sender's again, it arrives: not before these turns */
 	size_t first, arrived; /* bytes: where the first ones that arrive belong, how many have */
@@ -31,8 +31,8 @@ struct queue {
 
 /* From one rank to another. */
 struct path {
-	struct queue sends[TRANSPORT_MAX_LANES];
-	struct link *senders[TRANSPORT_MAX_LANES], *receivers[TRANSPORT_MAX_LANES]; /* NULL: not open */
+	struct queue sends[TRANSPORT_MAX_LINKS];
+	struct link *senders[TRANSPORT_MAX_LINKS], *receivers[TRANSPORT_MAX_LINKS]; /* NULL: not open */
 	int parts; /* in all queues */
 };
 
@@ -103,10 +103,10 @@ static unsigned char *copy_of(const unsigned char *from, size_t bytes)
 	return copy;
 }
 
-static void complain(struct wire *w, const char *what, int from, int to, int lane)
+static void complain(struct wire *w, const char *what, int from, int to, int index)
 {
 	if (w->faults++ < MOST_PRINTED)
-		printf("# from rank %d to rank %d, lane %d: %s\n", from, to, lane, what);
+		printf("# from rank %d to rank %d, link %d: %s\n", from, to, index, what);
 }
 
 static uint64_t some_turns(void)
@@ -125,23 +125,23 @@ static uint64_t told_of(const struct link *receiver)
 
 /* What it is time for at the sender: 1 if there was anything. The network may look at a message again until its memory is the sender's, after it
  * has come, and the receiver has told that it took it: so nobody is further ahead than he has slots. */
-static int leave(struct wire *w, struct part *p, int from, int to, int lane)
+static int leave(struct wire *w, struct part *p, int from, int to, int index)
 {
-	const struct link *receiver = path_of(w, from, to)->receivers[lane];
+	const struct link *receiver = path_of(w, from, to)->receivers[index];
 	const int reads = !p->data && gpu_turns() >= p->leaves,
 		  ends = !p->ended && p->came && gpu_turns() >= p->ends && p->number < told_of(receiver);
 	if (reads)
 		p->data = copy_of(p->memory, p->bytes);
 	if ((reads || ends) && p->bytes && memcmp(p->memory, p->given, p->bytes))
-		complain(w, "a message was changed while it was under way", from, to, lane);
+		complain(w, "a message was changed while it was under way", from, to, index);
 	p->ended |= ends;
 	return reads || ends;
 }
 
-/* The first message of a lane that has not come. */
-static struct part *next_of(const struct path *path, int lane)
+/* The first message of a link that has not come. */
+static struct part *next_of(const struct path *path, int index)
 {
-	struct part *p = path->sends[lane].first;
+	struct part *p = path->sends[index].first;
 	while (p && p->came)
 		p = p->next;
 	return p;
@@ -151,11 +151,11 @@ static struct part *next_of(const struct path *path, int lane)
 static void check_place(struct wire *w, struct part *send, const struct link *l, int from)
 {
 	const int to = link_of(l)->end->rank;
-	if (!w->has_room(w->ctx, from, to, l->lane, send->number))
-		complain(w, "a message comes before its place is free", from, to, l->lane);
+	if (!w->has_room(w->ctx, from, to, l->index, send->number))
+		complain(w, "a message comes before its place is free", from, to, l->index);
 	if (send->bytes <= l->slot_bytes)
 		return;
-	complain(w, "a message is longer than its place", from, to, l->lane);
+	complain(w, "a message is longer than its place", from, to, l->index);
 	send->bytes = l->slot_bytes;
 }
 
@@ -203,26 +203,26 @@ static void arrive(struct wire *w, struct part *send, struct link *l, int from)
 }
 
 /* The sender's slot is his again. */
-static void give_back(struct path *path, int lane)
+static void give_back(struct path *path, int index)
 {
-	struct link *l = path->senders[lane];
-	drop(&path->sends[lane]);
+	struct link *l = path->senders[index];
+	drop(&path->sends[index]);
 	path->parts--;
 	atomic_fetch_add_explicit(&l->limit, 1, memory_order_release);
 }
 
-static int move_lane(struct wire *w, struct path *path, int from, int to, int lane, int sending)
+static int move_link(struct wire *w, struct path *path, int from, int to, int index, int sending)
 {
-	struct part *first = path->sends[lane].first;
+	struct part *first = path->sends[index].first;
 	int moved = 0;
 	for (struct part *p = first; sending && p; p = p->next)
-		moved |= leave(w, p, from, to, lane);
+		moved |= leave(w, p, from, to, index);
 	if (sending && first && first->came && first->ended)
-		give_back(path, lane);
-	struct part *next = sending ? NULL : next_of(path, lane);
-	if (!next || !next->data || gpu_turns() < next->comes || !path->receivers[lane])
+		give_back(path, index);
+	struct part *next = sending ? NULL : next_of(path, index);
+	if (!next || !next->data || gpu_turns() < next->comes || !path->receivers[index])
 		return moved;
-	arrive(w, next, path->receivers[lane], from);
+	arrive(w, next, path->receivers[index], from);
 	return 1;
 }
 
@@ -230,8 +230,8 @@ static int move_path(struct wire *w, int from, int to, int sending)
 {
 	struct path *path = path_of(w, from, to);
 	int moved = 0;
-	for (int lane = 0; path->parts && lane < TRANSPORT_MAX_LANES; lane++)
-		moved |= move_lane(w, path, from, to, lane, sending);
+	for (int index = 0; path->parts && index < TRANSPORT_MAX_LINKS; index++)
+		moved |= move_link(w, path, from, to, index, sending);
 	return moved;
 }
 
@@ -267,7 +267,7 @@ static void check_slab(const struct link *l, const unsigned char *slots)
 	const size_t bytes = (size_t)memory->depth * memory->bytes;
 	if (slab && (slots < slab->at || slots + bytes > slab->at + slab->bytes))
 		complain(link_of(l)->end->wire, "slots do not lie in their slab", link_of(l)->end->rank,
-			 l->peer, l->lane);
+			 l->peer, l->index);
 }
 
 static int open_in(struct link *l)
@@ -283,7 +283,7 @@ static int open_in(struct link *l)
 	l->in_depth = memory->depth;
 	l->in_open = 1;
 	pthread_mutex_lock(&w->lock);
-	path_of(w, l->peer, link_of(l)->end->rank)->receivers[l->lane] = l;
+	path_of(w, l->peer, link_of(l)->end->rank)->receivers[l->index] = l;
 	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
@@ -298,7 +298,7 @@ static int open_out(struct link *l)
 	l->out_open = 1;
 	atomic_store_explicit(&l->limit, (uint64_t)memory->depth, memory_order_relaxed);
 	pthread_mutex_lock(&w->lock);
-	path_of(w, link_of(l)->end->rank, l->peer)->senders[l->lane] = l;
+	path_of(w, link_of(l)->end->rank, l->peer)->senders[l->index] = l;
 	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
@@ -318,13 +318,13 @@ static int post(struct link *l, const void *header, const void *data, size_t byt
 	if (p->is_few)
 		p->memory = p->given;
 	if (p->is_few && (!link_of(l)->memory->slab || bytes > LINK_INLINE_BYTES))
-		complain(w, "a message from beside its slot", link_of(l)->end->rank, l->peer, l->lane);
+		complain(w, "a message from beside its slot", link_of(l)->end->rank, l->peer, l->index);
 	p->leaves = gpu_turns() + some_turns();
 	p->ends = p->leaves + 2 * some_turns();
 	p->comes = p->leaves + some_turns();
 	pthread_mutex_lock(&w->lock);
 	p->number = l->posted++;
-	append(&path->sends[l->lane], p);
+	append(&path->sends[l->index], p);
 	path->parts++;
 	pthread_mutex_unlock(&w->lock);
 	return 0;
@@ -378,7 +378,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 		abort();
 	l->base.ops = &links;
 	l->base.peer = params->peer;
-	l->base.lane = params->lane;
+	l->base.index = params->index;
 	l->base.slot_bytes = params->memory->bytes;
 	l->end = of(t);
 	l->memory = params->memory;
@@ -414,15 +414,15 @@ int wire_faults(const struct wire *w)
 
 static void open_path(struct path *path)
 {
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
-		path->sends[lane].end = &path->sends[lane].first;
+	for (int index = 0; index < TRANSPORT_MAX_LINKS; index++)
+		path->sends[index].end = &path->sends[index].first;
 }
 
 static void close_path(struct path *path)
 {
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
-		while (path->sends[lane].first)
-			drop(&path->sends[lane]);
+	for (int index = 0; index < TRANSPORT_MAX_LINKS; index++)
+		while (path->sends[index].first)
+			drop(&path->sends[index]);
 }
 
 struct wire *wire_new(int ranks, wire_says *has_room, void *ctx)

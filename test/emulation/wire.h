@@ -1,5 +1,5 @@
 /*
- * A network between emulated ranks: a transport whose messages are late at random and come in any order but that of their lane. What a
+ * A network between emulated ranks: a transport whose messages are late at random and come in any order but that of their link. What a
  * network may do it does: it reads a message long after it was given it, and fills a buffer piece by piece. It sees to it that its users
  * keep their side: what is under way is not changed, and a slot is free at the other end before its message is sent.
  *
@@ -14,8 +14,8 @@ struct wire;
 
 enum { WIRE_NOTHING = 0xa5 };
 
-/* Of message number n of a lane, from 0. */
-typedef int wire_says(void *ctx, int from, int to, int lane, uint64_t n);
+/* Of message number n of a link, from 0. */
+typedef int wire_says(void *ctx, int from, int to, int index, uint64_t n);
 
 /* For so many ranks; NULL without memory. has_room: the receiver has a place for it. */
 struct wire *wire_new(int ranks, wire_says *has_room, void *ctx);

@@ -82,8 +82,8 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 	struct codelet_header *headers = (struct codelet_header *)(window + w->layout.headers);
 	struct codelet_ring_end *ends = (struct codelet_ring_end *)(window + w->layout.ring_ends);
 	for (int peer = 0; peer < w->engines[rank].ranks; peer++)
-		for (int lane = 0; lane < CODELET_LANES; lane++)
-			s->pair_sent[lane][peer] = s->pair_received[lane][peer] = messages;
+		for (int channel = 0; channel < CODELET_CHANNELS; channel++)
+			s->pair_sent[channel][peer] = s->pair_received[channel][peer] = messages;
 	for (size_t i = 0; i < (size_t)w->layout.ranks * w->layout.pair_rings; i++)
 		ends[i].taken = ends[i].sent = ends[i].received = messages;
 	for (uint32_t i = 0; i < 2 * w->layout.ranks; i++)

@@ -13,13 +13,13 @@ static const struct engine_own_gpu *own_gpu(const struct engine *e)
 static struct remote remote(const struct engine *e, size_t *bytes)
 {
 	if (bytes)
-		*bytes = e->lanes.bytes;
+		*bytes = e->connections.bytes;
 	return e->remote.remote;
 }
 
 static void set_proxy(struct engine *e, struct proxy *proxy, const int *index_of)
 {
-	e->lanes.proxy = proxy;
+	e->connections.proxy = proxy;
 	e->index_of = index_of;
 }
 

@@ -73,14 +73,14 @@ static int most_chunks(const struct engine *e, const struct call *c, const struc
 	return most;
 }
 
-/* An operation runs once a trip, but for those of lists between nodes, which may be rolled: then this is far more than any lane has. */
+/* An operation runs once a trip, but for those of lists between nodes, which may be rolled: then this is far more than any connection has. */
 static uint64_t most_steps(const struct engine *e, const struct plan *plan)
 {
 	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks;
 	return unrolled < CODELET_LOWERED_OPS || e->world_ranks > e->ranks ? unrolled : CODELET_LOWERED_OPS;
 }
 
-/* Messages of a lane that can be counted. */
+/* Messages of a connection that can be counted. */
 static uint64_t most_counted(const struct engine *e, const struct call *c)
 {
 	if (c->send_counts)
@@ -89,7 +89,7 @@ static uint64_t most_counted(const struct engine *e, const struct call *c)
 }
 
 /*
- * Flags number a lane's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
+ * Flags number a connection's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
  * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
  */
 static int count_epochs(const struct engine *e, const struct call *c, const struct plan *plan,

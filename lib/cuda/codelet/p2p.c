@@ -20,14 +20,14 @@ _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read t
 static void cut_slots(struct codelet_group *g, uint64_t room)
 {
 	g->args.area_bytes = (uint32_t)room;
-	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(room, g->most_lanes);
+	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(room, g->most_channels);
 }
 
 static void begin_p2p(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
 		      struct codelet_p2p *g)
 {
 	g->group.args = *args;
-	g->group.most_lanes = (uint16_t)launch_most_lanes(&e->machine, pairs != CODELET_NO_PAIRS);
+	g->group.most_channels = (uint16_t)launch_most_channels(&e->machine, pairs != CODELET_NO_PAIRS);
 	cut_slots(&g->group, e->layout.slots_bytes);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.rings = (uint16_t)e->layout.pair_rings;
@@ -45,8 +45,8 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 
 static void set_message(struct codelet_p2p *g, int i, struct codelet_message m)
 {
-	uint32_t lanes = codelet_lanes(&g->group, m.bytes);
-	g->group.blocks = (uint16_t)(lanes > g->group.blocks ? lanes : g->group.blocks);
+	uint32_t channels = codelet_channels(&g->group, m.bytes);
+	g->group.blocks = (uint16_t)(channels > g->group.blocks ? channels : g->group.blocks);
 	g->messages[i] = m;
 }
 

@@ -114,7 +114,7 @@ static enum ucx_scheme choose(const double *gbps)
 /* The probes' link to a peer whose class nobody in this process has measured, or NULL. Under the lock. */
 static struct ucx_link *find_unmeasured(struct ucx_comm *c, int peer)
 {
-	struct ucx_link *l = ucx_link_get(c, peer, UCX_PROBE_LANE);
+	struct ucx_link *l = ucx_link_get(c, peer, UCX_PROBE_LINK);
 	const unsigned char *address = ucx_comm_address(c, peer)->worker;
 	if (!l || ucx_endpoint_data(l->p->endpoint, address, c->params.rank))
 		return NULL;

@@ -66,7 +66,7 @@ static void note_sent(void *request, ucs_status_t status, void *note)
 	free(note);
 }
 
-int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
+int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,
 		  const void *payload, size_t bytes)
 {
 	struct ucx_endpoint *e = c->peers[peer]->endpoint;
@@ -79,7 +79,7 @@ int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, ui
 	note->wire = (struct ucx_wire){ .comm_id = c->params.comm_id,
 					.from = (uint32_t)c->params.rank,
 					.to = (uint32_t)peer,
-					.lane = (uint16_t)lane,
+					.index = (uint16_t)index,
 					.kind = (uint8_t)kind,
 					.bytes = bytes,
 					.number = number };

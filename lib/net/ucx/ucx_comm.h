@@ -11,7 +11,7 @@ struct ucx_peer {
 	enum ucx_peer_state state;
 	int reported; /* on_failure was or will be called */
 	int has_answered; /* something came from it, so it is connected to us */
-	struct ucx_link *links[UCX_PROBE_LANE + 1]; /* NULL: not used */
+	struct ucx_link *links[UCX_PROBE_LINK + 1]; /* NULL: not used */
 	_Atomic int lost; /* 0, or why it sends and takes no more */
 	int through; /* it has said that nothing of it is under way to our slots */
 };
@@ -66,7 +66,7 @@ struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t 
 /* The state of a peer, made and greeted at first contact. */
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
 /* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
-int ucx_comm_note(struct ucx_comm *c, int peer, int lane, enum ucx_kind kind, uint64_t number,
+int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,
 		  const void *payload, size_t bytes);
 /* All links end with the first code that it was given. */
 void ucx_comm_fail(struct ucx_comm *c, int code);

@@ -9,25 +9,25 @@
 
 enum { READ_BACK_BYTES = 8 };
 
-struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane)
+struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index)
 {
 	struct ucx_peer *p;
 	if (ucx_comm_peer(c, peer, &p))
 		return NULL;
-	struct ucx_link *l = p->links[lane];
+	struct ucx_link *l = p->links[index];
 	if (l || !(l = calloc(1, sizeof(*l))))
 		return l;
 	l->base.ops = &ucx_link_ops;
 	l->base.peer = peer;
 	l->base.direct = 1;
-	l->base.lane = lane;
+	l->base.index = index;
 	l->base.slot_bytes = c->params.slots.bytes;
 	l->worker = c->worker;
 	l->comm = c;
 	l->p = p;
 	for (int i = 0; i < 2; i++)
 		l->credits[i].link = l;
-	p->links[lane] = l;
+	p->links[index] = l;
 	return l;
 }
 
@@ -50,7 +50,8 @@ static int grant(struct ucx_link *l)
 	memcpy(payload, &grant, sizeof(grant));
 	memcpy(payload + sizeof(grant), key, key_bytes);
 	ucp_rkey_buffer_release(key);
-	return ucx_comm_note(c, l->base.peer, l->base.lane, UCX_GRANT, 0, payload, sizeof(grant) + key_bytes);
+	return ucx_comm_note(c, l->base.peer, l->base.index, UCX_GRANT, 0, payload,
+			     sizeof(grant) + key_bytes);
 }
 
 static int depth_of(const struct ucx_link *l)
@@ -59,7 +60,7 @@ static int depth_of(const struct ucx_link *l)
 	struct transport_slots slots = l->comm->params.slots;
 	if (l->memory)
 		return l->memory->depth;
-	if (l->base.lane == UCX_PROBE_LANE && slots.depth > PROBE_DEPTH)
+	if (l->base.index == UCX_PROBE_LINK && slots.depth > PROBE_DEPTH)
 		slots.depth = PROBE_DEPTH;
 	return link_reserve(&slots, l->comm->params.rank);
 }
@@ -125,16 +126,16 @@ static int make_out(struct ucx_link *l)
 	b->out = l->out.at;
 	b->out_depth = (int)depth;
 	if (!l->grant.depth)
-		return ucx_comm_note(l->comm, b->peer, b->lane, UCX_WANT, 0, NULL, 0);
+		return ucx_comm_note(l->comm, b->peer, b->index, UCX_WANT, 0, NULL, 0);
 	ucx_link_credited(l, 0);
 	return 0;
 }
 
-void ucx_link_want(struct ucx_comm *c, int peer, int lane)
+void ucx_link_want(struct ucx_comm *c, int peer, int index)
 {
-	if (lane >= c->params.slots.lanes && lane != UCX_PROBE_LANE)
+	if (index >= c->params.slots.links && index != UCX_PROBE_LINK)
 		return; /* its user makes it when it likes */
-	struct ucx_link *l = c->failure ? NULL : ucx_link_get(c, peer, lane);
+	struct ucx_link *l = c->failure ? NULL : ucx_link_get(c, peer, index);
 	if (l)
 		make_in(l); /* on failure the peer waits, and this rank's log says why */
 }
@@ -158,13 +159,13 @@ static ucs_status_t unpack_key(ucp_ep_h ep, const void *key, size_t bytes, ucp_r
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes)
 {
 	struct ucx_grant grant;
-	struct ucx_link *l = bytes > sizeof(grant) ? ucx_link_get(c, (int)wire->from, wire->lane) : NULL;
+	struct ucx_link *l = bytes > sizeof(grant) ? ucx_link_get(c, (int)wire->from, wire->index) : NULL;
 	if (!l || l->grant.depth) {
 		ucx_wire_refuse(&c->worker->refused, wire, bytes,
 				"slots were granted before, or it says no place");
 		return;
 	}
-	const int known = l->memory || wire->lane < c->params.slots.lanes || wire->lane == UCX_PROBE_LANE;
+	const int known = l->memory || wire->index < c->params.slots.links || wire->index == UCX_PROBE_LINK;
 	memcpy(&grant, data, sizeof(grant));
 	if (!grant.depth || grant.depth > 1 << 20 || (known && grant.slot_bytes != l->base.slot_bytes)) {
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, "its slots are not as they should be");
@@ -207,7 +208,7 @@ static void publish(struct ucx_link *l, struct ucx_in *in)
 	while (l->ins[arrived % depth].number == arrived + 1)
 		arrived++;
 	atomic_store_explicit(&b->arrived, arrived, memory_order_release);
-	if (b->lane == UCX_PROBE_LANE) {
+	if (b->index == UCX_PROBE_LINK) {
 		atomic_store_explicit(&b->taken, arrived, memory_order_relaxed);
 		ucx_link_credit(l);
 	}
@@ -371,7 +372,7 @@ ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, vo
 			     const ucp_am_recv_param_t *param)
 {
 	struct ucx_peer *p = wire->from < (uint32_t)c->params.size ? c->peers[wire->from] : NULL;
-	struct ucx_link *l = p ? p->links[wire->lane] : NULL;
+	struct ucx_link *l = p ? p->links[wire->index] : NULL;
 	if (!l) {
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, "no slots were granted");
 		return UCS_OK;
@@ -395,7 +396,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct ucx_peer *p;
 	ucx_lock(c->worker);
 	const int ret = ucx_comm_peer(c, params->peer, &p);
-	struct ucx_link *l = ret ? NULL : ucx_link_get(c, params->peer, params->lane);
+	struct ucx_link *l = ret ? NULL : ucx_link_get(c, params->peer, params->index);
 	uint64_t other = 0;
 	if (l && params->memory) {
 		l->memory = params->memory;

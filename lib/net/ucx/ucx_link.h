@@ -68,9 +68,9 @@ static inline struct link_slab *ucx_link_slab(const struct ucx_link *l)
 /* Under the lock, all of them, except where it says otherwise. */
 
 /* The link, made at first use; NULL without memory. */
-struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int lane);
+struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index);
 /* The peer asks for slots; or grants some. */
-void ucx_link_want(struct ucx_comm *c, int peer, int lane);
+void ucx_link_want(struct ucx_comm *c, int peer, int index);
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes);
 /* A message or a credit. As ucx_message_arrive. */
 ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, void *data, size_t bytes,

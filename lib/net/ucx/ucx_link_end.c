@@ -11,8 +11,8 @@ void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void 
 	for (size_t at = 0; at + sizeof(struct ucx_sum) <= bytes; at += sizeof(struct ucx_sum)) {
 		struct ucx_sum sum;
 		memcpy(&sum, (const unsigned char *)data + at, sizeof(sum));
-		if (sum.lane <= UCX_PROBE_LANE && p->links[sum.lane])
-			p->links[sum.lane]->ends = sum.posted;
+		if (sum.index <= UCX_PROBE_LINK && p->links[sum.index])
+			p->links[sum.index]->ends = sum.posted;
 	}
 }
 
@@ -28,9 +28,9 @@ static int is_sent(const struct ucx_link *l)
 int ucx_link_borrowed(const struct ucx_peer *p)
 {
 	int n = 0;
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
-		if (p->links[lane])
-			n += atomic_load_explicit(&p->links[lane]->borrowed, memory_order_relaxed);
+	for (int index = 0; index < TRANSPORT_MAX_LINKS; index++)
+		if (p->links[index])
+			n += atomic_load_explicit(&p->links[index]->borrowed, memory_order_relaxed);
 	return n;
 }
 
@@ -46,16 +46,16 @@ int ucx_link_all_sent(const struct ucx_peer *p)
 {
 	if (p->endpoint->flushing)
 		return 0;
-	for (int lane = 0; lane <= UCX_PROBE_LANE; lane++)
-		if (p->links[lane] && !is_sent(p->links[lane]))
+	for (int index = 0; index <= UCX_PROBE_LINK; index++)
+		if (p->links[index] && !is_sent(p->links[index]))
 			return 0;
 	return 1;
 }
 
 int ucx_link_all_read(const struct ucx_peer *p)
 {
-	for (int lane = 0; lane < TRANSPORT_MAX_LANES; lane++)
-		if (p->links[lane] && ucx_link_slab(p->links[lane]) && !is_received(p->links[lane]))
+	for (int index = 0; index < TRANSPORT_MAX_LINKS; index++)
+		if (p->links[index] && ucx_link_slab(p->links[index]) && !is_received(p->links[index]))
 			return 0;
 	return 1;
 }
@@ -63,11 +63,11 @@ int ucx_link_all_read(const struct ucx_peer *p)
 int ucx_link_say_bye(struct ucx_comm *c, int peer)
 {
 	struct ucx_peer *p = c->peers[peer];
-	struct ucx_sum sums[UCX_PROBE_LANE + 1];
+	struct ucx_sum sums[UCX_PROBE_LINK + 1];
 	size_t n = 0;
-	for (int lane = 0; lane <= UCX_PROBE_LANE; lane++)
-		if (p->links[lane] && p->links[lane]->base.posted)
-			sums[n++] = (struct ucx_sum){ (uint64_t)lane, p->links[lane]->base.posted };
+	for (int index = 0; index <= UCX_PROBE_LINK; index++)
+		if (p->links[index] && p->links[index]->base.posted)
+			sums[n++] = (struct ucx_sum){ (uint64_t)index, p->links[index]->base.posted };
 	return ucx_comm_note(c, peer, 0, UCX_BYE, (uint64_t)ucx_link_all_sent(p), sums, n * sizeof(sums[0]));
 }
 
@@ -105,9 +105,9 @@ void ucx_link_free_all(struct ucx_comm *c)
 {
 	int kept = 0;
 	for (int r = 0; r < c->params.size; r++)
-		for (int lane = 0; c->peers[r] && lane <= UCX_PROBE_LANE; lane++)
-			if (c->peers[r]->links[lane])
-				kept += free_link(c, c->peers[r]->links[lane]);
+		for (int index = 0; c->peers[r] && index <= UCX_PROBE_LINK; index++)
+			if (c->peers[r]->links[index])
+				kept += free_link(c, c->peers[r]->links[index]);
 	if (kept)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: UCX still holds messages of %d links, of which the slots stay where "

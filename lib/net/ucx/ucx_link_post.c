@@ -49,8 +49,8 @@ static void blame_user(struct ucx_out *out)
 
 void ucx_link_blame_user(struct ucx_peer *p)
 {
-	for (int lane = 0; lane <= UCX_PROBE_LANE; lane++) {
-		struct ucx_link *l = p->links[lane];
+	for (int index = 0; index <= UCX_PROBE_LINK; index++) {
+		struct ucx_link *l = p->links[index];
 		for (int i = 0; l && l->outs && i < l->base.out_depth; i++)
 			if (l->outs[i].busy)
 				blame_user(&l->outs[i]);
@@ -186,7 +186,7 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 	*wire = (struct ucx_wire){ .comm_id = l->comm->params.comm_id,
 				   .from = (uint32_t)l->comm->params.rank,
 				   .to = (uint32_t)l->base.peer,
-				   .lane = (uint16_t)l->base.lane,
+				   .index = (uint16_t)l->base.index,
 				   .kind = (uint8_t)kind,
 				   .number = taken };
 	atomic_store_explicit(&l->taken_sent, taken, memory_order_relaxed);
@@ -267,7 +267,7 @@ void ucx_link_credit(struct ucx_link *l)
 	struct ucx_credit *credit = l->credits[0].busy ? &l->credits[1] : &l->credits[0];
 	const uint64_t waiting =
 			   link_taken(&l->base) - atomic_load_explicit(&l->taken_sent, memory_order_relaxed),
-		       half = l->base.lane != UCX_PROBE_LANE && l->base.in_depth > 1
+		       half = l->base.index != UCX_PROBE_LINK && l->base.in_depth > 1
 				  ? (uint64_t)l->base.in_depth / 2
 				  : 1;
 	if (waiting < half || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)

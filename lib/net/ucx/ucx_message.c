@@ -97,7 +97,7 @@ static void arrive_note(struct ucx_comm *c, const struct ucx_wire *wire, const v
 		ucx_comm_peer_left(c, (int)wire->from);
 		return;
 	case UCX_WANT:
-		ucx_link_want(c, (int)wire->from, wire->lane);
+		ucx_link_want(c, (int)wire->from, wire->index);
 		return;
 	case UCX_GRANT:
 		ucx_link_grant(c, wire, data, bytes);

@@ -7,19 +7,19 @@ const char *const ucx_scheme_names[] = { "am", "tag", "put" };
 static const struct shape {
 	const char *name;
 	uint64_t most; /* payload in bytes */
-	unsigned lanes;
+	unsigned links;
 	unsigned schemes;
 	int apart; /* the payload that bytes tells of is another message's */
 	int rendezvous; /* UCX may hold the payload back until it is asked for it */
 } shapes[UCX_KINDS] = {
 	[UCX_HELLO] = { "HELLO", 0, 1, 1, 0, 0 },
-	[UCX_BYE] = { "BYE", (UCX_PROBE_LANE + 1) * sizeof(struct ucx_sum), 1, 1, 0, 0 },
+	[UCX_BYE] = { "BYE", (UCX_PROBE_LINK + 1) * sizeof(struct ucx_sum), 1, 1, 0, 0 },
 	[UCX_CONTROL] = { "CONTROL", TRANSPORT_CONTROL_BYTES, 1, 1, 0, 0 },
-	[UCX_WANT] = { "WANT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
-	[UCX_GRANT] = { "GRANT", UCX_GRANT_BYTES, UCX_PROBE_LANE + 1, 1, 0, 0 },
-	[UCX_SLOT] = { "SLOT", SIZE_MAX, UCX_PROBE_LANE + 1, 1, 0, 1 },
-	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LANE + 1, UCX_SCHEMES, 1, 0 },
-	[UCX_CREDIT] = { "CREDIT", 0, UCX_PROBE_LANE + 1, 1, 0, 0 },
+	[UCX_WANT] = { "WANT", 0, UCX_PROBE_LINK + 1, 1, 0, 0 },
+	[UCX_GRANT] = { "GRANT", UCX_GRANT_BYTES, UCX_PROBE_LINK + 1, 1, 0, 0 },
+	[UCX_SLOT] = { "SLOT", SIZE_MAX, UCX_PROBE_LINK + 1, 1, 0, 1 },
+	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LINK + 1, UCX_SCHEMES, 1, 0 },
+	[UCX_CREDIT] = { "CREDIT", 0, UCX_PROBE_LINK + 1, 1, 0, 0 },
 };
 
 const char *ucx_wire_kind_name(const struct ucx_wire *wire)
@@ -32,8 +32,8 @@ const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, in
 	if (wire->kind >= UCX_KINDS)
 		return "its kind is unknown";
 	const struct shape *shape = &shapes[wire->kind];
-	if (wire->lane >= shape->lanes || wire->scheme >= shape->schemes)
-		return "its lane or scheme is out of range";
+	if (wire->index >= shape->links || wire->scheme >= shape->schemes)
+		return "its link or scheme is out of range";
 	if (!there && !shape->rendezvous)
 		return "its payload must come with it";
 	if (payload_bytes > shape->most || (!shape->apart && payload_bytes != wire->bytes))
@@ -51,8 +51,8 @@ void ucx_wire_refuse(unsigned *refused, const struct ucx_wire *wire, size_t byte
 	log_line(
 	    LOG_WARN, (int)wire->to,
 	    "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
-	    "communicator %016llx, lane %u, for %llu bytes: %s; it is damaged, or something else sends to "
+	    "communicator %016llx, link %u, for %llu bytes: %s; it is damaged, or something else sends to "
 	    "this process: see docs/security.md",
-	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->lane,
+	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->index,
 	    (unsigned long long)wire->bytes, why);
 }

@@ -29,12 +29,12 @@ enum ucx_kind {
 enum { UCX_EAGER_BYTES = 64 << 10 };
 /* The most that a GRANT carries: the packed key is some hundred bytes at most. */
 enum { UCX_GRANT_BYTES = 4096 };
-/* Probes travel on a lane of their own, which the peer serves without its user's help. */
-enum { UCX_PROBE_LANE = TRANSPORT_MAX_LANES };
+/* Probes travel on a link of their own, which the peer serves without its user's help. */
+enum { UCX_PROBE_LINK = TRANSPORT_MAX_LINKS };
 
 /* Payload of a BYE, one for each link that was used. */
 struct ucx_sum {
-	uint64_t lane, posted; /* messages */
+	uint64_t index, posted; /* messages */
 };
 
 /* Payload of a GRANT; the packed key follows. */
@@ -47,7 +47,7 @@ struct ucx_wire {
 	uint64_t comm_id;
 	uint32_t from, to; /* ranks */
 	uint32_t sequence; /* of a link's messages; wraps */
-	uint16_t lane;
+	uint16_t index;
 	uint8_t kind, scheme;
 	uint64_t bytes; /* of the message's payload; NOTICE: of the one that travels apart */
 	uint64_t number; /* says what its kind says */

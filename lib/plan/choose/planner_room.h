@@ -1,5 +1,5 @@
 /*
- * Which rows without a codelet have room for their connections between nodes. A rank has pinned memory for so many ends of connections (net/lanes.h), and
+ * Which rows without a codelet have room for their connections between nodes. A rank has pinned memory for so many ends of connections (net/connections.h), and
  * rows get it in an order that no call changes. Rows that know nodes, or that CORALE_ALGO names, come first. Of these, and then of the others, rows of
  * collectives without a root come before rows with one, which get room for all roots; either in the table's order. What is left goes to rows without room for
  * all their channels, on fewer. A row without any may have it on one channel, among the connections of single-channel plans; otherwise no call runs by it.

@@ -28,11 +28,11 @@ int packets_long_threads(const struct gpu_machine *machine);
 /* Whether the kernels for few ranks take it. */
 int packets_have_few_ranks(const struct launch *launch);
 
-/* Bytes of a slot where so much room is cut for so many lanes of so many rings; at most so many bytes. */
-uint64_t slots_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most);
+/* Bytes of a slot where so much room is cut for so many channels of so many rings; at most so many bytes. */
+uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most);
 /* The room of one sender: large calls have scratch, if there is any, because longer runs to one peer are faster. */
 uint64_t slots_room(const struct launch *launch);
-/* A message of a block's one lane: of one exchange or two. */
+/* A message of a block's one channel: of one exchange or two. */
 uint64_t slots_message(const struct launch *launch, int exchanges, uint64_t most);
 /* Of messages that are only moved. */
 struct codelet_rate slots_rate_of_moves(int ranks);

@@ -23,9 +23,9 @@ enum {
 	LAUNCH_BULK_THREADS = 640, /* of a block: 20 warps */
 	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
 	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
-	LAUNCH_LANES = 128, /* of a message between two ranks at most */
-	LAUNCH_SLOT_DEPTH = 2, /* messages in flight of a lane */
-	LAUNCH_LANE_BYTES = 32 << 10, /* of a message, from which it has another lane */
+	LAUNCH_CHANNELS = 128, /* of a message between two ranks at most */
+	LAUNCH_SLOT_DEPTH = 2, /* messages in flight of a channel */
+	LAUNCH_CHANNEL_BYTES = 32 << 10, /* of a message, from which it has another channel */
 	LAUNCH_MAX_BLOCKS = 160, /* whose epochs are counted */
 	LAUNCH_WHOLE_PIECE = 0x7fffff80, /* bytes at a time of one message into a buffer */
 	LAUNCH_COPY_ALIGN = 512, /* of places in scratch, and of parts that copies move */
@@ -66,11 +66,11 @@ struct launch {
 	uint64_t piece,
 	    pieces; /* bytes of a block, vector or part at a time, each with an epoch or a round of copies; how many */
 	uint64_t message; /* most bytes of a message through slots, or a chunk of copies; 0: none */
-	uint32_t depth; /* messages in flight of a lane or warp group */
+	uint32_t depth; /* messages in flight of a channel or warp group */
 	/* Lowered: */
 	const struct plan *plan;
 	int list; /* the number that the engine gave it */
-	int single_channel; /* its messages between nodes go by the lanes of plans of one channel */
+	int single_channel; /* its messages between nodes go by the connections of plans of one channel */
 	const struct lowered_messages *messages; /* NULL: they go through slots */
 };
 
@@ -91,8 +91,8 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 
 /* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block);
-int launch_most_lanes(const struct gpu_machine *machine, int pairs);
-uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes);
+int launch_most_channels(const struct gpu_machine *machine, int pairs);
+uint64_t launch_p2p_slot_bytes(uint64_t room, int channels);
 
 /* ---- Copies */
 

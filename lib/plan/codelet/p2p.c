@@ -7,7 +7,7 @@
 enum {
 	MESSAGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
-	FEW_LANES = 64, /* that nearly fill a link; LAUNCH_LANES do */
+	FEW_CHANNELS = 64, /* that nearly fill a link; LAUNCH_CHANNELS do */
 	LEAST_SHARE = 16 /* blocks of a list: below, rounds are many */
 };
 
@@ -39,32 +39,34 @@ int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int man
 }
 
 /*
- * Lanes of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
+ * Channels of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
  * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
  */
-int launch_most_lanes(const struct gpu_machine *machine, int pairs)
+int launch_most_channels(const struct gpu_machine *machine, int pairs)
 {
 	int all = launch_blocks_of_lists(machine, pairs, 2 * machine->ranks - 1, 0),
-	    rounds = LAUNCH_LANES / all;
-	uint64_t most = machine->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), lanes = (uint64_t)all;
+	    rounds = LAUNCH_CHANNELS / all;
+	uint64_t most = machine->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), n = (uint64_t)all;
 	if (pairs)
-		lanes = all < LEAST_SHARE ? FEW_LANES : rounds < 2 ? LAUNCH_LANES : (uint64_t)(all * rounds);
-	most = most < 1 ? 1 : most < LAUNCH_LANES ? most : LAUNCH_LANES;
-	return (int)(lanes < most ? lanes : most);
+		n = all < LEAST_SHARE ? FEW_CHANNELS
+		    : rounds < 2      ? LAUNCH_CHANNELS
+				      : (uint64_t)(all * rounds);
+	most = most < 1 ? 1 : most < LAUNCH_CHANNELS ? most : LAUNCH_CHANNELS;
+	return (int)(n < most ? n : most);
 }
 
-uint64_t launch_p2p_slot_bytes(uint64_t room, int lanes)
+uint64_t launch_p2p_slot_bytes(uint64_t room, int channels)
 {
-	return slots_bytes(room, lanes, 1, LAUNCH_SLOT_DEPTH, MESSAGE_SLOT_BYTES);
+	return slots_bytes(room, channels, 1, LAUNCH_SLOT_DEPTH, MESSAGE_SLOT_BYTES);
 }
 
 /* An all_to_all_v of equal counts in two buffers: each rank has a list to and from each other one, and its own. */
 static void cut(struct launch *l)
 {
-	const int most = launch_most_lanes(l->machine, 0),
+	const int most = launch_most_channels(l->machine, 0),
 		  lists = 2 * (l->machine->ranks - 1) + (l->bytes > 0);
-	const uint64_t lanes = l->bytes / LAUNCH_LANE_BYTES + 1;
-	int blocks = lanes < (uint64_t)most ? (int)lanes : most,
+	const uint64_t channels = l->bytes / LAUNCH_CHANNEL_BYTES + 1;
+	int blocks = channels < (uint64_t)most ? (int)channels : most,
 	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
 	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
 	l->message = launch_p2p_slot_bytes(l->machine->slots_bytes, most);

@@ -1,9 +1,9 @@
 /* How calls by messages through slots are cut, and the parts of a reduce-scatter and an all-gather. */
 #include "cut.h"
 
-uint64_t slots_bytes(uint64_t room, int lanes, int rings, uint32_t depth, uint64_t most)
+uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most)
 {
-	uint64_t bytes = room / ((uint64_t)(lanes * rings) * depth);
+	uint64_t bytes = room / ((uint64_t)(channels * rings) * depth);
 	return (bytes < most ? bytes : most) / LAUNCH_LINE * LAUNCH_LINE;
 }
 

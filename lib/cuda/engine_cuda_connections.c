@@ -1,4 +1,4 @@
-/* Lanes to ranks of other nodes, opened when a call first needs them, by the proxy, and told to the GPU. */
+/* Connections to ranks of other nodes. A call that first needs one has the proxy open it, and writes its offset into the kernels' table. */
 #include "engine_cuda.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 /* The kernels' table is changed where it was told of no end: those that run use others. */
 static int put_places(struct engine *e)
 {
-	struct engine_lanes *l = &e->lanes;
+	struct engine_connections *l = &e->connections;
 	const uint64_t first = l->first_new, n = l->end_new - l->first_new;
 	if (l->first_new >= l->end_new)
 		return 0;
@@ -21,13 +21,13 @@ static int put_places(struct engine *e)
 }
 
 /* What a call may need was counted before (lib/plan/choose/planner_room.h), so there is room. */
-static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t lane)
+static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t index)
 {
-	struct engine_lanes *l = &e->lanes;
-	const uint64_t at = remote_place_of(peer, direction, lane);
+	struct engine_connections *l = &e->connections;
+	const uint64_t at = remote_place_of(peer, direction, index);
 	if (l->places[at])
 		return 0;
-	int ret = proxy_open_end(l->proxy, peer, direction, lane, &l->places[at]);
+	int ret = proxy_open_end(l->proxy, peer, direction, index, &l->places[at]);
 	if (ret)
 		return ret;
 	l->first_new = at < l->first_new ? at : l->first_new;
@@ -35,27 +35,27 @@ static int open_end(struct engine *e, int peer, enum remote_direction direction,
 	return 0;
 }
 
-int engine_lanes_open(struct engine *e)
+int engine_connections_open(struct engine *e)
 {
-	struct engine_lanes *l = &e->lanes;
+	struct engine_connections *l = &e->connections;
 	l->places = calloc(remote_place_of(e->remote.remote.peers, REMOTE_OUT, 0), sizeof *l->places);
 	l->first_new = UINT64_MAX;
-	return l->places ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for lanes between nodes");
+	return l->places ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for connections");
 }
 
-void engine_lanes_close(struct engine *e)
+void engine_connections_close(struct engine *e)
 {
-	free(e->lanes.places);
-	e->lanes.places = NULL;
+	free(e->connections.places);
+	e->connections.places = NULL;
 }
 
-static int open_peers(struct engine *e, const struct lowered *list, int first, int count, uint32_t lane,
+static int open_peers(struct engine *e, const struct lowered *list, int first, int count, uint32_t index,
 		      enum remote_direction direction)
 {
 	int ret = 0;
 	for (int k = 0; !ret && k < count; k++)
 		if (list->peers[first + k].rank >= e->ranks)
-			ret = open_end(e, list->peers[first + k].rank - e->ranks, direction, lane);
+			ret = open_end(e, list->peers[first + k].rank - e->ranks, direction, index);
 	return ret;
 }
 
@@ -65,9 +65,9 @@ static int open_operation(struct engine *e, const struct lowered *list, const st
 {
 	const int to = op->moves & LOWERED_TO ? op->to_count * times : op->to_count,
 		  from = op->moves & LOWERED_FROM ? op->from_count * times : op->from_count;
-	const int ret = open_peers(e, list, op->to_first, to, remote_lane(channel, op->to_queue), REMOTE_OUT);
+	int ret = open_peers(e, list, op->to_first, to, remote_index(channel, op->to_queue), REMOTE_OUT);
 	return ret ? ret
-		   : open_peers(e, list, op->from_first, from, remote_lane(channel, op->from_queue),
+		   : open_peers(e, list, op->from_first, from, remote_index(channel, op->from_queue),
 				REMOTE_IN);
 }
 
@@ -77,7 +77,7 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 	const struct lowered *list = &entry->host;
 	uint32_t lacking = 0;
 	int ret = 0, times = 1;
-	if (!entry->nfar) /* then channels may be more than lanes have */
+	if (!entry->nfar) /* then channels may be more than connections have */
 		return 0;
 	for (int c = first_channel; c < first_channel + channels; c++)
 		lacking |= 1u << c & ~entry->open;
@@ -102,11 +102,11 @@ int engine_open_p2p(struct engine *e)
 	for (int list = 0; r->memory && list < g->group.lists; list++)
 		do {
 			const struct codelet_message *m = &g->messages[n];
-			const uint32_t lanes =
-			    m->from || m->peer < e->ranks ? 0 : remote_lanes_of(r, m->bytes);
-			for (uint32_t c = 0; !ret && c < lanes; c++)
+			const uint32_t channels =
+			    m->from || m->peer < e->ranks ? 0 : remote_channels_of(r, m->bytes);
+			for (uint32_t c = 0; !ret && c < channels; c++)
 				ret = open_end(e, m->peer - e->ranks, m->sending ? REMOTE_OUT : REMOTE_IN,
-					       remote_lane(c, REMOTE_PAIRS));
+					       remote_index(c, REMOTE_PAIRS));
 		} while (g->messages[n++].more);
 	return ret ? ret : put_places(e);
 }

@@ -1,4 +1,4 @@
-#include "lanes.h"
+#include "connections.h"
 
 enum {
 	EIGHTHS_OF_PAIRS = 3,
@@ -66,7 +66,7 @@ static struct remote_slots slots_of_lists(size_t bytes, size_t ends)
 	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, PLAN_CHUNK_GRAIN);
 }
 
-/* Of small calls between nodes of one rank, as many slots as may be: in trees and rounds a lane's messages go one way, so credits are messages of their
+/* Of small calls between nodes of one rank, as many slots as may be: in trees and rounds a connection's messages go one way, so credits are messages of their
  * own, one for half of the slots, and each costs as much as a message of few bytes. */
 static struct remote_slots slots_of_singles(size_t bytes, size_t ends)
 {
@@ -90,11 +90,11 @@ static struct remote_slots slots_of_pairs(size_t bytes, size_t peers, uint32_t *
 	}
 }
 
-struct remote lanes_shape(int ranks, int nodes, int most_each, int least_each, size_t cap)
+struct remote connections_shape(int ranks, int nodes, int most_each, int least_each, size_t cap)
 {
 	const int peers = ranks - least_each, stands_for = (most_each + least_each - 1) / least_each;
 	struct remote r = { .peers = peers };
-	const size_t all = (size_t)peers, far = all < LANES_FAR ? all : LANES_FAR,
+	const size_t all = (size_t)peers, far = all < CONNECTIONS_FAR ? all : CONNECTIONS_FAR,
 		     single = share(REMOTE_OF_SINGLE_CHANNEL, cap), ends = 2 * far * PLAN_MAX_QUEUES;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
@@ -110,7 +110,7 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-size_t lanes_bytes(const struct remote *r, size_t cap)
+size_t connections_bytes(const struct remote *r, size_t cap)
 {
 	const size_t peers = 2 * (size_t)r->peers; /* in both directions */
 	size_t bytes = REMOTE_LINE;
@@ -121,12 +121,12 @@ size_t lanes_bytes(const struct remote *r, size_t cap)
 	return bytes + peers * r->pair_channels * remote_end_bytes(&r->slots[REMOTE_OF_PAIRS]);
 }
 
-size_t lanes_ends(const struct remote *r, enum remote_use use, size_t cap)
+size_t connections_ends(const struct remote *r, enum remote_use use, size_t cap)
 {
 	return share(use, cap) / remote_end_bytes(&r->slots[use]);
 }
 
-size_t lanes_least_cap(int peers)
+size_t connections_least_cap(int peers)
 {
 	const struct remote_slots least = { REMOTE_LINE, SHALLOW };
 	const size_t pairs = 2 * (size_t)peers * remote_end_bytes(&least);

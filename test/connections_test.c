@@ -1,4 +1,4 @@
-/* Sizes of lanes between nodes, and which plans have room: what all ranks must agree on without a message, on machines that nobody has here. */
+/* Sizes of connections between nodes, and which plans have room: what all ranks must agree on without a message, on machines that nobody has here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/collectives.h"
 #include "base/settings.h"
 #include "base/status.h"
-#include "net/lanes.h"
+#include "net/connections.h"
 #include "net/gpu_planners.h"
 #include "plan/choose/connection_ends.h"
 #include "plan/codelet/row.h"
@@ -30,7 +30,7 @@ enum { LEAST_CHUNK = 512 /* of a plan */ };
 static void check_shape(int nodes, int each, int least, size_t cap)
 {
 	const int ranks = (nodes - 1) * each + least, peers = ranks - least;
-	const struct remote r = lanes_shape(ranks, nodes, each, least, cap);
+	const struct remote r = connections_shape(ranks, nodes, each, least, cap);
 	const size_t pairs =
 	    2 * (size_t)peers * r.pair_channels * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
 	for (int use = 0; use < REMOTE_USES; use++) {
@@ -41,23 +41,23 @@ static void check_shape(int nodes, int each, int least, size_t cap)
 	}
 	assert_true(r.pair_channels >= 1 && r.pair_channels <= REMOTE_CHANNELS);
 	assert_true(pairs <= cap / 8 * 3);
-	assert_true(lanes_bytes(&r, cap) <= cap);
-	if (peers <= LANES_FAR)
+	assert_true(connections_bytes(&r, cap) <= cap);
+	if (peers <= CONNECTIONS_FAR)
 		assert_true(2 * (size_t)peers * PLAN_MAX_QUEUES *
 				remote_end_bytes(&r.slots[REMOTE_OF_SINGLE_CHANNEL]) <=
 			    cap / 8);
 }
 
-/* All lanes for sends fit into the least memory, and no longer into a little less. */
+/* All connections for sends fit into the least memory, and no longer into a little less. */
 static void check_least(int ranks)
 {
-	const size_t least = lanes_least_cap(ranks - 1);
-	const struct remote r = lanes_shape(ranks, ranks, 1, 1, least);
+	const size_t least = connections_least_cap(ranks - 1);
+	const struct remote r = connections_shape(ranks, ranks, 1, 1, least);
 	const size_t pairs = 2 * (size_t)(ranks - 1) * remote_end_bytes(&r.slots[REMOTE_OF_PAIRS]);
 	assert_int_equal(r.pair_channels, 1);
 	assert_in_range(pairs, 0, (least - REMOTE_LINE) / 8 * 3);
 	assert_in_range((least - REMOTE_LINE - 8) / 8 * 3, 0, pairs - 1);
-	assert_in_range(lanes_bytes(&r, least), 0, least);
+	assert_in_range(connections_bytes(&r, least), 0, least);
 }
 
 static void test_shapes(void **state)
@@ -75,7 +75,7 @@ static void test_shapes(void **state)
 
 static void expect(int nodes, int each, size_t of_plans, size_t of_pairs)
 {
-	const struct remote r = lanes_shape(nodes * each, nodes, each, each, CAP);
+	const struct remote r = connections_shape(nodes * each, nodes, each, each, CAP);
 	assert_in_range(r.slots[REMOTE_OF_PLANS].bytes, of_plans, 64 * KIBI);
 	assert_in_range(r.slots[REMOTE_OF_PAIRS].bytes, of_pairs, 64 * KIBI);
 }
@@ -96,13 +96,13 @@ static void test_places(void **state)
 {
 	(void)state;
 	static unsigned char memory[REMOTE_LINE];
-	struct remote r = lanes_shape(4, 4, 1, 1, CAP);
+	struct remote r = connections_shape(4, 4, 1, 1, CAP);
 	unsigned char *seen = calloc(remote_place_of(3, REMOTE_OUT, 0), 1);
 	assert_non_null(seen);
 	for (int peer = 0; peer < 3; peer++)
-		for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
+		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-				assert_false(seen[remote_place_of(peer, (enum remote_direction)d, lane)]++);
+				assert_false(seen[remote_place_of(peer, (enum remote_direction)d, index)]++);
 	free(seen);
 	r.memory = memory;
 	remote_set_data(&r, memory);
@@ -142,7 +142,7 @@ static void plan_machine(struct machine *m, size_t slots_bytes, size_t cap)
 					   .over_nodes = 1,
 					   .many_far = map->max_node_size > 1 };
 	topo_set_gpus(m->topo, m->machine.rates);
-	m->shape = lanes_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
+	m->shape = connections_shape(map->ranks, map->nodes, map->max_node_size, least_size(map), cap);
 	gpu_planners_init(m->topo, &settings, &m->machine, &m->shape, &m->planner, &m->single);
 	m->planner.single_class = -1;
 }
@@ -171,21 +171,22 @@ static void drop_machine(struct machine *m)
 	topo_destroy(m->topo);
 }
 
-/* What is opened as lib/cuda/engine_cuda_lanes.c does, on all ranks: by sender, receiver and lane. */
+/* What is opened as lib/cuda/engine_cuda_connections.c does, on all ranks: by sender, receiver and index. */
 struct open {
 	const struct connection_edges
 	    *edges; /* that must hold all of it; NULL: only what is opened is looked at */
 	const struct plan_map *map;
-	unsigned char *lanes;
+	unsigned char *connections;
 };
 
-static unsigned char *lane_at(const struct open *o, int from, int to, uint32_t lane)
+static unsigned char *cell_at(const struct open *o, int from, int to, uint32_t index)
 {
-	return &o->lanes[((size_t)from * (size_t)o->map->ranks + (size_t)to) * REMOTE_LANES + lane];
+	return &o->connections[((size_t)from * (size_t)o->map->ranks + (size_t)to) * REMOTE_CONNECTIONS +
+			       index];
 }
 
-static void open_lanes(const struct open *o, const struct lowered_op *op, const struct lowered_peer *peers,
-		       int rank, int channels)
+static void open_connections(const struct open *o, const struct lowered_op *op,
+			     const struct lowered_peer *peers, int rank, int channels)
 {
 	const struct connection_edges *e = o->edges;
 	const int n = o->map->ranks;
@@ -197,8 +198,8 @@ static void open_lanes(const struct open *o, const struct lowered_op *op, const 
 		if (e && !(e->queues[cell] >> op->to_queue & 1))
 			fail_msg("rank %d sends to rank %d along queue %d, which was not counted", rank, to,
 				 op->to_queue);
-		for (int c = 0; o->lanes && c < channels; c++)
-			*lane_at(o, rank, to, remote_lane((uint32_t)c, op->to_queue)) = 1;
+		for (int c = 0; o->connections && c < channels; c++)
+			*cell_at(o, rank, to, remote_index((uint32_t)c, op->to_queue)) = 1;
 	}
 }
 
@@ -209,7 +210,7 @@ static void open_plan(const struct open *o, const struct plan *plan, int root)
 	for (int rank = 0; rank < o->map->ranks; rank++) {
 		assert_int_equal(lower_plan(plan, o->map, rank, root, &list, &why), 0);
 		for (int i = 0; i < list.nops; i++)
-			open_lanes(o, &list.ops[i], list.peers, rank, plan->channels);
+			open_connections(o, &list.ops[i], list.peers, rank, plan->channels);
 		lowered_free(&list);
 	}
 }
@@ -220,9 +221,9 @@ static void check_room_of_ranks(const struct open *o, const struct planner *plan
 	for (int rank = 0; rank < o->map->ranks; rank++) {
 		size_t ends = 0;
 		for (int other = 0; other < o->map->ranks; other++)
-			for (uint32_t lane = 0; lane < REMOTE_LANES; lane++)
-				ends +=
-				    (size_t)(*lane_at(o, rank, other, lane) + *lane_at(o, other, rank, lane));
+			for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
+				ends += (size_t)(*cell_at(o, rank, other, index) +
+						 *cell_at(o, other, rank, index));
 		assert_true(ends <= planner->connection_ends);
 	}
 }
@@ -249,7 +250,7 @@ static int open_rows(const struct open *o, const struct planner *planner, const 
 	return open;
 }
 
-static void check_lanes(struct machine *m)
+static void check_connections(struct machine *m)
 {
 	const struct plan_map *map = &m->topo->map;
 	struct planner_room room;
@@ -258,17 +259,17 @@ static void check_lanes(struct machine *m)
 	for (int which = ROOM_MULTI; which <= ROOM_SINGLE; which++) {
 		const struct planner *planner = which == ROOM_MULTI ? &m->planner : &m->single;
 		const size_t ranks = (size_t)map->ranks;
-		struct open o = { .map = map, .lanes = calloc(ranks * ranks, REMOTE_LANES) };
-		assert_non_null(o.lanes);
+		struct open o = { .map = map, .connections = calloc(ranks * ranks, REMOTE_CONNECTIONS) };
+		assert_non_null(o.connections);
 		assert_true(open_rows(&o, planner, &room, which) > 0);
 		check_room_of_ranks(&o, planner);
-		free(o.lanes);
+		free(o.connections);
 	}
 	drop_machine(m);
 }
 
 /* Whatever is called in whatever order, there is room for it. */
-static void test_lanes(void **state)
+static void test_connections(void **state)
 {
 	(void)state;
 	static const char *const machines[] = { "node:2 gpu:1 nvlink:390 rail:50",
@@ -280,10 +281,10 @@ static void test_lanes(void **state)
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
 		for (size_t cap = CAP / 16; cap <= CAP; cap *= 4) {
 			make_machine(&m, machines[i], SLOTS, cap);
-			check_lanes(&m);
+			check_connections(&m);
 		}
 	make_dealt(&m, 8, 3);
-	check_lanes(&m);
+	check_connections(&m);
 }
 
 /* A row's edges for all roots hold those of each root: by one root's. */
@@ -372,7 +373,7 @@ static void test_full(void **state)
 		assert_int_equal(ends.of_rank[i], 0);
 	ends.most = MOST;
 	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 1);
-	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 1); /* no more lanes */
+	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS), 1); /* no more connections */
 	assert_int_equal(connection_ends_take(&ends, &edges, CHANNELS + 1), 0);
 	connection_ends_close(&ends);
 	connection_edges_close(&edges);
@@ -423,7 +424,7 @@ static void check_room(const struct machine *m, const struct plan_key *key, int 
 			 (size_t)m->machine.slots_bytes);
 }
 
-/* Messages of all rows fit into the lanes' slots, and into the window with all that is in flight: in windows of 12 and 64 MB. */
+/* Messages of all rows fit into the connections' slots, and into the window with all that is in flight: in windows of 12 and 64 MB. */
 static void test_room(void **state)
 {
 	static const char *const machines[] = { "node:3 gpu:2 nvlink:390 rail:50",
@@ -454,7 +455,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes), cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_places), cmocka_unit_test(test_lanes),
+		cmocka_unit_test(test_places), cmocka_unit_test(test_connections),
 		cmocka_unit_test(test_edges),  cmocka_unit_test(test_edges_of_many),
 		cmocka_unit_test(test_full),   cmocka_unit_test(test_many),
 		cmocka_unit_test(test_room),
