@@ -28,7 +28,7 @@ struct options {
 };
 
 static struct remote remote;
-static remote_place places[REMOTE_CHANNELS][2]; /* by enum remote_direction */
+static remote_offset offsets[REMOTE_CHANNELS][2]; /* by enum remote_direction */
 static uint64_t sent[REMOTE_CHANNELS], taken[REMOTE_CHANNELS];
 
 static void fail(const char *what)
@@ -48,15 +48,15 @@ static void on_failure(void *ctx, int peer, int code, const char *reason)
 static int try_post(int channel, size_t bytes)
 {
 	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
-	const remote_place place = places[channel][REMOTE_OUT];
-	struct remote_words *words = remote_words_at(&remote, place);
+	const remote_offset offset = offsets[channel][REMOTE_OUT];
+	struct remote_words *words = remote_words_at(&remote, offset);
 	const uint64_t n = sent[channel];
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots->depth)
 		return 0;
-	unsigned char *data = remote_data_at(&remote, remote_index((uint32_t)channel, 0), place, n);
+	unsigned char *data = remote_data_at(&remote, remote_index((uint32_t)channel, 0), offset, n);
 	if (bytes >= sizeof n)
 		memcpy(data + bytes - sizeof n, &n, sizeof n);
-	*remote_header_at(&remote, place, slots, n) =
+	*remote_header_at(&remote, offset, slots, n) =
 	    (struct remote_header){ .number = n + 1, .bytes = bytes };
 	__atomic_store_n(&words->posted, ++sent[channel], __ATOMIC_RELEASE);
 	return 1;
@@ -65,9 +65,9 @@ static int try_post(int channel, size_t bytes)
 static int try_take(int channel, size_t bytes)
 {
 	const struct remote_slots *slots = &remote.slots[REMOTE_OF_PLANS];
-	const remote_place place = places[channel][REMOTE_IN];
+	const remote_offset offset = offsets[channel][REMOTE_IN];
 	const uint64_t n = taken[channel];
-	const void *front = remote_header_at(&remote, place, slots, n);
+	const void *front = remote_header_at(&remote, offset, slots, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
 	uint64_t stamp = n;
@@ -75,12 +75,12 @@ static int try_take(int channel, size_t bytes)
 		return 0;
 	if (bytes >= sizeof n)
 		memcpy(&stamp,
-		       remote_data_at(&remote, remote_index((uint32_t)channel, 0), place, n) + bytes -
+		       remote_data_at(&remote, remote_index((uint32_t)channel, 0), offset, n) + bytes -
 			   sizeof n,
 		       sizeof n);
 	if (header.bytes != bytes || stamp != n)
 		fail("a message is not the one that was sent");
-	__atomic_store_n(&remote_words_at(&remote, place)->taken, ++taken[channel], __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(&remote, offset)->taken, ++taken[channel], __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -208,7 +208,7 @@ static struct proxy *open_proxy(const struct options *o, const struct settings *
 	for (int c = 0; c < o->channels; c++)
 		for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 			if (proxy_open_end(proxy, 0, (enum remote_direction)d, remote_index((uint32_t)c, 0),
-					   &places[c][d]))
+					   &offsets[c][d]))
 				fail("no connection");
 	proxy_unexpect(proxy, 1); /* it is awake as if graphs were replayed */
 	return proxy;

@@ -216,7 +216,7 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 			sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
 }
 
-/* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are what codelet_what says. No argument,
+/* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are codelet_typed_bytes. No argument,
  * which all that call this would have to hold. */
 template <bool OF_MESSAGE = false>
 __device__ static __noinline__ void call_fail(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)

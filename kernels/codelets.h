@@ -92,7 +92,7 @@ struct codelet_layout {
 /* A line: two packets that each hold the low 32 bits of their epoch twice; but in epoch_b the high ones are mixed. */
 struct codelet_header {
 	uint32_t signature_low, epoch_a, signature_high, epoch_b;
-	uint32_t what_low, epoch_c, what_high, epoch_d; /* a message between two ranks holds */
+	uint32_t typed_bytes_low, epoch_c, typed_bytes_high, epoch_d; /* a message between two ranks holds */
 	/* of copies, by sequence: {epoch, step}, which only grows; in the line of half 0 */
 	uint64_t steps[5];
 	uint32_t pad[2];
@@ -105,11 +105,11 @@ struct codelet_header {
  * In the sender's window, for each of its receivers and channels: where the channel's sender may store a message between two ranks.
  * Two packets that each hold their epoch twice. place: a target in the receiver's registered memory, (region + 1) <<
  * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the channel's slots: lines of one << 32 | where they begin in the
- * receiver's slots, in lines. what: codelet_what of the message; a sender of another may not store.
+ * receiver's slots, in lines. typed_bytes: codelet_typed_bytes of the message; a sender of another may not store.
  */
 struct codelet_grant {
 	uint32_t place_low, epoch_a, place_high, epoch_b;
-	uint32_t what_low, epoch_c, what_high, epoch_d;
+	uint32_t typed_bytes_low, epoch_c, typed_bytes_high, epoch_d;
 };
 
 enum { CODELET_TARGET_SHIFT = 48 };
@@ -124,7 +124,7 @@ struct codelet_failure {
 	int32_t code, peer;
 	uint64_t epoch, expected, got; /* signatures */
 	uint32_t number; /* of the call that failed, as its args say */
-	uint32_t of_message; /* expected and got are what codelet_what says */
+	uint32_t of_message; /* expected and got are codelet_typed_bytes */
 };
 
 enum codelet_abort_word { CODELET_LOCAL_ABORT = 1 << 30 /* the other ranks' windows are not told */ };
@@ -210,34 +210,34 @@ struct codelet_message {
 	uint64_t bytes;
 	int16_t peer;
 	uint8_t sending, more; /* more: the next message is of the same pair and direction */
-	uint32_t what_high; /* of codelet_what */
+	uint32_t typed_bytes_high; /* of codelet_typed_bytes */
 };
 
 enum {
-	CODELET_WHAT_IN_LINE = 28,
-	CODELET_WHAT_SHIFT = CODELET_WHAT_IN_LINE + 32 /* where the type begins */
+	CODELET_TYPE_SHIFT_IN_LINE = 28,
+	CODELET_TYPE_SHIFT = CODELET_TYPE_SHIFT_IN_LINE + 32 /* where the type begins */
 };
 
 /* What both ends of a message must agree on: its type above its bytes. In a line it has 32 bits. */
-PLAN_FN uint32_t codelet_what_high(int type, uint64_t bytes)
+PLAN_FN uint32_t codelet_typed_bytes_high(int type, uint64_t bytes)
 {
-	return (uint32_t)type << CODELET_WHAT_IN_LINE | (uint32_t)(bytes >> 32);
+	return (uint32_t)type << CODELET_TYPE_SHIFT_IN_LINE | (uint32_t)(bytes >> 32);
 }
 
-PLAN_FN uint64_t codelet_what(const struct codelet_message *m)
+PLAN_FN uint64_t codelet_typed_bytes(const struct codelet_message *m)
 {
-	return (uint64_t)m->what_high << 32 | (uint32_t)m->bytes;
+	return (uint64_t)m->typed_bytes_high << 32 | (uint32_t)m->bytes;
 }
 
-PLAN_FN uint32_t codelet_what_in_line(const struct codelet_message *m)
+PLAN_FN uint32_t codelet_typed_bytes_in_line(const struct codelet_message *m)
 {
-	return m->what_high | (uint32_t)m->bytes;
+	return m->typed_bytes_high | (uint32_t)m->bytes;
 }
 
-PLAN_FN uint64_t codelet_what_of_line(uint32_t what)
+PLAN_FN uint64_t codelet_typed_bytes_of_line(uint32_t typed_bytes)
 {
-	const uint32_t bytes = what & ((1u << CODELET_WHAT_IN_LINE) - 1);
-	return (uint64_t)(what - bytes) << 32 | bytes;
+	const uint32_t bytes = typed_bytes & ((1u << CODELET_TYPE_SHIFT_IN_LINE) - 1);
+	return (uint64_t)(typed_bytes - bytes) << 32 | bytes;
 }
 
 enum {
@@ -282,11 +282,11 @@ struct remote_call_counts {
 	} peers[];
 };
 
-/* Messages to and from ranks of other nodes. A peer's number is its place: that of a rank of this node, or args.ranks and up those of others. */
+/* Messages to and from ranks of other nodes. A peer's number is its seat: that of a rank of this node, or args.ranks and up those of others. */
 struct remote_calls {
 	struct remote remote;
 	struct remote_call_counts *counts;
-	const remote_place *places; /* remote_place_of each end, in GPU memory */
+	const remote_offset *offsets; /* by remote_end_index, in GPU memory */
 };
 
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
@@ -384,7 +384,7 @@ struct codelet_lowered {
 	uint16_t nfar;
 	uint16_t first_channel; /* of its connections to them */
 	uint16_t threads; /* of a block; in slots at least two for each rank of the list */
-	uint8_t hears_all; /* each rank receives something from each other one */
+	uint8_t receives_from_all; /* each rank receives something from each other one */
 	uint8_t
 	    float32_partials; /* partial sums, where they travel and in scratch, are float32: by slots only */
 	int32_t world; /* ranks of all nodes */
@@ -398,7 +398,7 @@ struct codelet_lowered {
 /* A lowered all_to_all_v, through slots. All of its call is in bytes: counts and displacements, by rank, too. */
 struct codelet_lowered_all_to_all_v {
 	struct codelet_lowered plan;
-	int32_t type; /* for codelet_what */
+	int32_t type; /* for codelet_typed_bytes */
 	size_t send_counts[CODELET_MAX_RANKS], send_displs[CODELET_MAX_RANKS];
 	size_t recv_counts[CODELET_MAX_RANKS], recv_displs[CODELET_MAX_RANKS];
 };
@@ -433,14 +433,14 @@ enum { CODELET_LONG_LINES = 8 /* times the rings' room: what is longer is faster
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
 	return g->pairs == CODELET_LINE_PAIRS && bytes <= codelet_rings_room(g) &&
-	       bytes >> CODELET_WHAT_IN_LINE == 0;
+	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
 /* Whether one does that has no registered buffer. */
 PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 {
 	return g->pairs == CODELET_LINE_PAIRS && bytes <= CODELET_LONG_LINES * codelet_rings_room(g) &&
-	       bytes >> CODELET_WHAT_IN_LINE == 0;
+	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
 /* Channels that share a message: by its bytes alone, so that both ends agree. */

@@ -39,7 +39,7 @@ __device__ static inline void grant_channels(const codelet_p2p &e, const codelet
 		if (!first)
 			sync_fence(); /* others of the block have read these slots */
 		sync_store_packet(&g->place_low, make_uint4((uint32_t)granted, epoch, (uint32_t)(granted >> 32), epoch));
-		sync_store_packet(&g->what_low, make_uint4((uint32_t)m.bytes, epoch, m.what_high, epoch));
+		sync_store_packet(&g->typed_bytes_low, make_uint4((uint32_t)m.bytes, epoch, m.typed_bytes_high, epoch));
 	}
 }
 
@@ -54,8 +54,8 @@ __device__ static inline bool await_grant(const codelet_p2p &e, const codelet_me
 	const codelet_args &a = e.group.args;
 	const codelet_grant *g = grant_of(e, conn->number, a.rank, m.peer);
 	auto ready = [&] {
-		vector what = sync_load_packet(&g->what_low);
-		if (call_aborted(a) || !is_here(*conn, what) || word_of(what) != codelet_what(&m) || !is_here(*conn, sync_load_packet(&g->place_low)))
+		vector packet = sync_load_packet(&g->typed_bytes_low);
+		if (call_aborted(a) || !is_here(*conn, packet) || word_of(packet) != codelet_typed_bytes(&m) || !is_here(*conn, sync_load_packet(&g->place_low)))
 			return false;
 		sync_fence();
 		return true;

@@ -705,9 +705,9 @@ __device__ static inline uint32_t *count_of_edge(const codelet_args &a, int send
 	return &header_of(a, sender, receiver, epoch & 1)->edge_low;
 }
 
-__device__ static inline uint64_t what_of_edge(const codelet_lowered_all_to_all_v &e, uint64_t bytes)
+__device__ static inline uint64_t typed_bytes_of_edge(const codelet_lowered_all_to_all_v &e, uint64_t bytes)
 {
-	return (uint64_t)codelet_what_high(e.type, bytes) << 32 | (uint32_t)bytes;
+	return (uint64_t)codelet_typed_bytes_high(e.type, bytes) << 32 | (uint32_t)bytes;
 }
 
 /* The first block: what each other rank gets from this one. */
@@ -715,9 +715,9 @@ __device__ static void announce_counts(const codelet_lowered_all_to_all_v &e, ui
 {
 	const codelet_args &a = e.plan.args;
 	for (int r = (int)threadIdx.x; !blockIdx.x && r < a.ranks; r += (int)blockDim.x) {
-		const uint64_t what = what_of_edge(e, e.send_counts[r]);
+		const uint64_t typed_bytes = typed_bytes_of_edge(e, e.send_counts[r]);
 		const vector packet =
-			make_uint4((uint32_t)what, (uint32_t)epoch, (uint32_t)(what >> 32), (uint32_t)(epoch ^ epoch >> 32));
+			make_uint4((uint32_t)typed_bytes, (uint32_t)epoch, (uint32_t)(typed_bytes >> 32), (uint32_t)(epoch ^ epoch >> 32));
 		if (r != a.rank)
 			sync_store_packet(count_of_edge(a, a.rank, r, epoch), packet);
 	}
@@ -727,7 +727,7 @@ __device__ static void announce_counts(const codelet_lowered_all_to_all_v &e, ui
 __device__ static bool count_agrees(const codelet_lowered_all_to_all_v &e, int from, uint64_t epoch)
 {
 	const codelet_args &a = e.plan.args;
-	const uint64_t expected = what_of_edge(e, e.recv_counts[from]);
+	const uint64_t expected = typed_bytes_of_edge(e, e.recv_counts[from]);
 	connection conn = { epoch, 0, 1, CODELET_FIRST };
 	vector packet;
 	auto ready = [&] {

@@ -226,14 +226,14 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	const uint32_t aborted = call_aborted(a.args);
-	if (!a.hears_all) /* else a rank knows of all others by what it receives */
+	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
 	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
 	const run r = { a, s, form, epoch, channel, aborted };
 	bool good = __syncthreads_and(!words || await_headers<true, true>(a.args, epoch)); /* words don't carry the signature */
 	for (int i = 0; good && i < nops; i++) /* what one stores is loaded by the next one in other threads */
 		good = !s->ops[i].runs || __syncthreads_and(execute<TYPE>(r, s->ops[i]));
-	if (!words && !a.hears_all)
+	if (!words && !a.receives_from_all)
 		good = good && await_headers<false, true>(a.args, epoch);
 	if (__syncthreads_and(good))
 		call_end(a.args, epoch);

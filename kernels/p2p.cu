@@ -98,7 +98,7 @@ __device__ static void send_count(const edge &e)
 	const codelet_args &a = *e.a;
 	if (e.path.number || threadIdx.x)
 		return;
-	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, e.m->what_high, (uint32_t)e.path.epoch);
+	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, e.m->typed_bytes_high, (uint32_t)e.path.epoch);
 	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.path.ring == CODELET_PAIRS) + 16, packet);
 }
 
@@ -120,9 +120,9 @@ __device__ static bool check_count(edge *e)
 		return false;
 	if (ahead && e->path.number) /* the first channel has checked this one, and the sender went on */
 		return true;
-	bool same = ahead == 0 && word_of(h) == codelet_what(e->m); /* ahead: it was sent in lines, as fewer bytes */
+	bool same = ahead == 0 && word_of(h) == codelet_typed_bytes(e->m); /* ahead: it was sent in lines, as fewer bytes */
 	if (!same)
-		call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_what(e->m), word_of(h));
+		call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_typed_bytes(e->m), word_of(h));
 	return same;
 }
 
@@ -231,12 +231,12 @@ __device__ static bool run_remote_channel(edge e, const remote_port &port, uint6
 	const codelet_args &a = *e.a;
 	const warp_group w = whole_block();
 	const codelet_message &m = *e.m;
-	const uint64_t chunks = messages_of_edge(e), what = codelet_what(&m);
+	const uint64_t chunks = messages_of_edge(e), typed_bytes = codelet_typed_bytes(&m);
 	for (uint64_t c = 0; c < chunks; c++, number++) {
 		const range r = message(e.piece, e.to.slot_bytes, c);
 		const bool good = w.thread || (m.sending ? port.has_room(a, &e.path, m.peer, number, &seen) :
 							    port.arrived(a, &e.path, m.peer, number) &&
-								    port.agrees(a, e.path, m.peer, number, what));
+								    port.agrees(a, e.path, m.peer, number, typed_bytes));
 		if (!warp_group_agrees(w, good))
 			return false;
 		if (m.sending)
@@ -245,7 +245,7 @@ __device__ static bool run_remote_channel(edge e, const remote_port &port, uint6
 			copy(w, m.data + r.at, port.data(number), r.bytes, false);
 		warp_group_sync(w);
 		if (w.thread == 0 && m.sending)
-			port.post({ number + 1, a.signature, what, r.bytes });
+			port.post({ number + 1, a.signature, typed_bytes, r.bytes });
 		else if (w.thread == 0)
 			port.take(number);
 	}
@@ -264,16 +264,16 @@ __device__ static bool run_remote_few(edge e, const remote_port &port, uint64_t 
 {
 	const codelet_message &m = *e.m;
 	const int at = remote_data_of(), left = at < 0 ? 0 : (int)m.bytes - at;
-	const uint64_t what = codelet_what(&m);
+	const uint64_t typed_bytes = codelet_typed_bytes(&m);
 	uint64_t data = 0;
 	bool good = true;
 	if (threadIdx.x < 32 && m.sending) {
 		data = left > 0 ? load_piece(m.data + at, left) : 0;
 		good = __all_sync(~0u, threadIdx.x || port.has_room(*e.a, &e.path, m.peer, number, &seen));
 		if (good)
-			remote_send_few(port, number, e.a->signature, what, (uint32_t)m.bytes, data);
+			remote_send_few(port, number, e.a->signature, typed_bytes, (uint32_t)m.bytes, data);
 	} else if (threadIdx.x < 32) {
-		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, what, (uint32_t)m.bytes, &data);
+		good = remote_receive_few(*e.a, &e.path, port, m.peer, number, typed_bytes, (uint32_t)m.bytes, &data);
 		__syncwarp();
 		if (good && threadIdx.x == 0)
 			port.take_few(number);
@@ -296,7 +296,7 @@ __device__ static bool run_remote(const list_block &b, edge e)
 		const uint32_t index = remote_index(e.path.number, REMOTE_PAIRS);
 		uint64_t *count = remote_count(calls, peer, direction, index);
 		const uint64_t number = *count, seen = sync_load_relaxed(&calls.counts->peers[peer].free[index]);
-		const remote_port port = { &calls, remote_place_in(calls, peer, direction, index), peer, index };
+		const remote_port port = { &calls, remote_offset_of(calls, peer, direction, index), peer, index };
 		e.piece = cut(m.bytes, CODELET_LINE, channels, e.path.number);
 		if (!(m.bytes <= REMOTE_FEW_BYTES ? run_remote_few(e, port, number, seen) : run_remote_channel(e, port, number, seen)))
 			return false;

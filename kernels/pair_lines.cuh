@@ -115,7 +115,7 @@ __device__ static inline bool announced_agrees(const pair_lines &p)
 {
 	const codelet_args &a = p.g->args;
 	vector h = sync_load_packet((unsigned char *)header_of(a, p.m->peer, a.rank, 1) + 16);
-	uint64_t expected = codelet_what(p.m), got = word_of(h);
+	uint64_t expected = codelet_typed_bytes(p.m), got = word_of(h);
 	bool agrees = h.y != (uint32_t)p.path.epoch || h.w != h.y || got == expected;
 	if (!agrees)
 		call_fail<true>(a, CORALE_EMISMATCH, p.m->peer, p.path.epoch, expected, got);
@@ -134,7 +134,7 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 /* The data is loaded before there is room for it. */
 template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	const uint32_t what = codelet_what_in_line(p.m), depth = p.g->depth, step = p.g->rings;
+	const uint32_t typed_bytes = codelet_typed_bytes_in_line(p.m), depth = p.g->depth, step = p.g->rings;
 	uint64_t taken = sync_load_relaxed(&r->end->taken);
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
@@ -153,7 +153,7 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n && has_packet<WHOLE>(*r, s + u * step))
 				sync_store_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT,
-						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, slot_number(*r, u), what));
+						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, slot_number(*r, u), typed_bytes));
 	}
 	return true;
 }
@@ -172,7 +172,7 @@ __device__ static inline void signal_taken(const pair_lines &p, line_ring *r, ui
 
 template <int N, bool WHOLE> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	const uint32_t what = codelet_what_in_line(p.m), step = p.g->rings;
+	const uint32_t typed_bytes = codelet_typed_bytes_in_line(p.m), step = p.g->rings;
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
@@ -190,8 +190,8 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 		});
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
-			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != what) {
-				call_fail<true>(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_what(p.m), codelet_what_of_line(v[u].w));
+			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != typed_bytes) {
+				call_fail<true>(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_typed_bytes(p.m), codelet_typed_bytes_of_line(v[u].w));
 				good = false;
 			}
 		if (!__all_sync(~0u, good))

@@ -9,7 +9,7 @@ struct remote_counts {
 	uint64_t sent[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], received[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
 	uint64_t free[PLAN_MAX_QUEUES][CODELET_MAX_RANKS]; /* the proxy's word, as it was last seen */
 	int16_t peer[CODELET_MAX_RANKS]; /* of the list's ranks of other nodes, their number among all */
-	remote_place out[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], in[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
+	remote_offset out[PLAN_MAX_QUEUES][CODELET_MAX_RANKS], in[PLAN_MAX_QUEUES][CODELET_MAX_RANKS];
 };
 
 static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a thread of a warp, the data in pairs of their own");
@@ -17,7 +17,7 @@ static_assert(REMOTE_DATA % 2 == 0 && REMOTE_WORDS / 2 <= 32, "a pair of words a
 /* One end of a connection. message: of all that it has ever had. peer: among all of other nodes. */
 struct remote_port {
 	const remote_calls *c;
-	remote_place at;
+	remote_offset at;
 	int peer;
 	uint32_t index;
 
@@ -42,7 +42,7 @@ struct remote_port {
 	}
 
 	/* The message is here, and of the same call. False if the call has failed. */
-	__device__ bool arrived(const codelet_args &a, connection *conn, int place, uint64_t message) const
+	__device__ bool arrived(const codelet_args &a, connection *conn, int seat, uint64_t message) const
 	{
 		const uint32_t flag = remote_flag(message + 1);
 		uint64_t number, got;
@@ -50,29 +50,29 @@ struct remote_port {
 			sync_acquire_pair(&header(message)->number, &number, &got);
 			return number == message + 1 || (number >> 32 == flag && got >> 32 == flag);
 		};
-		if (!wait_ready(a, conn, place, ready))
+		if (!wait_ready(a, conn, seat, ready))
 			return false;
 		if (number != message + 1)
 			got = got << 32 | (uint32_t)number;
 		if (got != a.signature)
-			call_fail(a, CORALE_EMISMATCH, place, conn->epoch, a.signature, got);
+			call_fail(a, CORALE_EMISMATCH, seat, conn->epoch, a.signature, got);
 		return got == a.signature;
 	}
 
 	/* Of a message that has arrived: both ends agree on type and bytes. */
-	__device__ bool agrees(const codelet_args &a, const connection &conn, int place, uint64_t message, uint64_t what) const
+	__device__ bool agrees(const codelet_args &a, const connection &conn, int seat, uint64_t message, uint64_t typed_bytes) const
 	{
 		uint64_t got, high;
-		sync_acquire_pair(&header(message)->what, &got, &high);
+		sync_acquire_pair(&header(message)->typed_bytes, &got, &high);
 		if (high >> 32 == remote_flag(message + 1))
 			got = high << 32 | (uint32_t)got;
-		if (got != what)
-			call_fail<true>(a, CORALE_EMISMATCH, place, conn.epoch, what, got);
-		return got == what;
+		if (got != typed_bytes)
+			call_fail<true>(a, CORALE_EMISMATCH, seat, conn.epoch, typed_bytes, got);
+		return got == typed_bytes;
 	}
 
 	/* seen: what earlier calls have learnt of free, or this one. */
-	__device__ bool has_room(const codelet_args &a, connection *conn, int place, uint64_t message, uint64_t *seen) const
+	__device__ bool has_room(const codelet_args &a, connection *conn, int seat, uint64_t message, uint64_t *seen) const
 	{
 		uint64_t now;
 		auto ready = [&] {
@@ -81,7 +81,7 @@ struct remote_port {
 		};
 		if (message < *seen + slots()->depth)
 			return true;
-		if (!wait_ready(a, conn, place, ready))
+		if (!wait_ready(a, conn, seat, ready))
 			return false;
 		*seen = now;
 		sync_store_relaxed(&c->counts->peers[peer].free[index], now); /* for the calls to come */
@@ -123,12 +123,12 @@ __device__ static inline const uint64_t *remote_few_data(const remote_port &port
 }
 
 /* There is room. data: this thread's, where it has some (remote_data_of). */
-__device__ static inline void remote_send_few(const remote_port &port, uint64_t message, uint64_t signature, uint64_t what, uint32_t bytes,
+__device__ static inline void remote_send_few(const remote_port &port, uint64_t message, uint64_t signature, uint64_t typed_bytes, uint32_t bytes,
 					      uint64_t data)
 {
 	const uint32_t pair = threadIdx.x % 32, flag = remote_flag(message + 1);
 	const uint64_t two = pair == REMOTE_SIGNATURE / 2 ? signature :
-			     pair == REMOTE_WHAT / 2	  ? what :
+			     pair == REMOTE_TYPED_BYTES / 2	  ? typed_bytes :
 			     pair == REMOTE_BYTES / 2	  ? bytes :
 							    data;
 	if (2 * pair < remote_words_in(bytes))
@@ -143,8 +143,8 @@ __device__ static inline int remote_data_of(void)
 	return ((int)(threadIdx.x % 32) - (int)REMOTE_DATA / 2) * 8;
 }
 
-/* Waits for a message of few bytes, or what lies in its place. False if the call has failed. */
-__device__ static inline bool remote_await_few(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
+/* Waits for a message of few bytes, or what comes in its stead. False if the call has failed. */
+__device__ static inline bool remote_await_few(const codelet_args &a, connection *conn, const remote_port &port, int seat, uint64_t message,
 					       uint32_t bytes, uint4 *v)
 {
 	const uint32_t pair = threadIdx.x % 32, words = remote_words_in(bytes), flag = remote_flag(message + 1);
@@ -157,35 +157,35 @@ __device__ static inline bool remote_await_few(const codelet_args &a, connection
 			   is_long = pair == 0 && ((uint64_t)v->y << 32 | v->x) == message + 1;
 		return __any_sync(~0u, is_long) || here;
 	};
-	return wait_until<one_warp_one_peer>(a, conn->epoch, false, ready, [&] { return place; });
+	return wait_until<one_warp_one_peer>(a, conn->epoch, false, ready, [&] { return seat; });
 }
 
 /* Whether the message is of the same call and length; the first thread says so if not. */
-__device__ static inline bool remote_few_agrees(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
-						uint64_t what, uint4 v)
+__device__ static inline bool remote_few_agrees(const codelet_args &a, connection *conn, const remote_port &port, int seat, uint64_t message,
+						uint64_t typed_bytes, uint4 v)
 {
 	const uint64_t two = (uint64_t)v.z << 32 | v.x, got = __shfl_sync(~0u, two, REMOTE_SIGNATURE / 2),
-		       got_what = __shfl_sync(~0u, two, REMOTE_WHAT / 2);
+		       got_typed_bytes = __shfl_sync(~0u, two, REMOTE_TYPED_BYTES / 2);
 	const bool few = __shfl_sync(~0u, v.y, 0) == remote_flag(message + 1);
-	if (few && got == a.signature && got_what == what)
+	if (few && got == a.signature && got_typed_bytes == typed_bytes)
 		return true;
 	if (threadIdx.x % 32)
 		return false;
-	if (!few && port.arrived(a, conn, place, message))
-		port.agrees(a, *conn, place, message, what);
+	if (!few && port.arrived(a, conn, seat, message))
+		port.agrees(a, *conn, seat, message, typed_bytes);
 	else if (got != a.signature)
-		call_fail(a, CORALE_EMISMATCH, place, conn->epoch, a.signature, got);
+		call_fail(a, CORALE_EMISMATCH, seat, conn->epoch, a.signature, got);
 	else
-		call_fail<true>(a, CORALE_EMISMATCH, place, conn->epoch, what, got_what);
+		call_fail<true>(a, CORALE_EMISMATCH, seat, conn->epoch, typed_bytes, got_typed_bytes);
 	return false;
 }
 
 /* *data is this thread's, where it has some (remote_data_of). Not taken yet. */
-__device__ static inline bool remote_receive_few(const codelet_args &a, connection *conn, const remote_port &port, int place, uint64_t message,
-						 uint64_t what, uint32_t bytes, uint64_t *data)
+__device__ static inline bool remote_receive_few(const codelet_args &a, connection *conn, const remote_port &port, int seat, uint64_t message,
+						 uint64_t typed_bytes, uint32_t bytes, uint64_t *data)
 {
 	uint4 v;
-	if (!remote_await_few(a, conn, port, place, message, bytes, &v) || !remote_few_agrees(a, conn, port, place, message, what, v))
+	if (!remote_await_few(a, conn, port, seat, message, bytes, &v) || !remote_few_agrees(a, conn, port, seat, message, typed_bytes, v))
 		return false;
 	*data = (uint64_t)v.z << 32 | v.x;
 	return true;
@@ -193,9 +193,9 @@ __device__ static inline bool remote_receive_few(const codelet_args &a, connecti
 
 /* ---- A call ------------------------------------------------------------------------------------------------ */
 
-__device__ static inline remote_place remote_place_in(const remote_calls &c, int peer, remote_direction direction, uint32_t index)
+__device__ static inline remote_offset remote_offset_of(const remote_calls &c, int peer, remote_direction direction, uint32_t index)
 {
-	return sync_load_host(&c.places[remote_place_of(peer, direction, index)]);
+	return sync_load_host(&c.offsets[remote_end_index(peer, direction, index)]);
 }
 
 /* How many messages a connection has had, in GPU memory. */
@@ -280,7 +280,7 @@ __device__ static inline bool remote_begin(const codelet_lowered &a, uint32_t ch
 		const uint64_t sent = sync_load_relaxed(remote_count(c, t.peer, REMOTE_OUT, t.index)),
 			       received = sync_load_relaxed(remote_count(c, t.peer, REMOTE_IN, t.index)),
 			       free = sync_load_relaxed(&c.counts->peers[t.peer].free[t.index]);
-		const remote_place out = remote_place_in(c, t.peer, REMOTE_OUT, t.index), in = remote_place_in(c, t.peer, REMOTE_IN, t.index);
+		const remote_offset out = remote_offset_of(c, t.peer, REMOTE_OUT, t.index), in = remote_offset_of(c, t.peer, REMOTE_IN, t.index);
 		if (t.ring == 0)
 			before->peer[t.seat - a.args.ranks] = (int16_t)t.peer;
 		before->sent[t.ring][t.seat] = sent;

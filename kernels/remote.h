@@ -52,18 +52,17 @@ struct remote_progress {
 
 /* In front of a message, in its slot and on the wire. */
 struct remote_header {
-	uint64_t
-	    number; /* of the connection's messages, from 1; where one arrives it is written last: a kernel waits for it */
+	uint64_t number; /* among the connection's messages, from 1; where one arrives it is written last */
 	uint64_t signature; /* of the collective that sends it */
-	uint64_t what; /* of what has a count of its own: codelet_what, on which both ends agree */
+	uint64_t typed_bytes; /* codelet_typed_bytes, of a message that has a count of its own */
 	uint64_t bytes;
 };
 
 /* The words of a message of few bytes. */
 enum remote_word {
 	REMOTE_SIGNATURE,
-	REMOTE_WHAT = REMOTE_SIGNATURE + 2,
-	REMOTE_BYTES = REMOTE_WHAT + 2,
+	REMOTE_TYPED_BYTES = REMOTE_SIGNATURE + 2,
+	REMOTE_BYTES = REMOTE_TYPED_BYTES + 2,
 	REMOTE_DATA = REMOTE_BYTES + 2, /* a word between is zero */
 	REMOTE_WORDS = REMOTE_FRONT / 8,
 	REMOTE_FEW_BYTES = (REMOTE_WORDS - REMOTE_DATA) * 4
@@ -85,7 +84,7 @@ struct remote {
 };
 
 /* Where an end lies, in lines from memory; 0: it is not open. */
-typedef uint32_t remote_place;
+typedef uint32_t remote_offset;
 
 /* What stands beside each word of a message of few bytes: never the high half of a header's number. */
 PLAN_FN uint32_t remote_flag(uint64_t number)
@@ -140,29 +139,29 @@ PLAN_FN uint64_t remote_end_bytes(const struct remote_slots *s)
 	return REMOTE_LINE + (uint64_t)s->depth * (REMOTE_FRONT + s->bytes);
 }
 
-/* Of a table of places. */
-PLAN_FN uint64_t remote_place_of(int peer, enum remote_direction direction, uint32_t index)
+/* Of an end in a table of offsets. */
+PLAN_FN uint64_t remote_end_index(int peer, enum remote_direction direction, uint32_t index)
 {
 	return ((uint64_t)(uint32_t)peer * 2 + (uint32_t)direction) * REMOTE_CONNECTIONS + index;
 }
 
-PLAN_FN struct remote_words *remote_words_at(const struct remote *r, remote_place place)
+PLAN_FN struct remote_words *remote_words_at(const struct remote *r, remote_offset offset)
 {
-	return (struct remote_words *)(void *)(r->memory + (uint64_t)place * REMOTE_LINE);
+	return (struct remote_words *)(void *)(r->memory + (uint64_t)offset * REMOTE_LINE);
 }
 
-PLAN_FN struct remote_header *remote_header_at(const struct remote *r, remote_place place,
+PLAN_FN struct remote_header *remote_header_at(const struct remote *r, remote_offset offset,
 					       const struct remote_slots *s, uint64_t message)
 {
-	return (struct remote_header *)(void *)(r->memory + ((uint64_t)place + 1) * REMOTE_LINE +
+	return (struct remote_header *)(void *)(r->memory + ((uint64_t)offset + 1) * REMOTE_LINE +
 						(message & (s->depth - 1)) * REMOTE_FRONT);
 }
 
-PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t index, remote_place place,
+PLAN_FN unsigned char *remote_data_at(const struct remote *r, uint32_t index, remote_offset offset,
 				      uint64_t message)
 {
 	const struct remote_slots *s = remote_slots_of(r, index);
-	return r->data[index / REMOTE_RINGS] + ((uint64_t)place + 1) * REMOTE_LINE +
+	return r->data[index / REMOTE_RINGS] + ((uint64_t)offset + 1) * REMOTE_LINE +
 	       (uint64_t)s->depth * REMOTE_FRONT + (message & (s->depth - 1)) * s->bytes;
 }
 

@@ -97,12 +97,12 @@ static void test_places(void **state)
 	(void)state;
 	static unsigned char memory[REMOTE_LINE];
 	struct remote r = connections_shape(4, 4, 1, 1, CAP);
-	unsigned char *seen = calloc(remote_place_of(3, REMOTE_OUT, 0), 1);
+	unsigned char *seen = calloc(remote_end_index(3, REMOTE_OUT, 0), 1);
 	assert_non_null(seen);
 	for (int peer = 0; peer < 3; peer++)
 		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
-				assert_false(seen[remote_place_of(peer, (enum remote_direction)d, index)]++);
+				assert_false(seen[remote_end_index(peer, (enum remote_direction)d, index)]++);
 	free(seen);
 	r.memory = memory;
 	remote_set_data(&r, memory);

@@ -35,7 +35,7 @@ struct end {
 	int peer;
 	enum remote_direction direction;
 	uint32_t index;
-	remote_place place; /* 0: not open */
+	remote_offset offset; /* 0: not open */
 	uint64_t messages;
 };
 
@@ -102,14 +102,14 @@ static uint64_t bytes_of(const struct remote_slots *s, uint64_t message)
 static int post(struct rank *me, struct end *e)
 {
 	const struct remote_slots *s = remote_slots_of(&me->remote, e->index);
-	struct remote_words *words = remote_words_at(&me->remote, e->place);
+	struct remote_words *words = remote_words_at(&me->remote, e->offset);
 	const uint64_t n = e->messages, bytes = bytes_of(s, n),
 		       value = stamp(me->rank, me->peers[e->peer], e->index, n);
 	if (n == MESSAGES || n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + s->depth)
 		return 0;
-	memcpy(remote_data_at(&me->remote, e->index, e->place, n) + bytes - sizeof value, &value,
+	memcpy(remote_data_at(&me->remote, e->index, e->offset, n) + bytes - sizeof value, &value,
 	       sizeof value);
-	*remote_header_at(&me->remote, e->place, s, n) =
+	*remote_header_at(&me->remote, e->offset, s, n) =
 	    (struct remote_header){ .number = n + 1, .signature = value, .bytes = bytes };
 	__atomic_store_n(&words->posted, ++e->messages, __ATOMIC_RELEASE);
 	return 1;
@@ -120,18 +120,18 @@ static int take(struct rank *me, struct end *e)
 	const struct remote_slots *s = remote_slots_of(&me->remote, e->index);
 	const uint64_t n = e->messages, bytes = bytes_of(s, n),
 		       expected = stamp(me->peers[e->peer], me->rank, e->index, n);
-	const void *front = remote_header_at(&me->remote, e->place, s, n);
+	const void *front = remote_header_at(&me->remote, e->offset, s, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header h;
 	uint64_t value;
 	if (n == MESSAGES || front_read(front, n + 1, &h, few) == FRONT_NOTHING)
 		return 0;
-	memcpy(&value, remote_data_at(&me->remote, e->index, e->place, n) + bytes - sizeof value,
+	memcpy(&value, remote_data_at(&me->remote, e->index, e->offset, n) + bytes - sizeof value,
 	       sizeof value);
 	me->faults += value != expected || h.signature != expected || h.bytes != bytes;
 	if (bytes == sizeof value)
 		me->faults += memcmp(few, &value, sizeof value) != 0;
-	__atomic_store_n(&remote_words_at(&me->remote, e->place)->taken, ++e->messages, __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(&me->remote, e->offset)->taken, ++e->messages, __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -141,7 +141,7 @@ static void move_ends(struct rank *me, int *left)
 	sched_yield();
 	for (int i = 0; i < ENDS; i++) {
 		struct end *e = &me->ends[i];
-		for (int more = e->place != 0; more;)
+		for (int more = e->offset != 0; more;)
 			more = e->direction == REMOTE_OUT ? post(me, e) : take(me, e);
 		*left += e->messages < MESSAGES;
 	}
@@ -207,7 +207,7 @@ static void make_proxy(struct rank *me)
 
 static void open_one(struct rank *me, struct end *e)
 {
-	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->index, &e->place) != 0;
+	me->faults += proxy_open_end(me->proxy, e->peer, e->direction, e->index, &e->offset) != 0;
 }
 
 static void run_messages(struct rank *me)
@@ -388,7 +388,7 @@ static void test_many(void **state)
 	static const struct transport_ops ops = { .links = &counting, .progress = count_look };
 	struct transport t = { .ops = &ops };
 	struct proxy *proxies[PROXIES];
-	remote_place place;
+	remote_offset offset;
 	static int ranks[PEERS];
 	struct proxy_params params = { .rails = { &t }, .nrails = 1, .ranks = ranks };
 	(void)state;
@@ -402,7 +402,7 @@ static void test_many(void **state)
 		assert_int_equal(proxy_create(&params, &proxies[i]), 0);
 	print_message("%d peers: %.1f us a proxy\n", PEERS, (double)(wait_now_ns() - begin) / PROXIES / 1000);
 	assert_int_equal(sends + recvs + looks, 0);
-	assert_int_equal(proxy_open_end(proxies[0], PEERS - 1, REMOTE_IN, 3, &place), 0);
+	assert_int_equal(proxy_open_end(proxies[0], PEERS - 1, REMOTE_IN, 3, &offset), 0);
 	begin = wait_now_ns();
 	for (int i = 0; i < LOOKS; i++)
 		proxy_progress(proxies[0], 0);

@@ -81,7 +81,7 @@ struct end {
 	int peer;
 	uint32_t index;
 	enum remote_direction direction;
-	remote_place place;
+	remote_offset offset;
 	uint64_t messages, until;
 };
 
@@ -105,14 +105,14 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 static int post(const struct remote *r, struct end *e, int to)
 {
 	const struct remote_slots *s = remote_slots_of(r, e->index);
-	struct remote_words *words = remote_words_at(r, e->place);
+	struct remote_words *words = remote_words_at(r, e->offset);
 	const uint64_t n = e->messages, seed = seed_of(rank, to, e->index, n);
 	if (n == e->until || n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + s->depth)
 		return 0;
-	unsigned char *data = remote_data_at(r, e->index, e->place, n);
+	unsigned char *data = remote_data_at(r, e->index, e->offset, n);
 	for (size_t i = 0; i < size_of(s, n); i++)
 		data[i] = byte_of(seed, i);
-	*remote_header_at(r, e->place, s, n) =
+	*remote_header_at(r, e->offset, s, n) =
 	    (struct remote_header){ .number = n + 1, .signature = seed, .bytes = size_of(s, n) };
 	__atomic_store_n(&words->posted, ++e->messages, __ATOMIC_RELEASE);
 	return 1;
@@ -126,15 +126,15 @@ static int take(const struct remote *r, struct end *e, int from)
 	struct remote_header h;
 	if (n == e->until)
 		return 0;
-	const enum front_form form = front_read(remote_header_at(r, e->place, s, n), n + 1, &h, few);
+	const enum front_form form = front_read(remote_header_at(r, e->offset, s, n), n + 1, &h, few);
 	if (form == FRONT_NOTHING)
 		return 0;
-	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->index, e->place, n);
+	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->index, e->offset, n);
 	size_t bad = h.signature != seed || h.bytes != size_of(s, n);
 	for (size_t i = 0; i < size_of(s, n); i++)
 		bad += data[i] != byte_of(seed, i);
 	expect(!bad, "another message");
-	__atomic_store_n(&remote_words_at(r, e->place)->taken, ++e->messages, __ATOMIC_RELEASE);
+	__atomic_store_n(&remote_words_at(r, e->offset)->taken, ++e->messages, __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -151,9 +151,9 @@ static void exchange(struct comm *comm)
 				*e = (struct end){ .peer = peer,
 						   .index = indexes[i],
 						   .direction = (enum remote_direction)d };
-				expect(!proxy_open_end(comm->proxy, peer, e->direction, e->index, &e->place),
+				expect(!proxy_open_end(comm->proxy, peer, e->direction, e->index, &e->offset),
 				       "a connection can't be opened");
-				const struct remote_words *words = remote_words_at(&kernels, e->place);
+				const struct remote_words *words = remote_words_at(&kernels, e->offset);
 				e->messages = d == REMOTE_OUT ? words->posted : words->taken;
 				e->until = e->messages + MESSAGES;
 			}

@@ -106,7 +106,7 @@ static int are_pinned_slots_unused(const struct proxy_world *w)
 		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++) {
 				const unsigned char *data =
-				    remote_data_at(&pinned, index, w->connections[i][index].places[d], 0);
+				    remote_data_at(&pinned, index, w->connections[i][index].offsets[d], 0);
 				for (size_t b = 0; b < (size_t)slots.depth * slots.bytes; b++)
 					unused &= !data[b];
 			}
@@ -144,7 +144,7 @@ struct proxy_world *proxy_world_open(void)
 		for (uint32_t index = 0; index < REMOTE_CONNECTIONS; index++)
 			for (int d = REMOTE_OUT; d <= REMOTE_IN; d++)
 				if (proxy_open_end(w->proxy, i, (enum remote_direction)d, index,
-						   &w->connections[i][index].places[d]))
+						   &w->connections[i][index].offsets[d]))
 					proxy_world_give_up("no connection");
 	return w;
 }
@@ -207,22 +207,22 @@ static unsigned char byte_of(uint64_t seed, size_t i)
 int proxy_world_post(struct proxy_world *w, int i, uint32_t index, size_t bytes, int is_few)
 {
 	const struct remote *r = &w->remote;
-	const remote_place place = w->connections[i][index].places[REMOTE_OUT];
-	struct remote_words *words = remote_words_at(r, place);
+	const remote_offset offset = w->connections[i][index].offsets[REMOTE_OUT];
+	struct remote_words *words = remote_words_at(r, offset);
 	const uint64_t n = w->connections[i][index].sent, seed = seed_of(w, rank, w->peers[i], index, n);
 	if (n >= __atomic_load_n(&words->free, __ATOMIC_ACQUIRE) + slots.depth)
 		return 0;
 	unsigned char few[REMOTE_FEW_BYTES];
-	unsigned char *data = is_few ? few : remote_data_at(r, index, place, n);
+	unsigned char *data = is_few ? few : remote_data_at(r, index, offset, n);
 	for (size_t b = 0; b < bytes; b++)
 		data[b] = byte_of(seed, b);
 	const struct remote_header header = {
-		.number = n + 1, .signature = seed, .what = ~seed, .bytes = bytes
+		.number = n + 1, .signature = seed, .typed_bytes = ~seed, .bytes = bytes
 	};
 	if (is_few)
-		front_write(remote_header_at(r, place, &slots, n), &header, few);
+		front_write(remote_header_at(r, offset, &slots, n), &header, few);
 	else
-		*remote_header_at(r, place, &slots, n) = header;
+		*remote_header_at(r, offset, &slots, n) = header;
 	w->through_slots += !is_few;
 	__atomic_store_n(&words->posted, ++w->connections[i][index].sent, __ATOMIC_RELEASE);
 	return 1;
@@ -232,15 +232,16 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes)
 {
 	const struct remote *r = &w->remote;
 	const uint64_t n = w->connections[i][index].taken, seed = seed_of(w, w->peers[i], rank, index, n);
-	const remote_place place = w->connections[i][index].places[REMOTE_IN];
-	const unsigned char *data = remote_data_at(r, index, place, n);
+	const remote_offset offset = w->connections[i][index].offsets[REMOTE_IN];
+	const unsigned char *data = remote_data_at(r, index, offset, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
-	const enum front_form form = front_read(remote_header_at(r, place, &slots, n), n + 1, &header, few);
+	const enum front_form form = front_read(remote_header_at(r, offset, &slots, n), n + 1, &header, few);
 	size_t bad = 0;
 	if (form == FRONT_NOTHING)
 		return 0;
-	proxy_world_expect(header.signature == seed && header.what == ~seed, "a header of another message");
+	proxy_world_expect(header.signature == seed && header.typed_bytes == ~seed,
+			   "a header of another message");
 	proxy_world_expect(header.bytes == bytes, "another size");
 	if (form == FRONT_INLINE && in_gpu) /* they need not be in the slot */
 		data = few;
@@ -249,7 +250,7 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes)
 	for (size_t b = 0; header.bytes == bytes && b < bytes; b++)
 		bad += data[b] != byte_of(seed, b);
 	proxy_world_expect(!bad, "other bytes");
-	__atomic_store_n(&remote_words_at(r, place)->taken, ++w->connections[i][index].taken,
+	__atomic_store_n(&remote_words_at(r, offset)->taken, ++w->connections[i][index].taken,
 			 __ATOMIC_RELEASE);
 	return 1;
 }

@@ -10,7 +10,7 @@ enum { PROXY_WORLD_RANKS = 4, PROXY_WORLD_SLOT = 64 << 10 };
 
 struct proxy_connection_end {
 	uint64_t sent, taken;
-	remote_place places[2]; /* by enum remote_direction */
+	remote_offset offsets[2]; /* by enum remote_direction */
 };
 
 struct proxy_world {

@@ -323,10 +323,10 @@ static void gpu_refused(struct team_member *m)
 	if (m->rank == 0) {
 		const double begin = team_now();
 		int ret = 0;
-		remote_place place;
+		remote_offset offset;
 		struct transport *transport = f.comm->engine.transport;
 		note_call(&f, reduction);
-		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, &place), 0, "proxy_open_end");
+		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, &offset), 0, "proxy_open_end");
 		(transport->ops->fail)(transport, CORALE_ENOMEM); /* cmocka has a macro of that name */
 		set(&f.calls->begun, 1);
 		while (!ret && team_now() - begin < LIMIT_S) {

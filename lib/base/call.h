@@ -1,6 +1,6 @@
 /*
- * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it. Its record is what other ranks are
- * told of it; the rest stays in the process.
+ * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it. Its record is what other ranks read:
+ * the rest stays in the process.
  */
 #ifndef CALL_H
 #define CALL_H

@@ -1,5 +1,5 @@
 /*
- * What a rank called, as other ranks are told of it: in windows, in messages between nodes, and where a failure names an earlier call. A journal is a
+ * A rank's record of a call, as other ranks read it: in windows, in messages between nodes, and where a failure names an earlier call. A journal is a
  * ring of a rank's last records. One thread at a time writes it; any thread of any process may read it meanwhile, and gets a record whole or not at all.
  */
 #ifndef JOURNAL_H

@@ -1,6 +1,6 @@
 /*
  * The process that Corale runs in. Threads and shared memory of the library do not come along when it forks, so a child made after
- * Corale has started cannot use it: it is told so by name.
+ * Corale has started cannot use it: each of its calls is refused by name.
  */
 #ifndef PROCESS_H
 #define PROCESS_H

@@ -76,7 +76,7 @@ int settings_get(const struct settings **out);
  * Before the first settings_get: a value for row name where the environment sets none, for a library that has settings of
  * other names (it changes no environment). The last offer counts; an empty value takes it back.
  * 0; CORALE_EINVAL: no row has this name; CORALE_ESETTING: the value is malformed; CORALE_ECOMM: the settings have been read.
- * None is an error of the process: a malformed value is told at INFO once the settings are read, and is not used.
+ * None is an error of the process: a malformed value is logged at INFO once the settings are read, and is not used.
  */
 int settings_offer(const char *name, const char *value);
 

@@ -58,8 +58,8 @@ struct engine_lists {
 };
 
 struct engine_connections {
-	remote_place *places; /* as on the GPU */
-	uint64_t first_new, end_new; /* of places: between these the GPU lacks some */
+	remote_offset *offsets; /* as on the GPU */
+	uint64_t first_new, end_new; /* of offsets: between these the GPU lacks some */
 	struct proxy *proxy;
 	size_t bytes; /* of the pinned memory */
 };

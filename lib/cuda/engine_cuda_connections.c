@@ -8,7 +8,7 @@
 #include "net/proxy.h"
 
 /* The kernels' table is changed where it was told of no end: those that run use others. */
-static int put_places(struct engine *e)
+static int put_offsets(struct engine *e)
 {
 	struct engine_connections *l = &e->connections;
 	const uint64_t first = l->first_new, n = l->end_new - l->first_new;
@@ -16,18 +16,18 @@ static int put_places(struct engine *e)
 		return 0;
 	l->first_new = UINT64_MAX;
 	l->end_new = 0;
-	return engine_put(e, (remote_place *)(uintptr_t)e->remote.places + first, l->places + first,
-			  n * sizeof *l->places);
+	return engine_put(e, (remote_offset *)(uintptr_t)e->remote.offsets + first, l->offsets + first,
+			  n * sizeof *l->offsets);
 }
 
 /* What a call may need was counted before (lib/plan/choose/planner_room.h), so there is room. */
 static int open_end(struct engine *e, int peer, enum remote_direction direction, uint32_t index)
 {
 	struct engine_connections *l = &e->connections;
-	const uint64_t at = remote_place_of(peer, direction, index);
-	if (l->places[at])
+	const uint64_t at = remote_end_index(peer, direction, index);
+	if (l->offsets[at])
 		return 0;
-	int ret = proxy_open_end(l->proxy, peer, direction, index, &l->places[at]);
+	int ret = proxy_open_end(l->proxy, peer, direction, index, &l->offsets[at]);
 	if (ret)
 		return ret;
 	l->first_new = at < l->first_new ? at : l->first_new;
@@ -38,15 +38,15 @@ static int open_end(struct engine *e, int peer, enum remote_direction direction,
 int engine_connections_open(struct engine *e)
 {
 	struct engine_connections *l = &e->connections;
-	l->places = calloc(remote_place_of(e->remote.remote.peers, REMOTE_OUT, 0), sizeof *l->places);
+	l->offsets = calloc(remote_end_index(e->remote.remote.peers, REMOTE_OUT, 0), sizeof *l->offsets);
 	l->first_new = UINT64_MAX;
-	return l->places ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for connections");
+	return l->offsets ? 0 : log_error(CORALE_ENOMEM, e->world_rank, "no memory for connections");
 }
 
 void engine_connections_close(struct engine *e)
 {
-	free(e->connections.places);
-	e->connections.places = NULL;
+	free(e->connections.offsets);
+	e->connections.offsets = NULL;
 }
 
 static int open_peers(struct engine *e, const struct lowered *list, int first, int count, uint32_t index,
@@ -88,7 +88,7 @@ int engine_open_list(struct engine *e, int index, int first_channel, int channel
 			if (lacking >> c & 1)
 				ret = open_operation(e, list, op, times, c);
 	}
-	ret = ret ? ret : put_places(e);
+	ret = ret ? ret : put_offsets(e);
 	if (!ret)
 		entry->open |= lacking;
 	return ret;
@@ -108,5 +108,5 @@ int engine_open_p2p(struct engine *e)
 				ret = open_end(e, m->peer - e->ranks, m->sending ? REMOTE_OUT : REMOTE_IN,
 					       remote_index(c, REMOTE_PAIRS));
 		} while (g->messages[n++].more);
-	return ret ? ret : put_places(e);
+	return ret ? ret : put_offsets(e);
 }

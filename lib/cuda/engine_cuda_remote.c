@@ -47,15 +47,15 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	ret = ret ? ret : engine_connections_open(e);
 	ret = ret ? ret : make_zeros(e, counts, (void **)&e->remote.counts);
 	return ret ? ret
-		   : make_zeros(e, remote_place_of(peers, REMOTE_OUT, 0) * sizeof(remote_place),
-				(void **)(uintptr_t)&e->remote.places);
+		   : make_zeros(e, remote_end_index(peers, REMOTE_OUT, 0) * sizeof(remote_offset),
+				(void **)(uintptr_t)&e->remote.offsets);
 }
 
 void engine_close_remote(struct engine *e)
 {
 	engine_slab_free(e);
 	cudaFree(e->remote.counts);
-	cudaFree((void *)(uintptr_t)e->remote.places);
+	cudaFree((void *)(uintptr_t)e->remote.offsets);
 	engine_connections_close(e);
 	if (e->remote.remote.memory)
 		cudaFreeHost(e->remote.remote.memory);

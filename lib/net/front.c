@@ -12,16 +12,16 @@ static int read_word(const uint64_t *words, uint32_t k, uint64_t number, uint32_
 
 static int read_inline(const void *front, uint64_t number, struct remote_header *header, unsigned char *data)
 {
-	uint32_t head[REMOTE_DATA], word;
-	for (uint32_t k = 0; k < REMOTE_DATA; k++)
-		if (!read_word(front, k, number, &head[k]))
+	uint64_t head[REMOTE_DATA / 2] = { 0 };
+	uint32_t word;
+	for (uint32_t k = 0; k < REMOTE_DATA; k++) {
+		if (!read_word(front, k, number, &word))
 			return 0;
-	const uint32_t bytes = head[REMOTE_BYTES];
-	*header = (struct remote_header){ .number = number,
-					  .signature = (uint64_t)head[REMOTE_SIGNATURE + 1] << 32 |
-						       head[REMOTE_SIGNATURE],
-					  .what = (uint64_t)head[REMOTE_WHAT + 1] << 32 | head[REMOTE_WHAT],
-					  .bytes = bytes };
+		head[k / 2] |= (uint64_t)word << k % 2 * 32;
+	}
+	const uint32_t bytes = (uint32_t)head[REMOTE_BYTES / 2];
+	*header =
+	    (struct remote_header){ number, head[REMOTE_SIGNATURE / 2], head[REMOTE_TYPED_BYTES / 2], bytes };
 	for (uint32_t at = 0; at < bytes; at += 4) {
 		if (!read_word(front, (uint32_t)REMOTE_DATA + at / 4, number, &word))
 			return 0;
@@ -38,7 +38,7 @@ enum front_form front_read(const void *front, uint64_t number, struct remote_hea
 	if (__atomic_load_n(&there->number, __ATOMIC_ACQUIRE) != number)
 		return read_inline(front, number, header, data) ? FRONT_INLINE : FRONT_NOTHING;
 	*header = (struct remote_header){ number, __atomic_load_n(&there->signature, __ATOMIC_RELAXED),
-					  __atomic_load_n(&there->what, __ATOMIC_RELAXED),
+					  __atomic_load_n(&there->typed_bytes, __ATOMIC_RELAXED),
 					  __atomic_load_n(&there->bytes, __ATOMIC_RELAXED) };
 	return FRONT_HEADER;
 }
@@ -51,23 +51,21 @@ static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t da
 /* The first word last: a kernel that waits for it alone loads the data from the slot. */
 static void write_inline(void *front, const struct remote_header *header, const unsigned char *data)
 {
-	const uint32_t head[REMOTE_DATA] = { (uint32_t)header->signature, (uint32_t)(header->signature >> 32),
-					     (uint32_t)header->what,      (uint32_t)(header->what >> 32),
-					     (uint32_t)header->bytes,     0 };
+	const uint64_t head[] = { header->signature, header->typed_bytes, header->bytes };
 	for (uint32_t at = 0; at < header->bytes; at += 4) {
 		uint32_t word = 0;
 		memcpy(&word, data + at, header->bytes - at < 4 ? header->bytes - at : 4);
 		write_word(front, (uint32_t)REMOTE_DATA + at / 4, header->number, word);
 	}
 	for (uint32_t k = REMOTE_DATA; k--;)
-		write_word(front, k, header->number, head[k]);
+		write_word(front, k, header->number, (uint32_t)(head[k / 2] >> k % 2 * 32));
 }
 
 /* A kernel that waits for the number reads the signature beside it. */
 static void write_header(struct remote_header *to, const struct remote_header *header)
 {
 	__atomic_store_n(&to->signature, header->signature, __ATOMIC_RELAXED);
-	__atomic_store_n(&to->what, header->what, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->typed_bytes, header->typed_bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->bytes, header->bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->number, header->number, __ATOMIC_RELEASE);
 }

@@ -21,7 +21,7 @@ static void count_bytes(struct proxy *p, int rail, const struct proxy_connection
 }
 
 /* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
-static int send_message(struct proxy *p, int rail, struct proxy_connection *at, remote_place out)
+static int send_message(struct proxy *p, int rail, struct proxy_connection *at, remote_offset out)
 {
 	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
@@ -61,7 +61,7 @@ static void hold(struct proxy *p, int directions)
 	atomic_fetch_add(&p->held, directions);
 }
 
-static int move_out(struct proxy *p, int rail, struct proxy_connection *at, remote_place out)
+static int move_out(struct proxy *p, int rail, struct proxy_connection *at, remote_offset out)
 {
 	const struct remote *r = &p->params.remote;
 	struct remote_words *words = remote_words_at(r, out);
@@ -83,7 +83,7 @@ static int move_out(struct proxy *p, int rail, struct proxy_connection *at, remo
 }
 
 /* Hands the next message to the kernel. */
-static void deliver(struct proxy *p, int rail, struct proxy_connection *at, remote_place in)
+static void deliver(struct proxy *p, int rail, struct proxy_connection *at, remote_offset in)
 {
 	const struct remote *r = &p->params.remote;
 	const struct link_message *m = &at->link->in[at->delivered % (uint64_t)at->link->in_depth];
@@ -95,7 +95,7 @@ static void deliver(struct proxy *p, int rail, struct proxy_connection *at, remo
 	front_write(front, &header, m->data);
 }
 
-static int move_in(struct proxy *p, int rail, struct proxy_connection *at, remote_place in)
+static int move_in(struct proxy *p, int rail, struct proxy_connection *at, remote_offset in)
 {
 	const struct remote *r = &p->params.remote;
 	struct link *l = at->link;
@@ -120,9 +120,9 @@ static void let_go(void *arg)
 	atomic_fetch_sub(&p->held, 1);
 }
 
-static unsigned char *data_of(const struct proxy *p, const struct proxy_connection *at, remote_place place)
+static unsigned char *data_of(const struct proxy *p, const struct proxy_connection *at, remote_offset offset)
 {
-	return place ? remote_data_at(&p->params.remote, at->number, place, 0) : NULL;
+	return offset ? remote_data_at(&p->params.remote, at->number, offset, 0) : NULL;
 }
 
 /* Its slots are the kernels' memory. */
@@ -144,9 +144,9 @@ static int open_link(struct proxy *p, int rail, struct proxy_connection *at)
 /* A receiving end is granted to the peer at once; a sending one opens with its first message. */
 static int open_connection(struct proxy *p, int rail, struct proxy_connection *at)
 {
-	const remote_place in = proxy_place(at, REMOTE_IN);
+	const remote_offset in = proxy_offset(at, REMOTE_IN);
 	int ret = at->link ? 0 : open_link(p, rail, at);
-	at->memory.out = data_of(p, at, proxy_place(at, REMOTE_OUT));
+	at->memory.out = data_of(p, at, proxy_offset(at, REMOTE_OUT));
 	if (ret || !in || at->link->in_open)
 		return ret;
 	at->memory.in = data_of(p, at, in);
@@ -157,8 +157,8 @@ static int open_connection(struct proxy *p, int rail, struct proxy_connection *a
 
 static int is_open(const struct proxy_connection *at)
 {
-	return at->link && (at->link->in_open || !proxy_place(at, REMOTE_IN)) &&
-	       (at->memory.out || !proxy_place(at, REMOTE_OUT));
+	return at->link && (at->link->in_open || !proxy_offset(at, REMOTE_IN)) &&
+	       (at->memory.out || !proxy_offset(at, REMOTE_OUT));
 }
 
 static struct proxy_connection *make_connection(struct proxy *p, int peer, uint32_t number)
@@ -178,36 +178,36 @@ static struct proxy_connection *make_connection(struct proxy *p, int peer, uint3
 }
 
 /* 0: there is no room. */
-static remote_place cut_end(struct proxy *p, const struct remote_slots *slots)
+static remote_offset cut_end(struct proxy *p, const struct remote_slots *slots)
 {
-	const uint64_t lines = remote_end_bytes(slots) / REMOTE_LINE, place = p->used;
-	if ((place + lines) * REMOTE_LINE > p->params.bytes) {
+	const uint64_t lines = remote_end_bytes(slots) / REMOTE_LINE, offset = p->used;
+	if ((offset + lines) * REMOTE_LINE > p->params.bytes) {
 		log_error(CORALE_EINTERNAL, p->params.rank,
 			  "a connection to another node needs %llu bytes of pinned memory, %llu are left",
 			  (unsigned long long)lines * REMOTE_LINE,
-			  (unsigned long long)(p->params.bytes - place * REMOTE_LINE));
+			  (unsigned long long)(p->params.bytes - offset * REMOTE_LINE));
 		return 0;
 	}
 	p->used += lines;
-	return (remote_place)place;
+	return (remote_offset)offset;
 }
 
 int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
-		   remote_place *place)
+		   remote_offset *offset)
 {
 	struct proxy_connection *at = make_connection(p, peer, number);
 	if (!at)
 		return log_error(CORALE_ENOMEM, p->params.rank, "no memory for messages to and from rank %d",
 				 p->peers[peer].rank);
-	*place = proxy_place(at, direction);
-	if (*place)
+	*offset = proxy_offset(at, direction);
+	if (*offset)
 		return 0;
-	*place = cut_end(p, at->slots);
-	if (!*place)
+	*offset = cut_end(p, at->slots);
+	if (!*offset)
 		return CORALE_EINTERNAL;
-	const int listed = proxy_place(at, REMOTE_OUT) || proxy_place(at, REMOTE_IN);
+	const int listed = proxy_offset(at, REMOTE_OUT) || proxy_offset(at, REMOTE_IN);
 	struct proxy_rail *rail = &p->rails[proxy_rail_of(number / (uint32_t)REMOTE_RINGS, p->params.nrails)];
-	atomic_store_explicit(&at->places[direction], *place, memory_order_release);
+	atomic_store_explicit(&at->offsets[direction], *offset, memory_order_release);
 	if (listed)
 		return 0;
 	at->next = atomic_load_explicit(&rail->connections, memory_order_relaxed);
@@ -224,9 +224,9 @@ static int move_connection(struct proxy *p, int rail, struct proxy_connection *a
 	if (!is_open(at) && !*lost && open_connection(p, rail, at))
 		lose(p, rail, at->peer);
 	if (at->link && at->link->in_open)
-		moved += move_in(p, rail, at, proxy_place(at, REMOTE_IN));
+		moved += move_in(p, rail, at, proxy_offset(at, REMOTE_IN));
 	if (!*lost && at->memory.out)
-		moved += move_out(p, rail, at, proxy_place(at, REMOTE_OUT));
+		moved += move_out(p, rail, at, proxy_offset(at, REMOTE_OUT));
 	return moved;
 }
 
@@ -244,13 +244,13 @@ int proxy_progress(struct proxy *p, int rail)
 static int in_has_work(const struct remote *r, const struct proxy_connection *at)
 {
 	struct link *l = at->link;
-	return proxy_load(&remote_words_at(r, proxy_place(at, REMOTE_IN))->taken) != link_taken(l) ||
+	return proxy_load(&remote_words_at(r, proxy_offset(at, REMOTE_IN))->taken) != link_taken(l) ||
 	       l->ops->poll(l, 0) || atomic_load_explicit(&l->arrived, memory_order_relaxed) != at->delivered;
 }
 
 static int out_has_work(const struct remote *r, const struct proxy_connection *at)
 {
-	const struct remote_words *words = remote_words_at(r, proxy_place(at, REMOTE_OUT));
+	const struct remote_words *words = remote_words_at(r, proxy_offset(at, REMOTE_OUT));
 	struct link *l = at->link;
 	if (proxy_load(&words->posted) != l->posted)
 		return 1;
@@ -264,8 +264,8 @@ int proxy_has_work(const struct proxy *p, int rail)
 	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
 		if (p->rails[rail].lost[at->peer])
 			continue;
-		if (!is_open(at) || (proxy_place(at, REMOTE_IN) && in_has_work(r, at)) ||
-		    (proxy_place(at, REMOTE_OUT) && out_has_work(r, at)))
+		if (!is_open(at) || (proxy_offset(at, REMOTE_IN) && in_has_work(r, at)) ||
+		    (proxy_offset(at, REMOTE_OUT) && out_has_work(r, at)))
 			return 1;
 	}
 	return 0;
@@ -275,7 +275,7 @@ int proxy_rail_sent(const struct proxy *p, int rail)
 {
 	int all = 1;
 	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
-		const remote_place out = proxy_place(at, REMOTE_OUT);
+		const remote_offset out = proxy_offset(at, REMOTE_OUT);
 		struct link *l = at->link;
 		if (!out || p->rails[rail].lost[at->peer])
 			continue;

@@ -21,7 +21,7 @@ struct proxy_params {
 	    [TRANSPORT_RAILS]; /* where remote.data is a GPU's memory: registered with each rail; else NULL */
 	struct remote remote; /* its memory and data live until proxy_free has returned 1 */
 	size_t bytes; /* of that memory: ends are cut from it, and stay */
-	const int *ranks; /* of the communicator, by the place of a peer among those of other nodes; copied */
+	const int *ranks; /* of the communicator, by the index of a peer among those of other nodes; copied */
 	int rank; /* for messages */
 };
 
@@ -39,10 +39,10 @@ int proxy_progress(struct proxy *proxy, int rail);
 /* Created, and moved by a thread a rail, which starts if there is none. CORALE_ENOMEM, CORALE_ESYSTEM. */
 int proxy_open(const struct proxy_params *params, struct proxy **out);
 
-/* Opens a connection's end, or finds it open, before a kernel uses it: *place: where it lies in the memory. Until the peer opens its own end what is posted
+/* Opens a connection's end, or finds it open, before a kernel uses it. Until the peer opens its own end what is posted
  * waits. By one thread at a time. CORALE_ENOMEM; CORALE_EINTERNAL: the memory is used up, which planner_room.h should have counted. */
 int proxy_open_end(struct proxy *proxy, int peer, enum remote_direction direction, uint32_t index,
-		   remote_place *place);
+		   remote_offset *offset);
 
 /* A call that will use it is about to be enqueued: ends a sleep. Any thread; waits for no message. */
 void proxy_expect(struct proxy *proxy);

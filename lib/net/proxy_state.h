@@ -5,13 +5,13 @@
 #include "link.h"
 #include "proxy.h"
 
-/* Counts messages, from 0. Made by the thread that opens an end; from then on its rail's thread has all but the places. */
+/* Counts messages, from 0. Made by the thread that opens an end; from then on its rail's thread has all but the offsets. */
 struct proxy_connection {
 	struct proxy_connection *next; /* of its rail */
 	int peer;
 	uint32_t number;
 	const struct remote_slots *slots;
-	_Atomic remote_place places[2]; /* by enum remote_direction; 0: that end is not open */
+	_Atomic remote_offset offsets[2]; /* by enum remote_direction; 0: that end is not open */
 	struct link_memory memory;
 	struct link *link; /* NULL: not yet */
 	uint64_t delivered; /* to the kernels */
@@ -50,9 +50,9 @@ static inline struct proxy_connection *proxy_connections(const struct proxy *p, 
 	return atomic_load_explicit(&p->rails[rail].connections, memory_order_acquire);
 }
 
-static inline remote_place proxy_place(const struct proxy_connection *at, enum remote_direction direction)
+static inline remote_offset proxy_offset(const struct proxy_connection *at, enum remote_direction direction)
 {
-	return atomic_load_explicit(&at->places[direction], memory_order_acquire);
+	return atomic_load_explicit(&at->offsets[direction], memory_order_acquire);
 }
 
 /* Whether a rail's thread, should it sleep, has something to do. */

@@ -479,13 +479,13 @@ int lower_messages(const struct plan *plan, const struct plan_map *map, int root
 	struct lowered list;
 	const char *why;
 	int ret = 0;
-	*out = (struct lowered_messages){ .hears_all = 1 };
+	*out = (struct lowered_messages){ .receives_from_all = 1 };
 	for (int r = 0; !ret && r < map->ranks; r++) {
 		ret = lower_plan(plan, map, r, root, &list, &why);
 		if (!ret && !add_messages(&list, r, out->most))
 			ret = CORALE_ENOTSUP;
-		for (int from = 0; !ret && out->hears_all && from < map->ranks; from++)
-			out->hears_all = from == r || receives_from(&list, from);
+		for (int from = 0; !ret && out->receives_from_all && from < map->ranks; from++)
+			out->receives_from_all = from == r || receives_from(&list, from);
 		lowered_free(&list); /* also after an error: then it is empty */
 	}
 	return ret;

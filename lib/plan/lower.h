@@ -124,7 +124,7 @@ int lower_fits(const struct plan *plan, const struct plan_map *map);
 
 struct lowered_messages {
 	uint16_t most[PLAN_MAX_QUEUES]; /* of a queue, from one rank to one other */
-	int hears_all; /* each rank receives something from each other one */
+	int receives_from_all; /* each rank receives something from each other one */
 };
 
 /*

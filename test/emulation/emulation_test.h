@@ -31,7 +31,7 @@ int test_other_lines(void);
 
 int test_lowered(void);
 int test_lowered_by_words(void);
-int test_lowered_wide(void);
+int test_lowered_partials_float32(void);
 int test_lowered_counts(void);
 int test_lowered_in_turn(void);
 int test_lowered_many_messages(void);
@@ -43,7 +43,7 @@ int remote_nodes(int i, struct world_params *params);
 /* Whether it is one of the first nodes, or of those that the seed draws. */
 int remote_is_drawn(int i);
 int test_remote_lowered(void);
-int test_remote_wide(void);
+int test_remote_partials_float32(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
 int test_remote_many(void);

@@ -181,9 +181,9 @@ static void send_or_receive(int rank, void *arg)
 	gpu_synchronize();
 }
 
-static uint64_t what_of(corale_type type, int bytes)
+static uint64_t typed_bytes_of(corale_type type, int bytes)
 {
-	return (uint64_t)codelet_what_high((int)type, 0) << 32 | (uint64_t)bytes;
+	return (uint64_t)codelet_typed_bytes_high((int)type, 0) << 32 | (uint64_t)bytes;
 }
 
 static int other_message(int sent, corale_type type, int awaited, corale_type awaited_type,
@@ -201,8 +201,8 @@ static int other_message(int sent, corale_type type, int awaited, corale_type aw
 				     *receiver = s.scene.world.engines[1].failure;
 	int good = (sender->code == CORALE_EMISMATCH || (!sender->code && !sender_must_know)) &&
 		   receiver->code == CORALE_EMISMATCH && receiver->peer == 0 &&
-		   receiver->expected == what_of(awaited_type, awaited) &&
-		   receiver->got == what_of(type, sent);
+		   receiver->expected == typed_bytes_of(awaited_type, awaited) &&
+		   receiver->got == typed_bytes_of(type, sent);
 	if (!good)
 		printf("# %d bytes of type %d sent, %d of type %d awaited: the sender has '%s'; the receiver "
 		       "'%s', peer %d, expected %llx, got %llx\n",

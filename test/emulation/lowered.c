@@ -12,7 +12,7 @@
 
 /* What plans are made for, and how they run. */
 struct way {
-	int words, wide, node_ranks; /* words: by these, over a link that tears lines */
+	int words, partials_float32, node_ranks; /* words: by these, over a link that tears lines */
 	const int *nodes; /* over these; NULL: all ranks reach each other's memory */
 	unsigned slab_rails; /* between them */
 };
@@ -26,7 +26,7 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .window_bytes = 512 << 10,
 				      .torn_lines = way.words,
 				      .words_only = way.words,
-				      .wide = way.wide,
+				      .partials_float32 = way.partials_float32,
 				      .node_ranks = way.node_ranks,
 				      .nodes = way.nodes,
 				      .slab_rails = way.slab_rails,
@@ -34,7 +34,7 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
 }
 
-/* Whether the planner makes a plan of a row, a wide one where that is the way, and calls.c knows the collective. spans: its messages have several
+/* Whether the planner makes a plan of a row, one with float32 partials where that is the way, and calls.c knows the collective. spans: its messages have several
  * blocks, so these are small. */
 static int applies(int row, int ranks, struct way way, int *spans)
 {
@@ -54,14 +54,15 @@ static int applies(int row, int ranks, struct way way, int *spans)
 	ret = world_plan(&w, &key, row, 0, 0, 0, &plan, &list, &messages);
 	world_close(&w);
 	*spans = !ret && plan.spans;
-	return !ret && (plan.wire_type != plan.key.type) == way.wide;
+	return !ret && (plan.wire_type != plan.key.type) == way.partials_float32;
 }
 
-static void set_type(struct test_call *c, int i, int wide)
+static void set_type(struct test_call *c, int i, int partials_float32)
 {
-	static const corale_type narrow[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
-					      CORALE_FLOAT8_E5M2 };
-	c->type = wide ? narrow[(size_t)i % COUNT(narrow)] : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
+	static const corale_type small_floats[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
+						    CORALE_FLOAT8_E5M2 };
+	c->type = partials_float32 ? small_floats[(size_t)i % COUNT(small_floats)]
+				   : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
 	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
 	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
@@ -78,7 +79,7 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
-		set_type(&c, i + row + (int)(test_seed % 7), way.wide);
+		set_type(&c, i + row + (int)(test_seed % 7), way.partials_float32);
 		c.count = counts[spans][(size_t)i % COUNT(*counts)];
 		c.root = roots ? i % roots : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
@@ -127,12 +128,14 @@ static int run_rows(struct way way)
 }
 
 /* all: groups of nodes, or the first one and one that the seed draws. */
-static int run_rows_remote(int wide, int all)
+static int run_rows_remote(int partials_float32, int all)
 {
 	int faults = 0, ran = 0;
 	struct world_params p;
 	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
-		const struct way way = { .wide = wide, .nodes = p.nodes, .slab_rails = p.slab_rails };
+		const struct way way = { .partials_float32 = partials_float32,
+					 .nodes = p.nodes,
+					 .slab_rails = p.slab_rails };
 		if (all || remote_is_drawn(i))
 			faults = run_rows_of(p.ranks, way, &ran);
 	}
@@ -151,10 +154,10 @@ int test_lowered_by_words(void)
 }
 
 /* Partial sums in float32; those of several nodes lie in scratch too. All ranks see each other's windows here. */
-int test_lowered_wide(void)
+int test_lowered_partials_float32(void)
 {
-	int faults = run_rows((struct way){ .wide = 1 });
-	return faults ? faults : run_rows((struct way){ .wide = 1, .node_ranks = 2 });
+	int faults = run_rows((struct way){ .partials_float32 = 1 });
+	return faults ? faults : run_rows((struct way){ .partials_float32 = 1, .node_ranks = 2 });
 }
 
 int test_remote_lowered(void)
@@ -162,7 +165,7 @@ int test_remote_lowered(void)
 	return run_rows_remote(0, 1);
 }
 
-int test_remote_wide(void)
+int test_remote_partials_float32(void)
 {
 	return run_rows_remote(1, 0);
 }
@@ -220,7 +223,7 @@ static void call_astray(int rank, void *arg)
 static int expect_counts(const struct astray *a, size_t sent)
 {
 	const struct codelet_failure *f = a->world.engines[1].failure;
-	const uint64_t type = (uint64_t)a->call.type << CODELET_WHAT_SHIFT, element = 4;
+	const uint64_t type = (uint64_t)a->call.type << CODELET_TYPE_SHIFT, element = 4;
 	int good = f->peer == 0 && f->of_message && f->got == (type | sent * element) &&
 		   f->expected == (type | (sent + a->call.astray) * element);
 	for (int r = 0; r < a->world.ranks; r++)

@@ -87,7 +87,7 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned
 	struct engine *e = &w->engines[rank];
 	struct station *s = &w->nodes->stations[rank];
 	const int peers = w->ranks - e->ranks;
-	const uint64_t ends = remote_place_of(peers, REMOTE_OUT, 0);
+	const uint64_t ends = remote_end_index(peers, REMOTE_OUT, 0);
 	if (!peers)
 		return 0;
 	struct remote *r = &e->remote.remote;
@@ -97,8 +97,8 @@ static int open_station(struct world *w, int rank, uint32_t slot_bytes, unsigned
 	remote_set_data(r, r->memory);
 	e->remote.counts =
 	    calloc(1, sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0]);
-	e->remote.places = calloc(ends, sizeof *e->remote.places);
-	if (!r->memory || !e->remote.counts || !e->remote.places || engine_connections_open(e))
+	e->remote.offsets = calloc(ends, sizeof *e->remote.offsets);
+	if (!r->memory || !e->remote.counts || !e->remote.offsets || engine_connections_open(e))
 		return CORALE_ENOMEM;
 	memset(r->memory, 0, bytes);
 	gpu_whole(r->memory, bytes, 8); /* over PCIe */
@@ -128,8 +128,8 @@ static uint64_t taken_of(const struct world *w, int from, int to, int index)
 	const struct engine *e = &w->engines[to];
 	const int peer = w->nodes->stations[to].place_of[from] - e->ranks;
 	const uint32_t number = (uint32_t)(index - PROXY_FIRST_LINK);
-	const remote_place place = e->connections.places[remote_place_of(peer, REMOTE_IN, number)];
-	return __atomic_load_n(&remote_words_at(&e->remote.remote, place)->taken, __ATOMIC_RELAXED);
+	const remote_offset offset = e->connections.offsets[remote_end_index(peer, REMOTE_IN, number)];
+	return __atomic_load_n(&remote_words_at(&e->remote.remote, offset)->taken, __ATOMIC_RELAXED);
 }
 
 /* Its kernel has read the message that lay there before. */
@@ -176,7 +176,7 @@ void nodes_close(struct world *w)
 		free(w->nodes->stations[r].rank_at);
 		free_memory(w, r, links);
 		free(w->engines[r].remote.counts);
-		free((void *)(uintptr_t)w->engines[r].remote.places);
+		free((void *)(uintptr_t)w->engines[r].remote.offsets);
 		engine_connections_close(&w->engines[r]);
 	}
 	free(w->nodes->stations);
@@ -193,7 +193,7 @@ const int *nodes_places(const struct world *w, int rank)
 static void check_taken(struct nodes *n, int rank, const struct proxy *p, int rail)
 {
 	for (const struct proxy_connection *at = proxy_connections(p, rail); at; at = at->next) {
-		const remote_place in = at->link && at->link->in_open ? proxy_place(at, REMOTE_IN) : 0;
+		const remote_offset in = at->link && at->link->in_open ? proxy_offset(at, REMOTE_IN) : 0;
 		if (!in || proxy_load(&remote_words_at(&p->params.remote, in)->taken) >= link_taken(at->link))
 			continue;
 		if (!n->faults++)
@@ -212,17 +212,17 @@ void nodes_carry(struct world *w, int rank)
 	}
 }
 
-unsigned char *nodes_pinned_slots(const struct remote *r, remote_place place, const struct remote_slots *s)
+unsigned char *nodes_pinned_slots(const struct remote *r, remote_offset offset, const struct remote_slots *s)
 {
-	return (unsigned char *)remote_header_at(r, place, s, 0) + (uint64_t)s->depth * REMOTE_FRONT;
+	return (unsigned char *)remote_header_at(r, offset, s, 0) + (uint64_t)s->depth * REMOTE_FRONT;
 }
 
 /* Of an end whose messages lie in a slab the pinned slots are nobody's. */
-static int is_clean(const struct remote *r, remote_place place, uint32_t index)
+static int is_clean(const struct remote *r, remote_offset offset, uint32_t index)
 {
 	const struct remote_slots *s = remote_slots_of(r, index);
-	const unsigned char *at = nodes_pinned_slots(r, place, s);
-	const int matters = place && remote_slots_are_apart(r, index);
+	const unsigned char *at = nodes_pinned_slots(r, offset, s);
+	const int matters = offset && remote_slots_are_apart(r, index);
 	for (uint64_t i = 0; matters && i < (uint64_t)s->depth * s->bytes; i++)
 		if (at[i] != NODES_POISON)
 			return 0;
@@ -233,10 +233,10 @@ static int pinned_faults(const struct world *w, int rank)
 {
 	const struct engine *e = &w->engines[rank];
 	const struct remote *r = &e->remote.remote;
-	const uint64_t ends = w->nodes->stations[rank].slab ? remote_place_of(r->peers, REMOTE_OUT, 0) : 0;
+	const uint64_t ends = w->nodes->stations[rank].slab ? remote_end_index(r->peers, REMOTE_OUT, 0) : 0;
 	for (uint64_t i = 0; i < ends; i++) {
 		const uint32_t index = (uint32_t)(i % REMOTE_CONNECTIONS);
-		if (is_clean(r, e->connections.places[i], index))
+		if (is_clean(r, e->connections.offsets[i], index))
 			continue;
 		printf("# rank %d: a message is in a pinned slot, connection %u\n", rank, index);
 		return 1;

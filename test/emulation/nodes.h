@@ -22,7 +22,7 @@ const int *nodes_places(const struct world *world, int rank);
 void nodes_carry(struct world *world, int rank);
 
 /* Where an end's slots are in pinned memory, whether messages lie in these or in a slab. */
-unsigned char *nodes_pinned_slots(const struct remote *remote, remote_place place,
+unsigned char *nodes_pinned_slots(const struct remote *remote, remote_offset offset,
 				  const struct remote_slots *slots);
 
 /* Against what proxies owe to the transport, and slots in a slab that were taken for pinned ones; printed. */

@@ -8,7 +8,7 @@
 #include "net/proxy.h"
 
 static int open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
-		    remote_place *place);
+		    remote_offset *offset);
 #define proxy_open_end open_end
 #include "../../lib/net/proxy.c"
 
@@ -17,13 +17,13 @@ static int open_end(struct proxy *p, int peer, enum remote_direction direction, 
 
 /* Where messages lie in a slab whoever takes the pinned slots for theirs finds poison. */
 int proxy_open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
-		   remote_place *place)
+		   remote_offset *offset)
 {
 	const struct remote *r = &p->params.remote;
 	const struct remote_slots *slots = remote_slots_of(r, number);
-	const int ret = open_end(p, peer, direction, number, place);
+	const int ret = open_end(p, peer, direction, number, offset);
 	if (!ret && remote_slots_are_apart(r, number))
-		memset(nodes_pinned_slots(r, *place, slots), NODES_POISON,
+		memset(nodes_pinned_slots(r, *offset, slots), NODES_POISON,
 		       (size_t)slots->depth * slots->bytes);
 	return ret;
 }

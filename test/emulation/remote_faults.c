@@ -205,9 +205,9 @@ static int run_ends(struct ends *x, uint64_t timeout_ns)
 	return world_run(&x->world, run_end, x, test_seed) ? -1 : 0;
 }
 
-static uint64_t what_of(const struct message *m)
+static uint64_t typed_bytes_of(const struct message *m)
 {
-	return (uint64_t)codelet_what_high((int)m->type, 0) << 32 | m->bytes;
+	return (uint64_t)codelet_typed_bytes_high((int)m->type, 0) << 32 | m->bytes;
 }
 
 /* Its sender may have ended before anybody misses it. */
@@ -219,7 +219,7 @@ static int other_message(int nodes, struct message sent, struct message awaited)
 		return ret;
 	const struct codelet_failure *f = x.world.engines[0].failure;
 	const int good = f->code == CORALE_EMISMATCH && f->of_message && !x.touched &&
-			 f->expected == what_of(&awaited) && f->got == what_of(&sent) &&
+			 f->expected == typed_bytes_of(&awaited) && f->got == typed_bytes_of(&sent) &&
 			 f->peer == world_place(&x.world, 0, x.world.ranks - 1);
 	if (!good)
 		printf("# %llu bytes of type %d sent, %llu of type %d awaited: the receiver has '%s', peer "

@@ -179,7 +179,8 @@ static int make_topo(struct world *w, const struct world_params *p)
 static void make_planner(struct world *w, const struct world_params *p)
 {
 	enum { REMOTE_BLOCKS = 24 }; /* as lib/call/gpu_plan.c has it */
-	const struct settings settings = { .partials_float32 = p->wide, .chunk_bytes = p->chunk_bytes };
+	const struct settings settings = { .partials_float32 = p->partials_float32,
+					   .chunk_bytes = p->chunk_bytes };
 	planner_init_gpus(&w->planner, w->topo, &settings, &w->machine);
 	w->single_channel = w->planner;
 	if (p->nodes) {

@@ -23,7 +23,7 @@ struct world_params {
 	uint32_t remote_slot; /* bytes of a message between nodes at most */
 	unsigned slab_rails; /* a bit each: slots between nodes lie in a slab there, not in pinned memory */
 	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
-	int wide; /* partial sums of 8- and 16-bit floats are float32 */
+	int partials_float32; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
 };
 

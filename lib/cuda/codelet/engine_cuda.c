@@ -43,10 +43,10 @@ static int captures(const struct engine *e)
 }
 
 /* Leaves the bytes. */
-static corale_type take_type(uint64_t *what)
+static corale_type take_type(uint64_t *typed_bytes)
 {
-	corale_type type = (corale_type)(*what >> CODELET_WHAT_SHIFT);
-	*what &= ((uint64_t)1 << CODELET_WHAT_SHIFT) - 1;
+	corale_type type = (corale_type)(*typed_bytes >> CODELET_TYPE_SHIFT);
+	*typed_bytes &= ((uint64_t)1 << CODELET_TYPE_SHIFT) - 1;
 	return type;
 }
 

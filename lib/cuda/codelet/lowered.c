@@ -52,8 +52,8 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 						   : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
 	l->form = words_only ? LOWERED_LL : LOWERED_LL128;
-	l->hears_all =
-	    launch->messages->hears_all && !words_only; /* words don't say of which call they are */
+	l->receives_from_all =
+	    launch->messages->receives_from_all && !words_only; /* words don't say of which call they are */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;

@@ -13,7 +13,7 @@ enum {
 	DIRECT_UNIT = 16
 };
 
-_Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_WHAT_IN_LINE), "lines say their message's type");
+_Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_TYPE_SHIFT_IN_LINE), "lines say their message's type");
 _Static_assert(CODELET_MAX_MESSAGES >= (int)ENGINE_MOST_GROUPED, "a launch has room for a group");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
@@ -98,17 +98,23 @@ static int index_of(const struct engine *e, int rank)
 	return e->index_of ? e->index_of[rank] : rank;
 }
 
-/* What goes to a rank, or comes from it, by its rank among all. */
+/* Between this rank and another, at an offset of the call's buffer. */
+static struct codelet_message message_at(const struct engine *e, const struct call *c, int sending, int peer,
+					 uint64_t at, uint64_t bytes)
+{
+	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
+	const uint32_t high = codelet_typed_bytes_high((int)c->record.type, bytes);
+	return (struct codelet_message){ .data = data + at,
+					 .bytes = bytes,
+					 .peer = (int16_t)index_of(e, peer),
+					 .sending = (uint8_t)sending,
+					 .typed_bytes_high = high };
+}
+
 static void add_edge(const struct engine *e, const struct call *c, int sending, int peer)
 {
 	uint64_t at, bytes = edge_of(c, sending, peer, &at);
-	unsigned char *data = sending ? (unsigned char *)(uintptr_t)c->send : c->recv;
-	add_message(e->p2p,
-		    (struct codelet_message){ .data = data + at,
-					      .bytes = bytes,
-					      .peer = (int16_t)index_of(e, peer),
-					      .sending = (uint8_t)sending,
-					      .what_high = codelet_what_high((int)c->record.type, bytes) });
+	add_message(e->p2p, message_at(e, c, sending, peer, at, bytes));
 }
 
 static void add_own(const struct engine *e, const struct call *c)
@@ -225,13 +231,9 @@ static int set_place(struct codelet_p2p *g, int i, uint64_t target)
 static struct codelet_message message_of(const struct engine *e, const struct call *c)
 {
 	const int sends = engine_sends(c);
-	const uint64_t bytes = call_bytes(c);
-	return (struct codelet_message){ .data = sends ? (unsigned char *)(uintptr_t)c->send : c->recv,
-					 .from = sends || engine_receives(c) ? NULL : c->send,
-					 .bytes = bytes,
-					 .peer = (int16_t)index_of(e, c->record.root),
-					 .sending = (uint8_t)sends,
-					 .what_high = codelet_what_high((int)c->record.type, bytes) };
+	struct codelet_message m = message_at(e, c, sends, c->record.root, 0, call_bytes(c));
+	m.from = sends || engine_receives(c) ? NULL : c->send;
+	return m;
 }
 
 /* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
