@@ -15,7 +15,7 @@ int bootstrap_gather(const corale_bootstrap *b, const void *in, size_t bytes, vo
 	return log_error(CORALE_EPEER, b->rank, "the bootstrap's all-gather failed: it returned %d", ret);
 }
 
-/* Of a rank; where some have failed they also exchange the cause. */
+/* A rank's outcome. If some rank has failed, ranks also exchange the cause. */
 struct outcome {
 	int64_t value;
 	int32_t status;
@@ -38,7 +38,7 @@ static int find_cause(const struct outcome *all, int size)
 	return first;
 }
 
-/* A rank with a cause of its own has logged it; all others log that of rank `cause`. */
+/* A rank that failed by itself has logged why; all others log the failure of rank `cause`. */
 static int report_cause(int rank, int status, int cause, int code, struct failure *failure, const char *what)
 {
 	if (status && (status != CORALE_EPEER || code == CORALE_EPEER))

@@ -5,7 +5,7 @@ enum {
 	EIGHTHS_OF_SINGLE = 1,
 	EIGHTHS_OF_PLANS = 4,
 	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
-	/* Many slots of a size that UCX still sends at once keep a network busiest. Of fewer than four each message costs a credit of its own. */
+	/* Many slots that UCX sends without a handshake fill a network best. With fewer than four, each message costs a credit. */
 	DEEPEST = 32,
 	DEEP = 8,
 	DEPTH = 4,
@@ -25,7 +25,7 @@ static size_t share(enum remote_use use, size_t cap)
 	return (cap - REMOTE_LINE) / 8 * eighths[use];
 }
 
-/* The largest slots of which so many ends have room, a grain at least: then not all of these ends may be open at a time. */
+/* The largest slots with which so many ends have room, a grain at least. With that minimum not all ends can be open at a time. */
 static struct remote_slots cut(size_t bytes, size_t ends, uint32_t depth, size_t grain)
 {
 	const size_t end = bytes / ends, heads = REMOTE_LINE + (size_t)depth * REMOTE_FRONT;
@@ -43,9 +43,9 @@ static int log2_up(int n)
 }
 
 /*
- * To how many ranks elsewhere one talks in large slots. Plans that know of nodes: in rings, trees and exchanges by doubling among one of each
- * node; where these differ in size a rank may stand for several. Nodes of one rank have plans that ignore nodes, whose ranks talk to all others;
- * of more than a few nodes slots would become too short for that.
+ * With how many ranks of other nodes a rank exchanges large messages. Plans that know nodes have rings, trees and doubling among one rank of each node;
+ * where nodes differ in size a rank may stand for several. Plans that ignore nodes, for nodes of one rank, have messages between all ranks: with more
+ * than MOST_SINGLES nodes their slots would be too short.
  */
 static size_t few_peers(int nodes, int most_each, int stands_for, int peers)
 {
@@ -66,8 +66,8 @@ static struct remote_slots slots_of_lists(size_t bytes, size_t ends)
 	return slots.bytes >= LEAST_OF_LISTS ? slots : cut(bytes, ends, SHALLOW, PLAN_CHUNK_GRAIN);
 }
 
-/* Of small calls between nodes of one rank, as many slots as may be: in trees and rounds a connection's messages go one way, so credits are messages of their
- * own, one for half of the slots, and each costs as much as a message of few bytes. */
+/* Small calls between nodes of one rank have as many slots as fit: in trees and rounds messages go one way, so credits are messages of their own. There is one
+ * for each half of the slots, and it costs as much as a small message. */
 static struct remote_slots slots_of_singles(size_t bytes, size_t ends)
 {
 	for (uint32_t depth = DEEPEST; depth > DEEP; depth /= 2) {

@@ -1,10 +1,10 @@
 /*
- * Which connections between nodes there is memory for (kernels/remote.h). Pure: it follows from what all ranks know alike, so both ends of a connection
- * agree without a message.
+ * The size of connections between nodes (kernels/remote.h), from the pinned memory of a rank. Pure: it depends on facts that all ranks share, so both ends of
+ * a connection agree without a message.
  *
- * Of a rank's pinned memory sends, all_to_all and all_to_all_v have three eighths, enough for all that they may ever open; so have plans
- * of one channel (an eighth), while there are no more than CONNECTIONS_FAR ranks elsewhere. The connections of all other plans have half,
- * in large slots for one rank or a few of each node; which rows have room for theirs is in plan/choose/planner_room.h.
+ * Sends, all_to_all and all_to_all_v have three eighths of the memory, enough for all their connections. Plans of one channel have an eighth, enough for up
+ * to CONNECTIONS_FAR ranks of other nodes. All other plans have half, in large slots, for one or a few ranks of each node; plan/choose/planner_room.h says
+ * which rows have room there.
  */
 #ifndef CONNECTIONS_H
 #define CONNECTIONS_H
@@ -17,17 +17,17 @@
 
 enum { CONNECTIONS_FAR = LOWERED_MOST_RANKS - 1 };
 
-/* Slots and channels, but no memory, for nodes of such sizes; peers: the most that a rank has on other nodes. cap: connections_least_cap of these at
+/* Slots and channels for nodes of such sizes, without memory. peers: the most that a rank has on other nodes. cap: connections_least_cap of these at
  * least. */
 struct remote connections_shape(int ranks, int nodes, int most_each, int least_each, size_t cap);
 
 /* The least cap within which a rank with so many peers on other nodes has all connections for sends. */
 size_t connections_least_cap(int peers);
 
-/* Of all ends of a rank together, with what comes before them; at most so many peers of it. */
+/* Bytes of all ends of a rank, and of the progress before them. */
 size_t connections_bytes(const struct remote *shape, size_t cap);
 
-/* As many ends as a rank has memory for, of plans' connections. */
+/* How many ends of plans' connections a rank has memory for. */
 size_t connections_ends(const struct remote *shape, enum remote_use use, size_t cap);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Data of word k; 0 if it is not there yet. */
+/* The data of word k; returns 0 if it has not arrived. */
 static int read_word(const uint64_t *words, uint32_t k, uint64_t number, uint32_t *data)
 {
 	const uint64_t word = __atomic_load_n(&words[k], __ATOMIC_ACQUIRE);
@@ -30,7 +30,7 @@ static int read_inline(const void *front, uint64_t number, struct remote_header 
 	return 1;
 }
 
-/* Headers are read and written word by word: kernels order nothing between what they take of few bytes and what they fill next. */
+/* Headers are read and written word by word, because kernels do not order the inline message that they take before the slot that they fill next. */
 enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
 			   unsigned char *data)
 {
@@ -48,7 +48,7 @@ static void write_word(uint64_t *words, uint32_t k, uint64_t number, uint32_t da
 	__atomic_store_n(&words[k], (uint64_t)remote_flag(number) << 32 | data, __ATOMIC_RELEASE);
 }
 
-/* The first word last: a kernel that waits for it alone loads the data from the slot. */
+/* Writes the first word last, because a kernel that waits for it alone then loads the data from the slot. */
 static void write_inline(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	const uint64_t head[] = { header->signature, header->typed_bytes, header->bytes };

@@ -6,12 +6,12 @@
 
 enum front_form { FRONT_NOTHING, FRONT_HEADER, FRONT_INLINE };
 
-/* Message `number`, from 1: its header, and its data in the slot (FRONT_HEADER) or now in data (FRONT_INLINE: REMOTE_FEW_BYTES at most); or
- * FRONT_NOTHING: it is not there whole yet. */
+/* Reads message `number`, from 1. FRONT_HEADER: its data lie in the slot. FRONT_INLINE: its data, REMOTE_FEW_BYTES at most, were copied to `data`.
+ * FRONT_NOTHING: not all of it has arrived. */
 enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
 			   unsigned char *data);
 
-/* A message whose data are in the slot, and of few bytes in data too. */
+/* Writes a message whose data lie in the slot; those of an inline message are in `data`, too. */
 void front_write(void *front, const struct remote_header *header, const unsigned char *data);
 
 #endif

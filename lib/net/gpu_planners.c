@@ -8,7 +8,7 @@
 enum {
 	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough, */
 	SMALL_SINGLES_CLASS = 12, /* of 4 KB: between nodes of one */
-	REMOTE_BLOCKS = 24 /* of a kernel whose messages go between nodes: more do not feed a NIC faster */
+	REMOTE_BLOCKS = 24 /* of a kernel that sends between nodes: more blocks do not feed a NIC faster */
 };
 
 void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *map,
@@ -60,7 +60,7 @@ struct remote gpu_planners_remote(const struct plan_map *map, const struct setti
 				 settings->pinned_memory);
 }
 
-/* Between nodes of one rank small connections are worth it where they are deeper, for calls that fit a slot. */
+/* Between nodes of one rank single-channel connections pay where they are deeper, for calls that fit a slot. */
 static int small_class(const struct remote_slots *large, const struct remote_slots *small, int several_each)
 {
 	if (several_each)

@@ -1,6 +1,5 @@
 /*
- * The GPUs of a communicator as the choice of rows sees them: from one place for the library, corale-plan and tests. Pure: it follows from what all
- * ranks know alike.
+ * A communicator's GPUs as the choice of rows sees them, for the library, corale-plan and tests. Pure: it depends on facts that all ranks share.
  */
 #ifndef GPU_PLANNERS_H
 #define GPU_PLANNERS_H
@@ -8,11 +7,11 @@
 #include "kernels/remote.h"
 #include "plan/choose/planner.h"
 
-/* Adds what settings and the map of ranks say to a machine that has the limits of its GPUs. */
+/* Adds the settings and the map of ranks to a machine that has the limits of its GPUs. */
 void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *map,
 			  const struct settings *settings);
 
-/* The same with the limits of GPUs of a class that nothing else uses: what an engine on one says of itself. */
+/* The same, with the limits that an engine reports on an idle GPU of a class. */
 void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 		      const struct settings *settings, const struct rates *rates);
 
@@ -22,7 +21,7 @@ int gpu_planners_least_node(const struct plan_map *map);
 /* Slots and channels between nodes, for ranks of such a map (connections_shape); in one node: 0. */
 struct remote gpu_planners_remote(const struct plan_map *map, const struct settings *settings);
 
-/* Planners of calls without a codelet: of several channels, and for small calls between nodes of one, to which the first one refers. topo and machine
+/* The planners of calls without a codelet: multi-channel, and single-channel for small calls between nodes, to which the first one points. topo and machine
  * stay the caller's. */
 void gpu_planners_init(const struct topo *topo, const struct settings *settings,
 		       const struct gpu_machine *machine, const struct remote *remote, struct planner *multi,

@@ -3,8 +3,8 @@
  * at both ends: the sender fills its slot of message k and posts it, it lands in the receiver's slot of message k, and the receiver releases that, so
  * that the sender may post one more. A message is neither announced nor asked for. A header of TRANSPORT_HEADER_BYTES travels with it.
  *
- * A direction takes memory, within transport_slots.cap, when its first user comes or the peer's end asks for it. Slots may be written until the peer
- * has said that it is through: memory of the user's is given back then (struct link_memory).
+ * A direction gets memory, within transport_slots.cap, on its first use or when the peer's end asks for it. The peer may write the slots until it has
+ * closed its side: the user's memory is given back then (struct link_memory).
  *
  * Threads: one sends and one receives on a link at a time. Nothing blocks, and no message allocates. After transport_ops.close no link is used.
  * What is posted from the user's memory is read there until it is sent; transport_ops.fail waits for that.
@@ -17,7 +17,7 @@
 
 struct link;
 
-/* A message that is there, until it is released. */
+/* A message that has arrived, until it is released. */
 struct link_message {
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 	size_t bytes;
@@ -25,8 +25,8 @@ struct link_message {
 };
 
 /*
- * A GPU's memory that a transport has registered, for slots of many links, at both ends alike. No CPU touches it, and a message is whole for kernels
- * when it has arrived. One of LINK_INLINE_BYTES at most may lie in host memory instead: link_post's data, link_message.data.
+ * A GPU's memory that a transport has registered, for slots of many links, at both ends. No CPU touches it. A message that has arrived is visible to
+ * kernels. Up to LINK_INLINE_BYTES may lie in host memory instead: link_post's data, link_message.data.
  */
 struct link_slab;
 
@@ -38,7 +38,7 @@ struct link_memory {
 	int depth;
 	size_t bytes; /* of a slot */
 	unsigned char *in, *out; /* depth * bytes each; there when the direction is opened */
-	/* Nothing touches an opened direction any more: once for each, by progress, close or free; never if the peer may still write. */
+	/* Called once for each opened direction, by progress, close or free, when nothing touches it any more; never if the peer may still write. */
 	void (*release)(void *ctx);
 	void *ctx;
 };
@@ -51,26 +51,26 @@ struct link_params {
 
 struct link_ops {
 	/*
-	 * Registers a GPU's memory, of transports that were opened for it (transport_params.gpu_slots). reads_back: the GPU may see a later write to
-	 * pinned memory before the bytes of a message, so that arrives when the adapter has read its end again. NULL: host memory alone. In the
-	 * thread that makes the communicator. 0, CORALE_ENOTSUP or ENOMEM; not logged: the caller falls back to pinned slots and logs why_not.
+	 * Registers a GPU's memory with a transport that was opened for it (transport_params.gpu_slots). reads_back: the GPU may see a later write to
+	 * pinned memory before the bytes of a message, so the message has arrived only when the adapter has read its end back. NULL: host memory alone.
+	 * Called by the thread that makes the communicator. 0, CORALE_ENOTSUP or ENOMEM; not logged: the caller falls back to pinned slots and logs why_not.
 	 */
 	int (*map)(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
 		   char *why_not, size_t why_bytes);
 	void (*unmap)(struct link_slab *slab);
 	/* As link_open. */
 	int (*open)(struct transport *t, const struct link_params *params, struct link **out);
-	/* Makes the slots of a direction and tells the peer; once each, before its first use. */
+	/* Makes the slots of a direction and grants them to the peer; once each, before its first use. */
 	int (*open_in)(struct link *l);
 	int (*open_out)(struct link *l);
 	/* As link_post, link_release. */
 	int (*post)(struct link *l, const void *header, const void *data, size_t bytes);
 	int (*release)(struct link *l);
-	/* A user has found nothing: looks once more. 0, or why nothing will come (sends: be taken) any more. */
+	/* For a user who found no message (sends: no room): looks once more. 0, or why none will ever come. */
 	int (*poll)(struct link *l, int sends);
-	/* 1 if all that was posted leaves without its user's help and memory; NULL: it always does. */
+	/* 1 if all posted messages leave without the user's help and memory; NULL: they always do. */
 	int (*sent)(struct link *l);
-	/* After the transport is closed; NULL: it is gone with it. */
+	/* Called after the transport is closed; NULL: close has freed the link. */
 	void (*free)(struct link *l);
 };
 
@@ -88,7 +88,7 @@ struct link {
 	int out_depth;
 	uint64_t posted;
 	_Atomic uint64_t limit;
-	/* Receiving: messages before arrived are there, whole; those before taken were released. */
+	/* Receiving: messages below arrived have arrived whole; those below taken were released. */
 	struct link_message *in;
 	int in_depth;
 	_Atomic uint64_t arrived, taken;
@@ -101,7 +101,7 @@ int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct
 /* A link without slots yet. Each peer and index once. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
-/* Slots of a direction, which are counted: depth up to a quarter of the cap, half of that up to three eighths, then two; logged once beyond the cap. */
+/* Counts the slots of a direction, and returns how many: depth up to a quarter of the cap, half of that up to three eighths, then two. Logs once. */
 int link_reserve(const struct transport_slots *slots, int rank) LOG_EXPORT("link_reserve");
 void link_unreserve(const struct transport_slots *slots, int depth) LOG_EXPORT("link_unreserve");
 
@@ -120,8 +120,8 @@ static inline unsigned char *link_slot(const struct link *l)
 	return l->out + l->posted % (uint64_t)l->out_depth * l->slot_bytes;
 }
 
-/* Sends what is in link_slot; or data (not NULL): of a direct link, unchanged until link_ops.sent says 1; of slots in a GPU's memory at most
- * LINK_INLINE_BYTES, copied. While there is room; 0 or an error. */
+/* Sends the bytes in link_slot, or data (not NULL): of a direct link, unchanged until link_ops.sent returns 1; with slots in a GPU's memory
+ * LINK_INLINE_BYTES at most, copied. Only while there is room; 0 or an error. */
 static inline int link_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
 	return l->ops->post(l, header, data, bytes);
@@ -132,7 +132,7 @@ static inline uint64_t link_taken(const struct link *l)
 	return atomic_load_explicit(&l->taken, memory_order_relaxed);
 }
 
-/* 1: the next message is there (link_next), 0: not yet, or an error: it never comes. */
+/* 1: the next message has arrived (link_next); 0: not yet; or an error: it never comes. */
 static inline int link_ready(struct link *l)
 {
 	if (atomic_load_explicit(&l->arrived, memory_order_acquire) > link_taken(l))
@@ -146,7 +146,7 @@ static inline const struct link_message *link_next(const struct link *l)
 	return &l->in[link_taken(l) % (uint64_t)l->in_depth];
 }
 
-/* The next message's slot is free again; 0 or an error. The peer is notified before half of the slots are released. */
+/* Releases the next message's slot; 0 or an error. The peer gets a credit before half of the slots are released. */
 static inline int link_release(struct link *l)
 {
 	return l->ops->release(l);
@@ -169,7 +169,7 @@ int link_table_open(struct link_table *table, struct transport *t, const struct 
 void link_table_close(struct link_table *table);
 /* A rank's link, made on first use: each by one thread; NULL: table->code says why not. */
 struct link *link_table_get(struct link_table *table, int rank, int index);
-/* 1 if all that was posted on links [first, last) leaves without its user's help and memory. */
+/* 1 if all messages posted on links [first, last) leave without the user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);
 
 #endif

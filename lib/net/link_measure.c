@@ -8,7 +8,7 @@
 
 enum {
 	SMALL_BYTES = 8,
-	LEAST_LARGE = 32 << 10, /* a message whose bytes take clearly longer than itself */
+	LEAST_LARGE = 32 << 10, /* a message whose bytes clearly outweigh its latency */
 	MOST_LARGE = 256 << 10,
 	WARM_ROUNDS = 32, /* connects, and fills caches */
 	BATCHES = 7, /* of which the median counts */
@@ -74,7 +74,7 @@ static int round_trips(const struct measurement *m, int leads, size_t bytes, int
 	return ret;
 }
 
-/* Half a round trip: of the end that leads from its first post on, of the other one from its first answer on, which is as long. */
+/* Half a round trip. The end that leads measures from its first post on, the other one from its first answer on. */
 static int one_way(const struct measurement *m, int leads, size_t bytes, int rounds, double *ns)
 {
 	double batches[BATCHES];
@@ -94,7 +94,7 @@ static int one_way(const struct measurement *m, int leads, size_t bytes, int rou
 
 /* ---- Bursts in one direction, each answered by a message ---- */
 
-/* The other end takes as many: both have slots of the same depth, or the first end waits for room. */
+/* The other end takes equally many: both have slots of the same depth, or the first end waits for room. */
 static int send_bursts(const struct measurement *m, int n, double *ns)
 {
 	double batches[BATCHES];
@@ -110,7 +110,7 @@ static int send_bursts(const struct measurement *m, int n, double *ns)
 	return ret;
 }
 
-/* Takes n messages: at once, or when all must be there. Time of each: but for the first, or of all. */
+/* Takes n messages as they arrive, and returns the time of each but the first; or after all have arrived, and returns the time of each. */
 static int take_burst(const struct measurement *m, int n, double pause_ns, double *ns)
 {
 	int ret = 0;
@@ -137,7 +137,7 @@ static int take_bursts(const struct measurement *m, int n, double pause_ns, doub
 	return ret;
 }
 
-/* This end as the sender: of one series the other end learns the pace, of another its own time. */
+/* This end sends. From one series the other end learns the pace, from another its own time for each message. */
 static int measure_sending(const struct measurement *m, int n, struct link_costs *out)
 {
 	double paced;

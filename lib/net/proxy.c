@@ -1,4 +1,4 @@
-/* One communicator's messages: what kernels have posted goes into links, what has arrived to the kernels. */
+/* One communicator's messages: the proxy sends over links what kernels post, and hands to kernels what arrives. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void count_bytes(struct proxy *p, int rail, const struct proxy_connection
 			      memory_order_relaxed);
 }
 
-/* The message goes, in the slot where the kernel has put it. 1: it has; 0: it is not whole yet; or an error. */
+/* Sends the message in its slot, where the kernel has put it. 1; 0: it is not whole yet; or an error. */
 static int send_message(struct proxy *p, int rail, struct proxy_connection *at, remote_offset out)
 {
 	const struct remote *r = &p->params.remote;
@@ -39,7 +39,7 @@ static int send_message(struct proxy *p, int rail, struct proxy_connection *at, 
 	return 1;
 }
 
-/* Signals which slots kernels may fill: those of messages that the peer has taken are free again. */
+/* Signals kernels that slots of messages that the peer has taken are free. */
 static void signal_room(struct remote_words *words, const struct proxy_connection *at)
 {
 	const uint64_t limit = atomic_load_explicit(&at->link->limit, memory_order_acquire),
@@ -55,7 +55,7 @@ static void lose(struct proxy *p, int rail, int i)
 	atomic_store_explicit(&p->lost, p->peers[i].rank + 1, memory_order_relaxed);
 }
 
-/* Directions of a link that are in the kernels' memory from now on, until it lets go of them. */
+/* Counts directions of links whose slots lie in the kernels' memory, until let_go. */
 static void hold(struct proxy *p, int directions)
 {
 	atomic_fetch_add(&p->held, directions);
@@ -125,7 +125,7 @@ static unsigned char *data_of(const struct proxy *p, const struct proxy_connecti
 	return offset ? remote_data_at(&p->params.remote, at->number, offset, 0) : NULL;
 }
 
-/* Its slots are the kernels' memory. */
+/* The link's slots are the kernels' memory. */
 static int open_link(struct proxy *p, int rail, struct proxy_connection *at)
 {
 	at->memory = (struct link_memory){ .slab = p->params.slabs[rail],
@@ -141,7 +141,7 @@ static int open_link(struct proxy *p, int rail, struct proxy_connection *at)
 	return link_open(p->rails[rail].transport, &params, &at->link);
 }
 
-/* A receiving end is granted to the peer at once; a sending one opens with its first message. */
+/* Grants a receiving end to the peer at once; a sending end opens with its first message. */
 static int open_connection(struct proxy *p, int rail, struct proxy_connection *at)
 {
 	const remote_offset in = proxy_offset(at, REMOTE_IN);
@@ -368,7 +368,7 @@ int proxy_free(struct proxy *p)
 	const int peers = p->peers ? p->params.remote.peers : 0;
 	for (int i = 0; i < peers; i++)
 		free_links(p, &p->peers[i]);
-	if (atomic_load(&p->held)) /* a link may still say that it lets go */
+	if (atomic_load(&p->held)) /* a link may still call let_go */
 		return 0;
 	for (int i = 0; i < peers; i++) {
 		for (uint32_t index = 0; p->peers[i].connections && index < REMOTE_CONNECTIONS; index++)

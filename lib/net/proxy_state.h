@@ -5,7 +5,7 @@
 #include "link.h"
 #include "proxy.h"
 
-/* Counts messages, from 0. Made by the thread that opens an end; from then on its rail's thread has all but the offsets. */
+/* Messages are counted from 0. The thread that opens an end makes it; afterwards its rail's thread alone uses all fields but the offsets. */
 struct proxy_connection {
 	struct proxy_connection *next; /* of its rail */
 	int peer;
@@ -22,7 +22,7 @@ struct proxy_peer {
 	struct proxy_connection **connections; /* NULL, or by number, each NULL until an end is open */
 };
 
-/* What one thread moves. */
+/* A proxy's part of a rail, which the rail's thread moves. */
 struct proxy_rail {
 	struct proxy *next; /* of the thread's */
 	struct transport *transport;
@@ -55,10 +55,10 @@ static inline remote_offset proxy_offset(const struct proxy_connection *at, enum
 	return atomic_load_explicit(&at->offsets[direction], memory_order_acquire);
 }
 
-/* Whether a rail's thread, should it sleep, has something to do. */
+/* 1 if a rail's thread has something to do, and must not sleep. */
 int proxy_has_work(const struct proxy *proxy, int rail);
 
-/* All that was posted on a rail goes without help. Of its thread, or while that does not move. */
+/* 1 if all messages posted on a rail leave without its thread. Called by that thread, or while it moves nothing. */
 int proxy_rail_sent(const struct proxy *proxy, int rail);
 
 static inline uint64_t proxy_load(const uint64_t *word)

@@ -17,15 +17,15 @@ enum {
 	LONG_NAP_NS = 180 * 1000, /* in a pause in which a graph may be replayed */
 	SLACK_NS = 1000, /* of naps */
 	PAUSE_NS = 20 * 1000 * 1000,
-	LOITER_NS = 3 * 1000 * 1000, /* napping, until the transport's own thread moves what still comes */
+	LOITER_NS = 3 * 1000 * 1000, /* of naps, until the transport's own thread moves what still comes */
 	DEEP_SLEEP_NS = 100 * 1000 * 1000,
 	LOOKS_PER_WAKE = 8,
-	NAPS_PER_LOOK = 16 /* in such a pause: a look at a network costs more than one at what kernels say */
+	NAPS_PER_LOOK = 16 /* in such a pause: polling a network costs more than reading kernels' words */
 };
 
 /*
- * The thread of the first rail is awake while a call is under way, and looks after the others, which sleep when nothing moves: most calls
- * are small, and need one rail.
+ * The first rail's thread is awake while a call is in progress, and wakes the others, which sleep when nothing moves: most calls are small, and need
+ * one rail.
  */
 static struct progress_thread {
 	pthread_mutex_t lock; /* of the list; held while its proxies move */
@@ -96,8 +96,8 @@ static int has_work(const struct progress_thread *m)
 	return any;
 }
 
-/* Until it is woken, unless it is needed already. Should a call's end have been seen before its last message, that waits no longer than the
- * first rail's thread sleeps, which wakes the others. */
+/* Sleeps until woken, unless there is work already. A last message that is posted after the call's end was seen waits until the first rail's thread wakes,
+ * which wakes the others. */
 static void sleep_deeply(struct progress_thread *m)
 {
 	struct timespec until;
@@ -147,14 +147,14 @@ static int any_captured(void)
 	return any;
 }
 
-/* Until a replay has begun, or it is time for a look at everything. */
+/* Naps until a replay has begun, or until the next look at everything. */
 static void doze(struct progress_thread *m)
 {
 	for (int naps = 0; naps < NAPS_PER_LOOK && !any_under_way(); naps++)
 		nap(m, LONG_NAP_NS);
 }
 
-/* Nothing has moved for so long. */
+/* Called when nothing has moved for so long. */
 static void rest(struct progress_thread *m, int64_t idle_ns)
 {
 	const int captured = m == threads && any_captured();
@@ -170,7 +170,7 @@ static void rest(struct progress_thread *m, int64_t idle_ns)
 		sleep_deeply(m);
 }
 
-/* The thread may run on all cores of the process, not only where its rank is bound. With less than two cores a spin would keep the program from running. */
+/* The thread may run on all cores of the process, not only where its rank is bound. On fewer than two cores a spin would starve the program. */
 static void find_room(struct progress_thread *m)
 {
 	cpu_set_t all;
@@ -266,7 +266,7 @@ int proxy_open(const struct proxy_params *params, struct proxy **out)
 	if (ret)
 		return ret;
 	pthread_once(&once, make_threads);
-	while (!ret && rail--) /* the first one last: it wakes the others */
+	while (!ret && rail--) /* the first rail last: its thread wakes the others */
 		ret = join(&threads[rail], p);
 	if (!ret) {
 		*out = p;

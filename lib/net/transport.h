@@ -31,12 +31,12 @@ static const char transport_peer_left[] = "the peer has closed its side";
 struct transport;
 struct link_ops;
 
-/* Slots of links whose user brings no memory: equal on all ranks but for the cap and the count. */
+/* Slots of links whose user brings no memory. Equal on all ranks, but for cap and used. */
 struct transport_slots {
-	int links; /* links below this are made when the peer's end asks for them */
+	int links; /* links with an index below this are made when the peer's end asks for them */
 	int depth; /* slots of a link and direction, at most; at least 2 */
 	size_t bytes; /* of a slot */
-	size_t cap; /* of all slots of this rank; a direction in use takes two whatever it is */
+	size_t cap; /* bytes of all slots of this rank; a direction in use takes two slots at least */
 	_Atomic size_t *used; /* bytes of slots, counted here; NULL: not counted */
 };
 
@@ -56,9 +56,9 @@ struct transport_params {
 	void *handler_ctx;
 };
 
-/* Whose calls of progress a transport needs. */
+/* Who has to call progress. */
 enum transport_progress {
-	TRANSPORT_OWN_THREAD, /* nobody's: it has a thread */
+	TRANSPORT_OWN_THREAD, /* nobody: the transport has a thread */
 	TRANSPORT_ANY_THREAD,
 	TRANSPORT_CALLERS /* threads inside calls of the user's, and a thread of Corale's if probe allows GPUs */
 };
@@ -70,7 +70,7 @@ struct transport_row {
 	uint64_t (*probe)(const struct transport_row *row, int gpus, char *why_not, size_t bytes);
 	/* Writes the network devices that it opens ("tcp/eth0"); 0 or an error. NULL: not known. Local; may block. */
 	int (*devices)(const struct settings *settings, char *text, size_t bytes);
-	/* Likewise: how it would reach a GPU's memory (GPUDirect RDMA), or "none: " and why not. */
+	/* Likewise, writes how it would reach a GPU's memory (GPUDirect RDMA), or "none: " and why not. */
 	int (*gpudirect)(const struct settings *settings, char *text, size_t bytes);
 	/* Starts one on this rank and says its address; connect makes it usable. Local; may block. */
 	int (*open)(const struct transport_row *row, const struct transport_params *params,
@@ -83,11 +83,11 @@ struct transport_ops {
 	/* All ranks have opened theirs, and their addresses are here (transport_address). Local. NULL: nothing to do. */
 	int (*connect)(struct transport *t);
 	const struct link_ops *links;
-	/* Moves things along; 1 if anything happened, 0 if not, or an error. Calls handlers. */
+	/* Advances what is under way; 1 if anything happened, 0 if not, or an error. Calls handlers. */
 	int (*progress)(struct transport *t);
 	/* Behind transport_control, which has checked peer and bytes. */
 	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
-	/* All links fail with code from here on. Waits, some seconds at most, until no users' memory is read. Any thread. */
+	/* From now on all links fail with code. Waits, some seconds at most, until nothing reads users' memory. Any thread. */
 	void (*fail)(struct transport *t, int code);
 	/* Drains what was sent (bounded wait), frees; also one that was not connected. Local. */
 	void (*close)(struct transport *t);

@@ -1,4 +1,4 @@
-/* Ranks that are threads of one process. They share a hub; both ends of a link use the receiver's slots, so filling one is sending. */
+/* The transport between threads of one process. Ranks share a hub. Both ends of a link use the receiver's slots: a sender fills them directly. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +25,15 @@ struct note {
 	unsigned char message[TRANSPORT_CONTROL_BYTES];
 };
 
-/* A rank, as others find it. */
+/* A rank, as its peers see it. */
 struct box {
 	struct note *first, **end;
 	_Atomic int closed, failure; /* failure: the code of fail */
 };
 
 /*
- * Slots of a ring, or of many: the kernel allows a process some 65,000 mappings (vm.max_map_count), and 1,000 ranks have a million rings. Pages
- * that no message has touched are not there.
+ * Slots of one ring or of many: the kernel allows a process some 65,000 mappings (vm.max_map_count), and 1,000 ranks have a million rings. Pages are
+ * allocated when a message touches them.
  */
 struct mapping {
 	struct mapping *next;
@@ -49,7 +49,7 @@ struct hub {
 	struct mapping *mappings; /* the newest first */
 	int mapped; /* rings in them */
 	struct box *boxes;
-	_Atomic unsigned char *reported; /* [rank][peer]: the rank is told that the peer is lost */
+	_Atomic unsigned char *reported; /* [rank][peer]: on_failure was or will be called */
 };
 
 struct inproc {
@@ -68,7 +68,7 @@ struct inproc_link {
 
 /* ---- Slots ---- */
 
-/* Of many rings no page is a huge one, as few of a ring's are touched. Under the lock. NULL: no memory. */
+/* A mapping of many rings uses no huge pages, as few pages of a ring are touched. Under the lock. NULL: no memory. */
 static unsigned char *take_slots(struct hub *hub, size_t bytes)
 {
 	enum { LINE = 64, ALONE = 256, TOGETHER = 256 /* rings */ };
@@ -128,8 +128,8 @@ static struct ring *make_ring(struct hub *hub, const struct link_params *params,
 	return ring;
 }
 
-/* Made by whoever comes first and may make it: on links below transport_slots.links either end, else a receiver that brings memory. NULL: it is not
- * there yet, or no memory. */
+/* The ring of a direction. The first end that may makes it: for links below transport_slots.links either end, else a receiver that brings memory. NULL: not
+ * made yet, or no memory. */
 static struct ring *find_ring(struct hub *hub, int from, int to, const struct link_params *params)
 {
 	const struct link_memory *memory = params->rank == to ? params->memory : NULL;
@@ -242,7 +242,7 @@ static int open_in(struct link *base)
 	return 0;
 }
 
-/* Slots in memory of the receiver's own are there when it has opened its end. */
+/* A receiver's own memory holds the slots only after it has opened its end. */
 static int open_out(struct link *base)
 {
 	struct inproc_link *l = of_link(base);
@@ -284,7 +284,7 @@ static int release(struct link *base)
 	return 0;
 }
 
-/* 0, or why nothing comes from the peer any more that its ring does not hold: read the ring's counters behind it. */
+/* 0, or why the peer sends nothing more: read the ring's counters after this call. */
 static int lost_of(const struct inproc_link *l)
 {
 	const int failure = failure_of(l->hub, l->params.rank);
@@ -397,7 +397,7 @@ static void fail(struct transport *t, int code)
 	atomic_compare_exchange_strong(&of(t)->hub->boxes[of(t)->params.rank].failure, &(int){ 0 }, code);
 }
 
-/* Its messages stay for its peers. */
+/* Messages that it has sent stay in its peers' rings. */
 static void close_inproc(struct transport *base)
 {
 	struct inproc *t = of(base);

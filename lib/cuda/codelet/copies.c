@@ -1,10 +1,10 @@
 /*
- * Calls whose data copy engines move, in steps. In a step every rank sends to at most one other and hears from at most one, because
- * two senders to one receiver halve each other. One barrier of one warp begins a call or round; copies take equally long, so
- * the ranks stay in step without more of them. Broadcasts go from rank to rank without steps. Nothing here waits on the host.
+ * Calls whose data copy engines move, in steps. In a step every rank sends to one other rank at most and receives from one at most, because two senders to
+ * one receiver share its link. One barrier of one warp begins a call or round. Copies take equally long, so ranks stay in step without more barriers.
+ * Broadcasts go from rank to rank, without steps. Nothing here waits on the host.
  *
- * Into registered memory copies go straight. All else goes into scratch of the receiver, who takes it out beside the copies that
- * follow: the last pieces are ever smaller, so that little is left to be taken out after the last one.
+ * Copies go straight into registered memory, else into the receiver's scratch. A kernel takes data out of scratch beside the copies that follow. The last
+ * pieces are ever smaller, so little is left to take out after the last copy.
  */
 #include "copies.h"
 
@@ -129,13 +129,13 @@ static void launch_some(struct copies *k, int last)
 	launch_work(k, &work, grid, folds ? (int)k->call->record.type : -1, k->work);
 }
 
-/* Whether all that the first n jobs wait for is enqueued. */
+/* 1 if all copies for which the first n jobs wait are enqueued. */
 static int is_enqueued(const struct copies *k, int n)
 {
 	return n == 0 || k->job[n - 1].arrival < k->arrival.signal;
 }
 
-/* On a stream of its own the next kernel may be held up by those launched; on the user's it holds up what it waits for itself. */
+/* On a stream of its own the next kernel may queue behind earlier ones. On the user's stream it would hold up the copies for which it waits. */
 static int may_launch(const struct copies *k)
 {
 	return is_enqueued(k, k->work == k->stream ? k->launched + next_jobs(k) : k->launched);

@@ -36,7 +36,7 @@ static void send(struct copies *k, int d, struct copy_piece p)
 		       k->stream);
 }
 
-/* Of what the rank keeps as much as comes from another one: more would keep that waiting. */
+/* Copies as much of the own block as arrives from one other rank: more would delay that data. */
 static void add_own(struct copies *k, struct copy_piece round)
 {
 	int me = k->e->rank;

@@ -1,10 +1,9 @@
 /*
- * Broadcasts by copy engines: chunks that go from rank to rank, one behind the other. Into registered memory copies go straight; all
- * else goes through scratch, out of which each rank passes it on and takes it.
+ * Broadcasts by copy engines: chunks go from rank to rank. Copies go straight into registered memory, else through scratch, out of which each rank passes a
+ * chunk on and takes it.
  *
- * The root copies one chunk right behind the other and tells of them on a stream beside. All others copy on two streams in turn, so that
- * one copies while the other tells and waits: the step between two chunks of a stream tells that the first of them is there, and
- * waits for the second one to be passed on.
+ * The root copies the chunks without a gap, and signals them on a second stream. All others copy on two streams in turn: one copies while the other signals
+ * and waits. The step between two chunks of a stream signals the first one, and waits until the second one has arrived.
  */
 #include "copies.h"
 
@@ -44,7 +43,7 @@ static const unsigned char *source_of(const struct copies *k, const struct chain
 	return c->before < 0 ? copy_sent(k) + p.at : chunk_at(k, k->e->rank, p);
 }
 
-/* Into scratch the last ones are ever smaller. */
+/* In scratch the last chunks are ever smaller. */
 static struct copy_piece next_chunk(const struct copies *k, struct copy_piece round, uint64_t done)
 {
 	struct copy_piece p = copy_next_taken(k, k->call->record.target ? 0 : k->e->ranks - 1, round, done);
@@ -82,7 +81,7 @@ static void pass(struct copies *k, struct chain *c, struct copy_piece p)
 	}
 }
 
-/* The last chunks are told of; the last rank waits for them, if it has no work that does. */
+/* Signals the last chunks; the last rank waits for them, if none of its work does. */
 static void pass_end(struct copies *k, const struct chain *c)
 {
 	for (int i = 0; i < STREAMS && c->before >= 0; i++) {
@@ -93,7 +92,7 @@ static void pass_end(struct copies *k, const struct chain *c)
 	}
 }
 
-/* Scratch of a round is free again: all has been passed on and taken out. */
+/* Signals that a round's scratch is free: every chunk was passed on and taken out. */
 static void signal_taken(struct copies *k, uint32_t round)
 {
 	const struct codelet_step step = { .args = k->barrier.args,
@@ -116,7 +115,7 @@ static void wait_taken(struct copies *k, const struct chain *c, uint32_t round)
 
 /* ---- The work ---------------------------------------------------------------------------------------------- */
 
-/* What comes is taken out of scratch; what the root keeps is copied as its chunks leave, which it would slow down at once. */
+/* Takes chunks out of scratch. The root copies its own block chunk by chunk: all at once would slow down the chunks that leave. */
 static void add_work(struct copies *k, const struct chain *c, struct copy_piece round)
 {
 	const int root = c->before < 0;

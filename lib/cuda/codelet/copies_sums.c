@@ -1,8 +1,7 @@
 /*
- * all_reduce and reduce_scatter by copy engines: every rank's part of the vector comes to it in the scratch that it has for each other
- * rank, in step d from rank r - d. It comes in pieces, each of which is folded while the next one comes; so the first of
- * the results go on at once, and the last fold is small. What scratch does not hold at a time goes in rounds: what is left to do of
- * one, folds of a reduce_scatter or what is taken out of an all_reduce, goes on beside the next.
+ * all_reduce and reduce_scatter by copy engines. In step d rank r - d copies rank r's part of the vector into rank r's scratch. The part comes in pieces; each
+ * is folded while the next one comes, so the first results leave early, and the last fold is small. Vectors larger than scratch go in rounds. The rest of a
+ * round, folds of a reduce_scatter or results that an all_reduce takes out, goes on beside the next one.
  */
 #include "copies.h"
 
@@ -38,13 +37,13 @@ static struct copy_span span_of(const struct copies *k, const struct sum *s, int
 	return (struct copy_span){ at, left < p.bytes ? left : p.bytes };
 }
 
-/* What an all_reduce folds before its first results go on: the rest is folded meanwhile. */
+/* Bytes that an all_reduce folds before it sends its first results. It folds the rest meanwhile. */
 static uint64_t first_results(const struct copies *k, struct copy_piece all)
 {
 	return copy_next_piece(k, all, 0, k->e->ranks).bytes;
 }
 
-/* How many times as fast as the copies for them folds are, about; 0: no faster. */
+/* How many times as fast as their copies folds are, about; 0: no faster. */
 static int fold_lead(const struct copies *k)
 {
 	int blocks = launch_folds(k->launch->machine, 0).blocks,
@@ -53,9 +52,8 @@ static int fold_lead(const struct copies *k)
 }
 
 /*
- * What is folded next. Ever smaller pieces, so that little is left to fold behind the last one: a fold has the time of the next piece's
- * copies. Where folds are no faster than those, equal pieces, so that the first fold begins early. Those of an all_reduce end where
- * its first results do.
+ * The next piece to fold. Pieces are ever smaller, so little is left to fold after the last copy: a fold has the time of the next piece's copies. Where folds
+ * are no faster than copies, pieces are equal, so the first fold begins early. An all_reduce has a piece end where its first results do.
  */
 static struct copy_piece next_folded(const struct copies *k, const struct sum *s, struct copy_piece all,
 				     uint64_t done)
@@ -80,7 +78,7 @@ static void scatter(struct copies *k, const struct sum *s, int d, struct copy_pi
 		       x.bytes, k->stream);
 }
 
-/* Every piece goes to all ranks before the next one does, so that folds have as long as all its copies. */
+/* A piece goes to all ranks before the next one does: a fold has the time of all copies of a piece. */
 static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
@@ -94,7 +92,7 @@ static void scatter_all(struct copies *k, const struct sum *s, struct copy_piece
 	} while (done < all.bytes);
 }
 
-/* done: the number by which the stream waits for it; 0: it does not. */
+/* done: the number by which the stream waits for the fold; 0: no stream waits. */
 static void add_fold(struct copies *k, const struct sum *s, struct copy_piece p, uint32_t arrival,
 		     uint32_t done)
 {
@@ -111,7 +109,7 @@ static void add_fold(struct copies *k, const struct sum *s, struct copy_piece p,
 	copy_add(k, &job);
 }
 
-/* Of an all_reduce the stream waits for the first fold and for the last one. */
+/* The stream of an all_reduce waits for the first fold and for the last one. */
 static void add_folds(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	uint64_t done = 0;
@@ -137,7 +135,7 @@ static void spread(struct copies *k, const struct sum *s, int d, struct copy_pie
 	copy_by_engine(k, at, copy_received(k) + x.at, x.bytes, k->stream);
 }
 
-/* What goes on at a time: in the first step what was folded first, and into scratch the last step in pieces. */
+/* The next piece of results: in the first step what was folded first; in the last step, into scratch, in pieces. */
 static struct copy_piece next_spread(const struct copies *k, const struct sum *s, int d,
 				     struct copy_piece all, uint64_t done)
 {
@@ -158,7 +156,7 @@ static void add_take(struct copies *k, const struct sum *s, int d, struct copy_p
 	copy_add(k, &job);
 }
 
-/* A step at a time, the last one by pieces. A round after this one waits for the last of them. */
+/* Takes out a step at a time, the last step by pieces. The next round waits for the last piece. */
 static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	const int steps = k->e->ranks - 1;
@@ -175,7 +173,7 @@ static void add_takes(struct copies *k, struct sum *s, struct copy_piece all)
 		s->taken = k->job[k->jobs - 1].done = ++k->done;
 }
 
-/* Beside the copies, which so follow each other without a kernel between them. */
+/* Waits on a second stream, so that no kernel comes between two copies. */
 static void await_fold(struct copies *k, uint32_t fold)
 {
 	copy_wait_job(k, fold, k->second);
@@ -207,7 +205,7 @@ static void gather_all(struct copies *k, const struct sum *s, struct copy_piece 
 	}
 }
 
-/* As much of all parts as scratch holds. Where results go through scratch, what takes out those of the last round ends the call. */
+/* As much of all parts as scratch holds. Where results go through scratch, the jobs that take out those of the last round end the call. */
 static void sum_round(struct copies *k, struct sum *s, struct copy_piece all)
 {
 	const int last = s->staged && !all.whole;

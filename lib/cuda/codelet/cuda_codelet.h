@@ -10,10 +10,10 @@
 /* Written by position, so that a codelet that lacks a part does not compile. */
 struct cuda_codelet {
 	const struct codelet *codelet;
-	int (*load)(void); /* its kernels, so that no later launch waits for that; 0 or a cudaError_t */
+	int (*load)(void); /* loads its kernels, so that no launch has to; 0 or a cudaError_t */
 	/* Arguments that all calls of a launch share. */
 	void (*fill)(const struct engine *e, struct gpu_launch *launch);
-	/* Whether a call in place stores what it receives over what it has yet to send. */
+	/* 1 if a call in place overwrites data that it has yet to send. */
 	int (*overwrites)(const struct engine *e, const struct launch *launch);
 	/* Patches the arguments by the call, and enqueues it. */
 	int (*run)(struct engine *e, const struct call *call, const struct gpu_launch *launch,
@@ -27,18 +27,18 @@ extern const struct cuda_codelet cuda_lowered, cuda_one_shot, cuda_two_shot, cud
 int engine_run(struct engine *engine, const struct call *call, const struct gpu_launch *launch, void *stream);
 int engine_run_messages(struct engine *engine, const struct call *messages, int n, void *stream);
 void engine_prepare(const struct engine *engine, struct gpu_launch *launch);
-/* All codelets' kernels; 0 or a cudaError_t. */
+/* Loads the kernels of all codelets; 0 or a cudaError_t. */
 int engine_load_codelets(void);
 
 /* p2p.c: sends and receives that start together. */
 int p2p_run_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
-/* parts.c. For fill: of messages, through slots of scratch or of the window. */
+/* parts.c. For fill: messages through slots, in scratch or in the window. */
 void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
-/* For overwrites: 0, of packets, which are sent from an offset before they are stored there, and of kernels that wait for that; and 1. */
+/* For overwrites: 0, where packets leave an offset before others are stored there, or where kernels wait for that; and 1. */
 int codelet_keeps_order(const struct engine *e, const struct launch *launch);
 int codelet_overwrites(const struct engine *e, const struct launch *launch);
-/* For run: the arguments of a call's messages, with the registered memory that a direct one stores into; its launch, of blocks that count themselves, has begun. */
+/* For run: begins the launch, of blocks that count themselves; returns its arguments, with the registered memory into which a direct call stores. */
 struct codelet_args codelet_begin(struct engine *e, const struct call *call, const struct gpu_launch *launch);
 
 #endif

@@ -1,4 +1,4 @@
-/* The CUDA engine of fused codelets: its table of functions, and what any thread may ask. */
+/* The CUDA engine: its table of functions, and queries that any thread may make. */
 #include "cuda_codelet.h"
 
 #include <time.h>
@@ -42,7 +42,7 @@ static int captures(const struct engine *e)
 	return e->last_captures;
 }
 
-/* Leaves the bytes. */
+/* Takes the type out of typed bytes, which leaves the bytes. */
 static corale_type take_type(uint64_t *typed_bytes)
 {
 	corale_type type = (corale_type)(*typed_bytes >> CODELET_TYPE_SHIFT);
@@ -83,7 +83,7 @@ static size_t memory(const struct engine *e)
 
 /* ---- On the engine's GPU, whichever is current ----------------------------------------------------------- */
 
-/* Whether leave has to undo it. */
+/* 1 if leave has to pop the engine's context. */
 static int enter(const struct engine *e)
 {
 	CUcontext now = NULL;
@@ -105,7 +105,7 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
-/* What is enqueued while `calling` is set is seen by a thread that unmaps a rank's memory: it waits until that is 0. */
+/* A thread that unmaps a rank's memory waits until `calling` is 0, so it sees all that is enqueued here. */
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
 	atomic_store(&e->calling, 1);
@@ -135,7 +135,7 @@ static void end_spare(int before)
 	cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
-/* Also for what allocates, frees or waits: allowed while any thread captures, and no part of that. */
+/* As enter, and with captures relaxed: memory may be allocated and freed, and work awaited, while any thread captures. */
 struct visit {
 	int entered;
 	int mode; /* the thread's own */
@@ -148,7 +148,6 @@ static struct visit visit(const struct engine *e)
 	return v;
 }
 
-/* Returns ret: of what was done meanwhile. */
 static int end_visit(const struct engine *e, struct visit v, int ret)
 {
 	if (e)

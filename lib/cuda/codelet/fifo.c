@@ -7,7 +7,7 @@ static int load(void)
 	return error ? error : codelets_load_fifo_moves();
 }
 
-/* Slots of the window wait until all is sent. */
+/* The window's slots hold data back until all is sent. */
 static int overwrites(const struct engine *e, const struct launch *l)
 {
 	(void)e;

@@ -10,14 +10,14 @@
 
 enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
 
-/* A packet each, in whole warps. */
+/* A thread for each packet, in whole warps. */
 static uint64_t threads_for(uint64_t slot_bytes)
 {
 	uint64_t threads = plan_round(slot_bytes / 16, 32);
 	return threads < CODELET_THREADS ? threads : CODELET_THREADS;
 }
 
-/* Small calls between nodes begin and end sooner in small blocks; each half of a block looks after all ranks of the list. */
+/* Small calls between nodes begin and end sooner in small blocks. Each half of a block serves all ranks of the list. */
 static uint64_t threads_in_slots(const struct engine *e, const struct codelet_lowered *l, uint64_t message)
 {
 	const uint64_t threads = threads_for(message),
@@ -25,7 +25,7 @@ static uint64_t threads_in_slots(const struct engine *e, const struct codelet_lo
 	return !e->remote.counts ? CODELET_THREADS : threads > peers ? threads : peers;
 }
 
-/* Lays the rings one after the other: a slot for each of a call's messages, or the rings' own depths. The slots of all. */
+/* Lays out the queues one after the other, with a slot for each of a call's messages or of the queues' depths. Returns the number of slots. */
 static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages *messages,
 			  struct codelet_lowered *l)
 {
@@ -38,7 +38,7 @@ static uint32_t lay_rings(const struct plan *plan, const struct lowered_messages
 	return slots;
 }
 
-/* A place for each message of a call, if that fits. */
+/* Cuts the lines' room into a slot for each message of a call; 0: it is too small. */
 static int cut_lines(const struct engine *e, const struct call *c, const struct launch *launch,
 		     uint64_t message, struct codelet_lowered *l)
 {
@@ -53,7 +53,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	const uint64_t places = lay_rings(plan, launch->messages, l);
 	l->form = words_only ? LOWERED_LL : LOWERED_LL128;
 	l->receives_from_all =
-	    launch->messages->receives_from_all && !words_only; /* words don't say of which call they are */
+	    launch->messages->receives_from_all && !words_only; /* words carry no signature */
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;
@@ -73,14 +73,14 @@ static int most_chunks(const struct engine *e, const struct call *c, const struc
 	return most;
 }
 
-/* An operation runs once a trip, but for those of lists between nodes, which may be rolled: then this is far more than any connection has. */
+/* An operation runs once a trip. Lists between nodes may be rolled: for them this bound is far above the messages of any connection. */
 static uint64_t most_steps(const struct engine *e, const struct plan *plan)
 {
 	const uint64_t unrolled = (uint64_t)plan->nsteps * (uint64_t)e->world_ranks;
 	return unrolled < CODELET_LOWERED_OPS || e->world_ranks > e->ranks ? unrolled : CODELET_LOWERED_OPS;
 }
 
-/* Messages of a connection that can be counted. */
+/* Most messages of a connection that flags can count. */
 static uint64_t most_counted(const struct engine *e, const struct call *c)
 {
 	if (c->send_counts)
@@ -89,8 +89,8 @@ static uint64_t most_counted(const struct engine *e, const struct call *c)
 }
 
 /*
- * Flags number a connection's messages within the call's epochs. How many these are follows from the plan and the count, so that all ranks agree;
- * counts of all_to_all_v differ from rank to rank, so it has one, and both ends of a long edge refuse.
+ * Flags number a connection's messages within the call's epochs. The number of epochs follows from the plan and the count, so all ranks agree. Counts of an
+ * all_to_all_v differ between ranks, so it has one epoch, and both ends of an edge with more messages refuse the call.
  */
 static int count_epochs(const struct engine *e, const struct call *c, const struct plan *plan,
 			struct codelet_lowered *l)
@@ -110,7 +110,7 @@ static int count_epochs(const struct engine *e, const struct call *c, const stru
 	    (unsigned long long)most, (unsigned long long)room - 1);
 }
 
-/* Slots of all rings, one after the other, in each sender's part of the window; what is left of the first part holds scratch. */
+/* Each sender's part of the window holds the slots of all queues, one after the other. The rest of the first part is scratch. */
 static int cut_rings(const struct engine *e, const struct call *c, const struct plan *plan,
 		     const struct lowered_room *room, struct codelet_lowered *l)
 {
@@ -136,7 +136,7 @@ static int cut_rings(const struct engine *e, const struct call *c, const struct 
 	return 0;
 }
 
-/* Everything in bytes, in the arguments of the launch: so a graph has its own. */
+/* The counts go in bytes into the launch's arguments, so that each graph keeps its own. */
 static int launch_all_to_all_v(struct engine *e, const struct call *c, const struct codelet_lowered *l,
 			       int blocks, cudaStream_t stream)
 {

@@ -9,7 +9,7 @@
 
 enum {
 	FEW_COPYING = 8,
-	/* Of receive buffers' addresses: peers store into others in parts of a vector, so these get slots. */
+	/* Alignment of receive buffers. Into others peers would store parts of a vector, so these get slots. */
 	DIRECT_UNIT = 16
 };
 
@@ -50,8 +50,8 @@ static void set_message(struct codelet_p2p *g, int i, struct codelet_message m)
 	g->messages[i] = m;
 }
 
-/* The first `many_blocks` lists share the blocks; each other one has one. Of few blocks that copy into the peers' memory a number that
- * divides evenly among the parts of the GPU from which a link is fed: with 10 to 15 a send is slower than with 8. */
+/* The first `many_blocks` lists share the blocks; every other list has one. Few blocks that copy into peers' memory are rounded down to FEW_COPYING, which
+ * divides evenly among the parts of the GPU that feed a link: a send by 10 to 15 blocks is slower than by 8. */
 static void share_blocks(const struct engine *e, struct codelet_p2p *g, int many_blocks)
 {
 	int one_block = g->group.lists - many_blocks,
@@ -64,7 +64,7 @@ static void share_blocks(const struct engine *e, struct codelet_p2p *g, int many
 		g->group.blocks = (uint16_t)blocks;
 }
 
-/* ret: of what must come first. */
+/* ret: of the step before; nothing is launched if that failed. */
 static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 {
 	if (ret)
@@ -80,7 +80,7 @@ static void add_message(struct codelet_p2p *g, struct codelet_message m)
 	set_message(g, g->group.lists++, m);
 }
 
-/* Bytes of an edge, and where they begin: of an all_to_all, or of an all_to_all_v. */
+/* Bytes of an edge, and their offset in the buffer: of an all_to_all or an all_to_all_v. */
 static uint64_t edge_of(const struct call *c, int sending, int peer, uint64_t *at)
 {
 	const size_t element = corale_type_bytes(c->record.type);
@@ -129,7 +129,7 @@ static void add_own(const struct engine *e, const struct call *c)
 					.data = to, .from = from, .bytes = bytes, .peer = (int16_t)e->rank });
 }
 
-/* Bytes to another rank at most. */
+/* Most bytes that go to one other rank. */
 static uint64_t most_sent(const struct engine *e, const struct call *c)
 {
 	uint64_t most = 0;
@@ -140,7 +140,7 @@ static uint64_t most_sent(const struct engine *e, const struct call *c)
 	return most * corale_type_bytes(c->record.type);
 }
 
-/* The engine cuts its launch when it runs, by the counts of this rank's edges. */
+/* Logs the launch, which is cut only now, from the counts of this rank's edges. */
 static void log_edges(struct engine *e, const struct call *c)
 {
 	const struct codelet_group *g = &e->p2p->group;
@@ -160,7 +160,7 @@ static void log_edges(struct engine *e, const struct call *c)
 	engine_begin_launch(e, &l, 0);
 }
 
-/* Each launch has the same distances on all ranks, so both ends of an edge are in one. */
+/* A launch covers the same distances on all ranks, so both ends of an edge are in the same launch. */
 static int launch_p2p(struct engine *e, const struct call *c, const struct codelet_args *a, int first,
 		      cudaStream_t stream)
 {
@@ -200,7 +200,7 @@ static void fill(const struct engine *e, struct gpu_launch *l)
 	l->args.bytes = l->cut.bytes;
 }
 
-/* Slots of the window wait until all is sent; those of other nodes do not. */
+/* The window's slots hold data back until all is sent; connections to other nodes do not. */
 static int overwrites(const struct engine *e, const struct launch *l)
 {
 	(void)l;
@@ -217,8 +217,8 @@ static int same_pair(const struct call *a, const struct call *b)
 	       a->record.coll == b->record.coll;
 }
 
-/* Peers may store straight into a message's buffer, or it has the next room: 1 if it needs that. What comes from other nodes has slots
- * of its own. */
+/* Peers store straight into the message's buffer, or into the next room: 1 if the message needs that room. Messages from other nodes have slots of their
+ * own. */
 static int set_place(struct codelet_p2p *g, int i, uint64_t target)
 {
 	const struct codelet_message *m = &g->messages[i];
@@ -236,7 +236,7 @@ static struct codelet_message message_of(const struct engine *e, const struct ca
 	return m;
 }
 
-/* Whether all messages of a list come straight into their buffers, for which a block has only to wait. */
+/* 1 if all messages of a list come straight into their buffers: one block waits for them. */
 static int needs_one_block(const struct codelet_p2p *g, uint32_t first)
 {
 	uint32_t i = first;
@@ -248,7 +248,7 @@ static int needs_one_block(const struct codelet_p2p *g, uint32_t first)
 	return 1;
 }
 
-/* Lists that need many blocks come first; how many they are. */
+/* Puts lists that need many blocks first; returns their number. */
 static int sort_lists(struct codelet_p2p *g)
 {
 	uint32_t one_block[CODELET_MAX_LISTS];
@@ -263,7 +263,7 @@ static int sort_lists(struct codelet_p2p *g)
 	return many_blocks;
 }
 
-/* All my slots, in equal rooms: by grants senders learn of it. */
+/* Cuts all of this rank's slots into equal rooms. Senders learn their room from a grant. */
 static void share_slots(const struct engine *e, struct codelet_p2p *g)
 {
 	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;

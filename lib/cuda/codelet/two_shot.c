@@ -3,7 +3,7 @@
 
 #include "base/collectives.h"
 
-/* Where the ranks' parts of so many bytes begin. root: has no part; -1: none. */
+/* Where the ranks' parts of so many bytes begin. root: the rank without a part, or -1. */
 static void cut_parts(int ranks, int root, uint64_t bytes, uint32_t *at)
 {
 	const int deals = root >= 0;

@@ -1,4 +1,4 @@
-/* The transport over UCX: the doors of transport.h. The parts behind them are in ucx_*.c. */
+/* The transport over UCX: the functions of transport.h. Its parts are in ucx_*.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static struct ucx_comm *of(const struct transport *t)
 	return (struct ucx_comm *)t;
 }
 
-/* Every host, as far as it can be known before a message is sent. */
+/* Every host: what UCX can reach shows only with the first message. */
 static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {
 	(void)row, (void)gpus, (void)why_not, (void)bytes;
@@ -63,7 +63,7 @@ static int open_ucx(const struct transport_row *row, const struct transport_para
 	int peers = 0;
 	for (int r = 0; r < params->size; r++)
 		peers += params->needed[r];
-	/* A socket at both ends at least. Only connections that calls use are made, so too few may do. */
+	/* A socket at each end at least. Connections are made on first use, so fewer descriptors may suffice. */
 	descriptors_expect(2 * peers, params->rank, "connecting to all ranks of other nodes");
 	c->base.ops = &ops;
 	c->on_lost = ucx_link_blame_user;

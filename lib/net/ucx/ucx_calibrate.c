@@ -52,7 +52,7 @@ static int post_probe(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes)
 	return ret;
 }
 
-/* GB/s of some messages in a row; 0 on failure; a slow scheme gets what it has shown. */
+/* GB/s of some messages in a row; 0 on failure. A slow scheme gets the rate of what was taken by the deadline. */
 static double measure(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes, int64_t deadline)
 {
 	enum { MESSAGES = 4 };
@@ -76,7 +76,7 @@ static double measure(struct ucx_link *l, enum ucx_scheme scheme, size_t bytes, 
 	return taken > before ? (double)bytes * (double)(taken - before) / ns : 0;
 }
 
-/* The first message connects and warms up; a scheme that is hopeless in the first round is not tried again. */
+/* The first message connects and warms up. A scheme far behind in the first round is not tried again. */
 static void measure_class(struct ucx_link *l, double *gbps)
 {
 	const int schemes = l->p->endpoint->class->emulates_put ? UCX_SCHEME_PUT : UCX_SCHEMES; /* the last */
@@ -101,7 +101,7 @@ static void measure_class(struct ucx_link *l, double *gbps)
 	}
 }
 
-/* The fastest, but none is preferred to active messages for less than the noise. */
+/* The fastest scheme; active messages, where it gains less than the noise. */
 static enum ucx_scheme choose(const double *gbps)
 {
 	enum ucx_scheme scheme = UCX_SCHEME_AM;
@@ -148,7 +148,7 @@ static void calibrate_peer(struct ucx_comm *c, int peer)
 	    class->ordered ? "" : " and flush", gbps[UCX_SCHEME_PUT]);
 }
 
-/* Puts that were asked for, and are not made. */
+/* Logs that the scheme put was asked for, and is not used. */
 static void log_emulated(struct ucx_comm *c, int peer)
 {
 	struct ucx_peer *p;

@@ -60,7 +60,7 @@ struct note {
 
 static void note_sent(void *request, ucs_status_t status, void *note)
 {
-	(void)status; /* a connection that fails is told of otherwise */
+	(void)status; /* the endpoint's error handler reports a failed connection */
 	if (request)
 		ucp_request_free(request);
 	free(note);
@@ -212,8 +212,8 @@ int ucx_comm_dispatch(struct ucx_worker *w)
 	w->news = 0;
 	for (struct ucx_comm *c = w->comms; c; c = c->next) {
 		if (c->dispatching)
-			continue; /* by a thread that takes up what comes meanwhile */
-		c->dispatching = 1; /* keeps c open and its events in order */
+			continue; /* by a thread that also handles events that come meanwhile */
+		c->dispatching = 1; /* so c stays open, and its events in order */
 		while (c->events) {
 			struct ucx_event *events = c->events;
 			c->events = NULL;

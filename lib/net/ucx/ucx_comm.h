@@ -1,4 +1,4 @@
-/* A communicator's side of the UCX transport: peers, and the events that its handlers are told. */
+/* A communicator's part of the UCX transport: its peers, and events for its handlers. */
 #ifndef UCX_COMM_H
 #define UCX_COMM_H
 
@@ -12,8 +12,8 @@ struct ucx_peer {
 	int reported; /* on_failure was or will be called */
 	int has_answered; /* something came from it, so it is connected to us */
 	struct ucx_link *links[UCX_PROBE_LINK + 1]; /* NULL: not used */
-	_Atomic int lost; /* 0, or why it sends and takes no more */
-	int through; /* it has said that nothing of it is under way to our slots */
+	_Atomic int lost; /* 0, or the code with which its links ended */
+	int through; /* its BYE says that nothing it sent is on its way to our slots */
 };
 
 struct ucx_event {
@@ -44,9 +44,9 @@ struct ucx_comm {
 	void (*on_lost)(struct ucx_peer *p); /* before a lost connection is reported; or NULL */
 };
 
-/* One that no worker knows yet; NULL without memory. Not under the lock. */
+/* A communicator that is not in its worker's list yet; NULL: no memory. Not under the lock. */
 struct ucx_comm *ucx_comm_new(const struct transport_params *params);
-/* After ucx_end_close, or before the worker has heard of it. NULL is allowed. Not under the lock. */
+/* After ucx_end_close, or before it is in the worker's list. NULL is allowed. Not under the lock. */
 void ucx_comm_free(struct ucx_comm *c);
 
 static inline const struct ucx_address *ucx_comm_address(const struct ucx_comm *c, int rank)
@@ -56,7 +56,7 @@ static inline const struct ucx_address *ucx_comm_address(const struct ucx_comm *
 
 /* Under the lock, all of them, except where it says otherwise. */
 
-/* How a large message of a link to a peer travels. */
+/* The scheme of large messages to a peer. */
 static inline enum ucx_scheme ucx_comm_way(const struct ucx_comm *c, int peer)
 {
 	return c->forced >= 0 ? (enum ucx_scheme)c->forced : c->peers[peer]->endpoint->class->scheme;
@@ -68,14 +68,14 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
 /* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
 int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,
 		  const void *payload, size_t bytes);
-/* All links end with the first code that it was given. */
+/* All links end with the code of the first call. */
 void ucx_comm_fail(struct ucx_comm *c, int code);
-/* Starts the forced close of endpoints that failed; their peers are lost. */
+/* Starts the forced close of failed endpoints, and reports their peers as lost. */
 void ucx_comm_reap(struct ucx_worker *w);
 /* The peer closed in order, or its connection failed: its links end. */
 void ucx_comm_peer_left(struct ucx_comm *c, int rank);
 void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reason);
-/* Something was asked of a peer that is gone: on_failure will be called, once. */
+/* A peer is needed that is gone: on_failure will be called, once. */
 void ucx_comm_report(struct ucx_comm *c, int rank, int code, const char *reason);
 void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text, size_t bytes);
 /* Calls the handlers of all communicators. Not under the lock. 1 if any was called. */
@@ -90,16 +90,16 @@ void ucx_message_deliver_early(struct ucx_comm *c);
 /* Frees the notes of communicators that were never opened. */
 void ucx_message_free_early(struct ucx_worker *w);
 
-/* ucx_calibrate.c: the way of large messages over lanes to one or two peers, if nobody in the process has measured lanes of their class. Not under the
- * lock; takes at most about 50 ms, once they are connected. */
+/* ucx_calibrate.c: measures the scheme of large messages to one or two peers, if the process has not measured UCX lanes of their class. Not under the lock;
+ * takes at most about 50 ms, once they are connected. */
 void ucx_calibrate(struct ucx_comm *c);
 
 /* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut. */
 /* As transport_ops.fail. */
 void ucx_end_fail(struct ucx_comm *c, int code);
-/* Drains, says goodbye, and takes c out of the worker; waits up to 2 s more for sends that no peer receives. */
+/* Drains, sends BYE, and takes c out of the worker's list; waits up to 2 s more for sends that no peer receives. */
 void ucx_end_close(struct ucx_comm *c);
-/* Hands all that communicators have sent to the network, or gives up on it at a deadline. */
+/* Flushes all messages of all communicators to the network, until a deadline. */
 void ucx_end_flush(struct ucx_worker *w);
 
 #endif

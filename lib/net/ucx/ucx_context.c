@@ -14,9 +14,9 @@
 #include "ucx_worker.h"
 
 /*
- * Segments of tcp: UCX's own are so small that what is copied through them costs a system call or two for every 8 KB. Sizes
- * of socket buffers are left to the kernel: it grows them as far as a connection needs, and what is set is cut by
- * net.core.wmem_max. UCX would warn of names that no transport takes, and until 1.16 knows them without "TCP_".
+ * Segments of tcp: UCX's defaults are so small that copied messages cost a system call or two for every 8 KB. Sizes of socket buffers are left to the
+ * kernel: it grows them as far as a connection needs, and limits a size that is set to net.core.wmem_max. UCX would warn of names that no transport takes,
+ * and until 1.16 knows them without "TCP_".
  */
 static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 {
@@ -34,7 +34,7 @@ static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
 	return status;
 }
 
-/* The last minor version that has no use for a handle of registered memory in a put. */
+/* The last minor version whose puts do not use a handle of registered memory. */
 enum { NEEDS_CACHE = 13 };
 
 /*
@@ -101,7 +101,7 @@ static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out, 
 	return 0;
 }
 
-/* Why a context for slots in GPUs' memory has no use. */
+/* Why a context cannot be used for slots in GPUs' memory. */
 static int refuse_gpu_slots(const struct ucx_context_params *p)
 {
 	const char *transports = secure_getenv("UCX_TLS");

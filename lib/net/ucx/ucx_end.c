@@ -1,4 +1,4 @@
-/* How a communicator ends, in order or not: every wait has a deadline, and UCX lets go of the user's buffers. */
+/* The end of a communicator, in order or not: every wait has a deadline, and UCX releases the user's buffers. */
 #include "ucx_link.h"
 
 #include "base/log.h"
@@ -25,7 +25,7 @@ static int poll_drained(void *arg)
 	return !left;
 }
 
-/* Waits for what links have under way: 1 if all of it is there. */
+/* Waits for all messages under way: 1 if all have arrived. */
 static int drain(struct ucx_comm *c, const struct wait_policy *policy)
 {
 	if (wait_until(policy, poll_drained, c) <= 0)
@@ -110,7 +110,7 @@ static int poll_kept(void *arg)
 	return !borrowed(c).kept;
 }
 
-/* Connections that keep a message busy do not work: a link is cut or the peer is stuck. */
+/* Closes connections that still hold a message: a cable is cut or the peer is stuck. */
 static void abandon_endpoints(struct ucx_comm *c)
 {
 	ucx_lock(c->worker);
@@ -143,7 +143,7 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 
 /* ---- The end in order ---- */
 
-/* 1 if every peer that was greeted has answered: a peer that is still connecting must not find us gone. */
+/* 1 if every greeted peer has answered: this rank must not leave while a peer is still connecting. */
 static int poll_answered(void *arg)
 {
 	struct ucx_comm *c = arg;

@@ -162,7 +162,7 @@ static ucs_status_t create(struct ucx_worker *w, const void *address, ucp_err_ha
 	return ucp_ep_create(w->ucp, &params, ep);
 }
 
-/* Without error handling UCX would never tell that a peer died, and could not be made to let go of buffers. */
+/* Without error handling UCX would never report that a peer died, and could not be made to release buffers. */
 static ucs_status_t connect_to(struct ucx_endpoint *e, const void *address, ucp_err_handling_mode_t mode,
 			       ucp_ep_h *ep)
 {
@@ -190,7 +190,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 		     struct ucx_endpoint **out)
 {
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (e->uid == uid && !e->failed) { /* a new communicator may try again where one failed */
+		if (e->uid == uid && !e->failed) { /* where one failed a new communicator may try again */
 			*out = e;
 			return 0;
 		}

@@ -1,4 +1,4 @@
-/* Connections to other processes, shared by the communicators, and what is known of their lanes. */
+/* Connections to other processes, shared by the communicators, and what is known of their UCX lanes. */
 #ifndef UCX_ENDPOINT_H
 #define UCX_ENDPOINT_H
 
@@ -20,7 +20,7 @@ struct ucx_endpoint {
 	struct ucx_endpoint *next;
 	struct ucx_worker *worker;
 	uint64_t uid; /* the peer's worker */
-	ucp_ep_h ep; /* tells when the peer dies, and can be made to let go of the user's buffers */
+	ucp_ep_h ep; /* reports the peer's death, and can be made to release the user's buffers */
 	ucp_ep_h data; /* of links, or NULL; ep itself for RDMA adapters, else without error handling */
 	struct ucx_class *class; /* of data's lanes, once it is there */
 	int failed; /* 0 or a CORALE_E* code */
@@ -34,7 +34,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 		     struct ucx_endpoint **out);
 /* Makes the endpoint for data, if it is not there; 0 or an error. Under the lock. */
 int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank);
-/* Ends it without waiting for the peer: all that UCX holds for it comes back with an error. Under the lock. */
+/* Ends it without waiting for the peer: its requests end with an error. Under the lock. */
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
 /* The same, as UCX says that the connection has failed. Under the lock. */
 void ucx_endpoint_lost(struct ucx_endpoint *e, ucs_status_t status);

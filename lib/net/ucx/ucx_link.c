@@ -31,7 +31,7 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index)
 	return l;
 }
 
-/* Tells the peer where the slots are. */
+/* Grants the slots to the peer: sends their address and key. */
 static int grant(struct ucx_link *l)
 {
 	struct ucx_comm *c = l->comm;
@@ -65,7 +65,7 @@ static int depth_of(const struct ucx_link *l)
 	return link_reserve(&slots, l->comm->params.rank);
 }
 
-/* Host memory for few bytes of each slot in a GPU's memory. */
+/* Host memory for inline messages of slots in a GPU's memory. */
 static int make_inline(const struct ucx_link *l, size_t depth, unsigned char **at)
 {
 	return !ucx_link_slab(l) || *at || (*at = calloc(depth, LINK_INLINE_BYTES));
@@ -134,15 +134,15 @@ static int make_out(struct ucx_link *l)
 void ucx_link_want(struct ucx_comm *c, int peer, int index)
 {
 	if (index >= c->params.slots.links && index != UCX_PROBE_LINK)
-		return; /* its user makes it when it likes */
+		return; /* its user opens it */
 	struct ucx_link *l = c->failure ? NULL : ucx_link_get(c, peer, index);
 	if (l)
-		make_in(l); /* on failure the peer waits, and this rank's log says why */
+		make_in(l); /* on failure the peer waits; this rank's log says why */
 }
 
 /*
- * UCX unpacks a key without knowing its length: a map of 64 memory domains and a byte of length for each lead it through at
- * most 16.1 KiB. In a copy with zeros behind it a key that was cut off, or lies, leads nowhere else.
+ * UCX unpacks a key without knowing its length. Its map of 64 memory domains and a byte of length for each reach 16.1 KiB at most. Copying the key in front of
+ * so many zeros keeps UCX within the copy, even if the key is cut off or forged.
  */
 static ucs_status_t unpack_key(ucp_ep_h ep, const void *key, size_t bytes, ucp_rkey_h *out)
 {
@@ -193,7 +193,7 @@ static unsigned char *inline_of(const struct ucx_link *l, const struct ucx_in *i
 	return l->inline_in + (in - l->ins) * LINK_INLINE_BYTES;
 }
 
-/* A slot's message is whole: publishes it, with those behind it that came earlier. */
+/* A slot's message is whole: publishes it, and later messages that came before it. */
 static void publish(struct ucx_link *l, struct ucx_in *in)
 {
 	struct link *b = &l->base;
@@ -231,7 +231,7 @@ static void received(struct ucx_in *in, ucs_status_t status, size_t bytes, const
 		ucx_endpoint_abandon(l->p->endpoint, CORALE_EPEER, fault);
 }
 
-/* The slab is that of the slots: the communicator may be closed. */
+/* Uses the slab of the slots, because the communicator may be closed. */
 static void read_back(void *request, ucs_status_t status, void *arg)
 {
 	struct ucx_in *in = arg;
@@ -240,7 +240,7 @@ static void read_back(void *request, ucs_status_t status, void *arg)
 	received(in, status, in->wire.bytes, not_read);
 }
 
-/* A message that was put into a GPU's slot: few bytes come here too, of others the last ones, where the GPU needs that. */
+/* A message was put into a GPU's slot: reads back an inline message, or, where the GPU needs that, the last bytes of another. */
 static void arrive_in_gpu(struct ucx_link *l, struct ucx_in *in)
 {
 	struct link_slab *slab = ucx_link_slab(l);
@@ -277,7 +277,7 @@ static void received_tag(void *request, ucs_status_t status, const ucp_tag_recv_
 	received(in, status, status == UCS_OK ? info->length : 0, cut_off);
 }
 
-/* The payload comes by rendezvous, asked for with data, or by tag. */
+/* Receives the payload by rendezvous, for which `data` asks, or by tag. */
 static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void *data)
 {
 	ucp_worker_h ucp = l->comm->worker->ucp;
@@ -306,7 +306,7 @@ static void receive(struct ucx_link *l, struct ucx_in *in, uint64_t number, void
 		received(in, UCS_PTR_STATUS(request), data ? got : info.length, cut_off);
 }
 
-/* Why no sender of ours sent a payload like this to slots like these, or NULL. */
+/* Why Corale cannot have sent this payload to these slots, or NULL. */
 static const char *form_fault(const struct ucx_link *l, const struct ucx_wire *wire)
 {
 	const int is_apart = wire->kind == UCX_NOTICE;
@@ -319,7 +319,7 @@ static const char *form_fault(const struct ucx_link *l, const struct ucx_wire *w
 	return NULL;
 }
 
-/* Why no sender of ours made this message, or NULL; *number: which it is. */
+/* Why Corale cannot have sent this message, or NULL; *number: its number. */
 static const char *fault_of(const struct ucx_link *l, const struct ucx_wire *wire, uint64_t *number)
 {
 	if (!l->ins)
@@ -414,7 +414,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	return 0;
 }
 
-/* While the communicator is open; calls made after a failure are refused. */
+/* Refuses calls after a failure. While the communicator is open. */
 static int make(struct link *base, int (*direction)(struct ucx_link *l), int *open)
 {
 	struct ucx_link *l = of(base);
@@ -459,7 +459,7 @@ static int release(struct link *base)
 	return 0;
 }
 
-/* The peer is gone, or this side has failed; what had come before counts. */
+/* The peer is gone, or this side has failed; messages that arrived before still count. */
 static int poll_link(struct link *base, int sends)
 {
 	struct ucx_link *l = of(base);

@@ -1,15 +1,14 @@
 /*
- * Links over UCX (net/link.h). Slots are registered once and granted to the peer; small messages carry their payload, large
- * ones go the way that was measured, straight into the slot. Data travels over endpoints without error handling: they
- * write into slots alone, which therefore stay until the peer has said that it is through (ucx_slots.c). That it died
- * is heard by the endpoint beside them.
+ * Links over UCX (net/link.h). Slots are registered once and granted to the peer. Small messages carry their payload; large ones go straight into the slot, by
+ * the scheme that was measured. Data travels over endpoints without error handling, which write into slots alone: slots therefore stay until the peer's BYE
+ * (ucx_slots.c). A second endpoint, with error handling, reports the peer's death.
  */
 #ifndef UCX_LINK_H
 #define UCX_LINK_H
 
 #include "ucx_slots.h"
 
-/* A message on its way from a slot of ours. */
+/* A message on its way from one of our slots. */
 struct ucx_out {
 	struct ucx_link *link;
 	int busy; /* UCX requests that refer to this */
@@ -19,7 +18,7 @@ struct ucx_out {
 	struct ucx_wire wire; /* of the message, or of its notice */
 };
 
-/* A slot of ours that a peer writes. */
+/* One of our slots, which a peer writes. */
 struct ucx_in {
 	struct ucx_link *link;
 	uint64_t number; /* the last message that is there whole, from 1 */
@@ -82,10 +81,10 @@ int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header
 		  size_t bytes);
 /* The peer has taken so many messages. */
 void ucx_link_credited(struct ucx_link *l, uint64_t taken);
-/* Tells the peer what was taken, if that is much. */
+/* Sends a credit, if enough was taken. */
 void ucx_link_credit(struct ucx_link *l);
 
-/* The connection to a peer has failed: tells if a message to it is in memory of the user that can't be read, which then is why. */
+/* The connection to a peer has failed: 1 if it failed because a message lies in the user's memory that can't be read. */
 void ucx_link_blame_user(struct ucx_peer *p);
 
 /* ucx_link_end.c */
@@ -93,11 +92,11 @@ void ucx_link_blame_user(struct ucx_peer *p);
 int ucx_link_borrowed(const struct ucx_peer *p);
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes);
 int ucx_link_say_bye(struct ucx_comm *c, int peer);
-/* 1 if UCX refers to nothing of the messages to a peer. */
+/* 1 if UCX holds no message to a peer. */
 int ucx_link_all_sent(const struct ucx_peer *p);
-/* 1 if the adapter reads no slot of a GPU's memory back: that ends by itself. */
+/* 1 if the adapter reads back no slot of a GPU's memory; such reads end by themselves. */
 int ucx_link_all_read(const struct ucx_peer *p);
-/* Frees a communicator's links; what a peer may still write or UCX still reads stays. */
+/* Frees a communicator's links; slots that a peer may still write or UCX still reads stay. */
 void ucx_link_free_all(struct ucx_comm *c);
 /* Frees a link of a closed communicator, unless UCX still holds some of it: 1 if it is gone. */
 int ucx_link_retire(struct ucx_link *l);

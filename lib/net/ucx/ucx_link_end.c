@@ -1,4 +1,4 @@
-/* How links end: what was sent, what is still under way, and what becomes of it. */
+/* The end of links: the sums of a BYE, messages still under way, and slots that stay. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void 
 	}
 }
 
-/* 1 if UCX refers to nothing of the link's messages to the peer. */
+/* 1 if UCX holds no message of the link. */
 static int is_sent(const struct ucx_link *l)
 {
 	for (int i = 0; l->outs && i < l->base.out_depth; i++)
@@ -88,8 +88,8 @@ int ucx_link_retire(struct ucx_link *l)
 	return 1;
 }
 
-/* Slots that the peer may still write are kept until its BYE; if that has come they are freed with the link. 1 if UCX holds messages of the link,
- * which is freed when it lets go of them. */
+/* Frees a link and its slots. Slots that the peer may still write stay until its BYE. 1 if UCX still holds messages of the link, which is freed when they
+ * end. */
 static int free_link(struct ucx_comm *c, struct ucx_link *l)
 {
 	if (l->ins && !l->p->through) {

@@ -1,4 +1,4 @@
-/* The sending side of links: messages, by the way that was measured, and credits. */
+/* The sending side of links: messages, by the scheme that was measured, and credits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/mapped.h"
 #include "ucx_link.h"
 
-/* As many as the peer has room for, and as there are slots here that UCX has let go of. */
+/* Messages may be posted as far as the peer has room, and as far as UCX has released slots here. */
 static void set_limit(struct ucx_link *l)
 {
 	const uint64_t there = l->peer_taken + l->grant.depth, here = l->done + (uint64_t)l->base.out_depth;
@@ -21,7 +21,7 @@ void ucx_link_credited(struct ucx_link *l, uint64_t taken)
 	set_limit(l);
 }
 
-/* Of a connection that works UCX cancels only what it finds no protocol for. */
+/* On a working connection UCX cancels only requests for which it finds no protocol. */
 static void not_sent(struct ucx_link *l, ucs_status_t status)
 {
 	if (status == UCS_ERR_CANCELED && ucx_link_slab(l))
@@ -32,7 +32,7 @@ static void not_sent(struct ucx_link *l, ucs_status_t status)
 		ucx_endpoint_lost(l->p->endpoint, status);
 }
 
-/* The kernel refuses to send what it can't read, and UCX takes that for the end of the connection. */
+/* The kernel refuses to send memory that it can't read; UCX takes that for the end of the connection. */
 static void blame_user(struct ucx_out *out)
 {
 	struct ucx_link *l = out->link;
@@ -57,7 +57,7 @@ void ucx_link_blame_user(struct ucx_peer *p)
 	}
 }
 
-/* UCX has let go of a request that refers to a message. */
+/* A UCX request of a message has ended. */
 static void let_go(struct ucx_out *out, ucs_status_t status)
 {
 	struct ucx_link *l = out->link;
@@ -132,7 +132,7 @@ static void send_tag(struct ucx_out *out)
 				   l->grant.tag + (l->base.posted - 1), &param));
 }
 
-/* The put is complete at the peer, so its notice can't come before it. */
+/* The put is complete at the peer: its notice may follow. */
 static void flushed(void *request, ucs_status_t status, void *arg)
 {
 	struct ucx_out *out = arg;
@@ -174,7 +174,7 @@ static int refuse(struct ucx_link *l)
 		return c->failure;
 	if (l->p->state == UCX_PEER_FINE && !l->p->endpoint->failed)
 		return 0;
-	if (l->p->state == UCX_PEER_FINE) /* its connection has failed, which nobody has looked at yet */
+	if (l->p->state == UCX_PEER_FINE) /* its connection has failed, and no handler has run yet */
 		ucx_comm_peer_lost(c, l->base.peer, l->p->endpoint->failed, l->p->endpoint->reason);
 	ucx_comm_report(c, l->base.peer, CORALE_EPEER, transport_peer_left);
 	return CORALE_EPEER;
@@ -193,8 +193,8 @@ static struct ucx_wire *fill_wire(struct ucx_link *l, struct ucx_wire *wire, enu
 	return wire;
 }
 
-/* A GPU's slots are put, all but few bytes that the user brings. A put that UCX would emulate goes as the active messages that it would be, which nobody
- * answers. */
+/* Messages in a GPU's slots go by put, inline messages by active message. Where UCX would emulate a put by active messages that the receiver answers, an
+ * active message is sent instead. */
 static int is_eager(const struct ucx_link *l, enum ucx_scheme scheme, const void *data, size_t bytes)
 {
 	if (ucx_link_slab(l))
@@ -228,7 +228,7 @@ int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header
 	out->data = data;
 	if (data)
 		atomic_fetch_add_explicit(&l->borrowed, 1, memory_order_relaxed);
-	out->busy = 1; /* until all of it is asked for */
+	out->busy = 1; /* until all its requests are started */
 	l->base.posted++;
 	if (!small && !data)
 		ucx_slots_enlarge(&l->out);
@@ -250,7 +250,7 @@ static void credit_sent(void *request, ucs_status_t status, void *arg)
 {
 	struct ucx_credit *credit = arg;
 	struct ucx_link *l = credit->link;
-	(void)status; /* a connection that fails is told of otherwise */
+	(void)status; /* the endpoint's error handler reports a failed connection */
 	if (request)
 		ucp_request_free(request);
 	credit->busy = 0;

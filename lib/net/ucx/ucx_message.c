@@ -8,7 +8,7 @@
 
 /* ---- Notes for communicators that are not open here yet ---- */
 
-/* Few and small, for their ranks wait for each other. */
+/* Early notes are few and small, because their ranks wait for each other. */
 enum { EARLY_NOTES = 1 << 16, EARLY_BYTES = 64 << 20 };
 
 struct ucx_early {
@@ -18,7 +18,7 @@ struct ucx_early {
 	unsigned char payload[];
 };
 
-/* Takes out the one that a link of the queue points to. */
+/* Takes out the note to which a pointer of the queue leads. */
 static struct ucx_early *take_early(struct ucx_early_queue *q, struct ucx_early **at)
 {
 	struct ucx_early *early = *at;

@@ -1,4 +1,4 @@
-/* Progress of a worker: by threads that wait, and by its own when none does. An idle process uses no CPU. */
+/* Progress of a worker: by waiting threads, else by its own thread. An idle process uses no CPU. */
 #include "ucx_worker.h"
 
 #include <errno.h>
@@ -18,11 +18,10 @@ enum {
 	NAP_MS = 1,
 	SOON_MS = 2,
 	OFTEN_MS = 100,
-	BUSY_HELPS =
-	    16, /* helps in a nap's time that show somebody polling, rather than looking in now and then */
+	BUSY_HELPS = 16, /* calls of progress by others during a nap: so many mean that a thread polls */
 };
 
-/* Under the lock, which it gives up. */
+/* Called under the lock, and releases it. */
 static int pass(struct ucx_worker *w, int most)
 {
 	int moved = 0, news;
@@ -44,7 +43,7 @@ int ucx_progress(struct ucx_worker *w)
 	return pass(w, PASSES);
 }
 
-/* One pass, whose result the caller looks at before the next: an empty pass costs a system call over tcp. */
+/* One pass: callers look at its result before the next, because an empty pass over tcp costs a system call. */
 int ucx_try_progress(struct ucx_worker *w)
 {
 	atomic_fetch_add_explicit(&w->helps, 1, memory_order_relaxed);
@@ -54,8 +53,8 @@ int ucx_try_progress(struct ucx_worker *w)
 }
 
 /*
- * When the thread looks for descriptors that UCX has opened: connections of peers come at any time, and nothing else says so. Soon after this process has made
- * connections, else while anything moves; it takes a hundredth of the thread's time at most.
+ * When the thread looks for descriptors that UCX has opened. Peers connect at any time, and UCX does not report it. So it looks soon after this process has made
+ * connections, else while messages move, for a hundredth of its time at most.
  */
 struct sealing {
 	int64_t ended, took;
@@ -80,7 +79,7 @@ static void seal(struct ucx_worker *w, struct sealing *s, int64_t now)
 	s->moved = 0;
 }
 
-/* Sleeps until UCX has something to do, if it has nothing now. */
+/* Sleeps until UCX has events, if it has none now. */
 static void sleep_until_event(struct ucx_worker *w, int64_t until)
 {
 	struct pollfd wake = { .fd = w->event_fd, .events = POLLIN };
@@ -100,7 +99,7 @@ static void sleep_until_event(struct ucx_worker *w, int64_t until)
 	ucx_unlock(w);
 }
 
-/* Whether others have polled so often of late that the thread would only be in their way. */
+/* 1 if other threads poll so often that this one would only contend with them. */
 struct watch {
 	int64_t since;
 	unsigned helps;

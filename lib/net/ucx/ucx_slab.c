@@ -9,8 +9,8 @@
 #include "ucx_devices.h"
 
 /*
- * 1 if an adapter has registered what a packed key is of. UCX maps memory also where it registers nothing, or with cuda_copy alone, which would copy.
- * A key begins with the bits of the memory domains that have it; one of none has so few bytes.
+ * 1 if an adapter has registered the memory of a packed key. UCX also maps memory that it does not register, or only with cuda_copy, which would copy.
+ * A key begins with the bits of the memory domains that registered it; with none it is shorter than these.
  */
 static int has_adapter(const struct ucx_worker *w, const void *key, size_t bytes)
 {
@@ -109,7 +109,7 @@ static int poll_read(void *arg)
 	return is_read;
 }
 
-/* The adapter reads none of it any more: in time, or as the loopback is given up. */
+/* 1 if the adapter reads nothing of it any more: within a second, or after the loopback was given up. */
 static int wait_for_reads(struct link_slab *s)
 {
 	static const struct wait_policy policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };

@@ -29,8 +29,8 @@ int ucx_slab_map(struct transport *t, void *at, size_t bytes, int reads_back, st
 		 char *why_not, size_t why_bytes);
 void ucx_slab_unmap(struct link_slab *slab);
 
-/* Reads bytes of it into host memory by the adapter that wrote them: behind what that wrote before. A request, whose end is to be told, or a status.
- * Under the lock. */
+/* The adapter reads bytes of it into host memory, after all that it wrote before. Returns a request, for the caller to complete, or a status. Under the
+ * lock. */
 void *ucx_slab_read(struct link_slab *slab, const void *from, size_t bytes, void *to,
 		    const ucp_request_param_t *param);
 static inline void ucx_slab_read_ended(struct link_slab *slab)

@@ -1,6 +1,6 @@
 /*
- * Memory for a link's slots, registered with UCX, or a piece of a slab that is. A peer's puts land in the slots that it was granted whatever this side does, so those are given
- * back when the peer has said that it is through, or never: then only their pages are.
+ * Memory for a link's slots, registered with UCX, or a piece of a slab that is. A peer's puts land in the slots that it was granted whatever this side does. So
+ * slots are freed when the peer's BYE has come. Without it only their pages are released.
  */
 #ifndef UCX_SLOTS_H
 #define UCX_SLOTS_H
@@ -24,13 +24,13 @@ struct ucx_slots {
 /* Makes them, of the user's memory (NULL: of ours), for messages to (sends) or from a peer; 0 or an error. */
 int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, const struct link_memory *user,
 		   int sends, size_t bytes);
-/* The first large message: their pages are better taken many at a time. Small ones leave them untaken. */
+/* On the first large message: uses large pages. Small messages touch few pages, which stay small. */
 void ucx_slots_enlarge(struct ucx_slots *s);
-/* Nobody reads or writes them any more. Those that were not made are allowed. */
+/* Frees slots that nobody reads or writes any more. Slots that were not made are allowed. */
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s);
-/* A peer may still write them: they are kept until its BYE. */
+/* Keeps slots that a peer may still write until its BYE. */
 void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s);
-/* A rank of a closed communicator is through, if its BYE says so; NULL: all are. */
+/* Frees kept slots of a rank of a closed communicator, if its BYE says that nothing is under way; NULL: of all ranks. */
 void ucx_slots_free_retired(struct ucx_worker *w, const struct ucx_wire *bye);
 
 #endif

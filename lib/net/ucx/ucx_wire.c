@@ -9,8 +9,8 @@ static const struct shape {
 	uint64_t most; /* payload in bytes */
 	unsigned links;
 	unsigned schemes;
-	int apart; /* the payload that bytes tells of is another message's */
-	int rendezvous; /* UCX may hold the payload back until it is asked for it */
+	int apart; /* bytes is the length of a payload that travels apart */
+	int rendezvous; /* UCX may hold the payload back until the receiver asks for it */
 } shapes[UCX_KINDS] = {
 	[UCX_HELLO] = { "HELLO", 0, 1, 1, 0, 0 },
 	[UCX_BYE] = { "BYE", (UCX_PROBE_LINK + 1) * sizeof(struct ucx_sum), 1, 1, 0, 0 },

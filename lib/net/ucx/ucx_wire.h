@@ -1,4 +1,4 @@
-/* The header in front of every active message, and the check of a message by itself. */
+/* The header in front of every active message, and the check that needs no other state. */
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H
 
@@ -14,10 +14,10 @@ extern const char *const ucx_scheme_names[];
 enum ucx_kind {
 	/* Notes, which may come before their communicator is open here. */
 	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
-	UCX_BYE, /* this side closes in order; the payload says how much it has sent; number: 1 if all of that is there */
+	UCX_BYE, /* this side closes in order; payload: how much it has sent; number: 1 if all of that has arrived */
 	UCX_CONTROL, /* transport_ops.control */
-	UCX_WANT, /* the sender wants slots; its receiver's program may know nothing of them yet */
-	UCX_GRANT, /* slots are there; the payload says where */
+	UCX_WANT, /* the sender asks for slots; the receiving program may not have opened the link yet */
+	UCX_GRANT, /* slots are made; payload: where they are */
 	/* Messages of links (ucx_link.h), to granted slots; number: messages of the other direction that were taken. */
 	UCX_SLOT, /* a message with its payload */
 	UCX_NOTICE, /* a message whose payload has been put, or comes by tag */
@@ -25,7 +25,7 @@ enum ucx_kind {
 	UCX_KINDS
 };
 
-/* Up to here a message's payload travels at once and is copied by the receiver. */
+/* Up to so many bytes the payload travels with the message, and the receiver copies it. */
 enum { UCX_EAGER_BYTES = 64 << 10 };
 /* The most that a GRANT carries: the packed key is some hundred bytes at most. */
 enum { UCX_GRANT_BYTES = 4096 };
@@ -50,14 +50,14 @@ struct ucx_wire {
 	uint16_t index;
 	uint8_t kind, scheme;
 	uint64_t bytes; /* of the message's payload; NOTICE: of the one that travels apart */
-	uint64_t number; /* says what its kind says */
+	uint64_t number; /* meaning: see the kind */
 	unsigned char header[TRANSPORT_HEADER_BYTES];
 };
 
-/* Why no sender of ours made this message, or NULL. there: its payload is at hand, not only a descriptor of UCX's. */
+/* Why Corale cannot have sent this message, or NULL. there: its payload has arrived, not only a descriptor of UCX's. */
 const char *ucx_wire_fault(const struct ucx_wire *wire, size_t payload_bytes, int there);
 const char *ucx_wire_kind_name(const struct ucx_wire *wire);
-/* Says that a message that nobody here awaits is dropped, and counts it; few lines for many messages. */
+/* Logs and counts a message that nobody awaits, and which is dropped; few lines for many messages. */
 void ucx_wire_refuse(unsigned *refused, const struct ucx_wire *wire, size_t bytes, const char *why);
 
 #endif

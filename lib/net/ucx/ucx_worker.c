@@ -17,9 +17,9 @@
 enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32 };
 
 /*
- * Those of the process, one for each rail, kind of slots and list of devices: connections and a thread are too dear for every communicator to have its own. Once made
- * one stays, asleep when there is no communicator, until the process ends: a worker that is destroyed while a peer
- * is still connecting to it makes UCX 1.13 abort, and communicators that come later find their connections made.
+ * The process's workers, one for each rail, kind of slots and list of devices: connections and a thread are too expensive for each communicator to have its own.
+ * A worker stays until the process ends, asleep while there is no communicator. Destroying it while a peer is still connecting makes UCX 1.13 abort, and
+ * later communicators find their connections made.
  */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_worker *process_workers[UCX_WORKERS];
@@ -50,7 +50,7 @@ static int make_worker(struct ucx_worker *w, int rank)
 	return 0;
 }
 
-/* One that nothing is opened for yet; NULL without memory. */
+/* A worker without a context; NULL: no memory. */
 static struct ucx_worker *new_worker(const struct transport_params *params, const char *devices)
 {
 	struct ucx_worker *w = calloc(1, sizeof(*w));
@@ -101,7 +101,7 @@ free_worker:
 	return ret;
 }
 
-/* Before UCX's own code is torn down; nobody waits for the worker any more. A forked child has no such threads. */
+/* Stops the threads before UCX's own code is torn down, when nobody waits for a worker any more. A forked child has none. */
 static void stop_at_exit(void)
 {
 	if (process_is_forked())

@@ -1,6 +1,5 @@
 /*
- * What the parts of the UCX transport share: a context and worker for all communicators of the process that have the same rail, kind of slots
- * and devices.
+ * The worker: a UCX context and worker for all communicators of the process that have the same rail, kind of slots and devices.
  *
  * One lock guards all of a worker. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
  * communicator run outside it (ucx_comm.c). Names end where their file begins: ucx_endpoint_* is ucx_endpoint.c.
@@ -65,7 +64,7 @@ struct ucx_worker {
 	_Atomic int stop;
 	_Atomic unsigned helps; /* calls of progress by others than the thread */
 	_Atomic int connects; /* connections have been made since their descriptors were sealed */
-	int asleep, nudge; /* the thread waits for events; something was posted that it must see to */
+	int asleep, nudge; /* the thread waits for events; something was posted that it must progress */
 };
 
 /* The process's worker of the rail, kind of slots and devices, made on first use. Blocks for UCX's start. */
@@ -74,7 +73,7 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
 /* What ucx_gpudirect_print says with these settings; 0 or an error. */
 int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t bytes);
-/* The last one sees to it that what was sent leaves, for the process may end now. */
+/* The last communicator flushes all messages, because the process may end now. */
 void ucx_worker_release(struct ucx_worker *w);
 
 static inline void ucx_lock(struct ucx_worker *w)
@@ -82,7 +81,7 @@ static inline void ucx_lock(struct ucx_worker *w)
 	pthread_mutex_lock(&w->lock);
 }
 
-/* Wakes the thread if something posted needs it. */
+/* Wakes the thread if a posted message needs it. */
 static inline void ucx_unlock(struct ucx_worker *w)
 {
 	if (w->nudge && w->asleep) {
@@ -94,9 +93,9 @@ static inline void ucx_unlock(struct ucx_worker *w)
 }
 
 /* ucx_progress.c */
-/* Moves all communicators and calls their handlers; 1 if anything happened. Not under the lock. */
+/* Progresses all communicators and calls their handlers; 1 if anything happened. Not under the lock. */
 int ucx_progress(struct ucx_worker *w);
-/* The same by whoever waits: returns 0 at once if another thread is at it. */
+/* The same for a waiting thread: returns 0 at once if another thread makes progress. */
 int ucx_try_progress(struct ucx_worker *w);
 int ucx_thread_start(struct ucx_worker *w);
 void ucx_thread_stop(struct ucx_worker *w);
@@ -108,14 +107,14 @@ int ucx_failed(const char *what, int rank, ucs_status_t status);
 /* UCX's minor version, UINT_MAX if the major one is more than 1. */
 unsigned ucx_minor(void);
 
-/* 1 if a request goes on, so the thread may have to move it; 0: it has ended, with UCS_PTR_STATUS(request). */
+/* 1 if a request is in progress, so the thread may be needed; 0: it has ended, with UCS_PTR_STATUS(request). */
 static inline int ucx_goes_on(struct ucx_worker *w, const void *request)
 {
 	w->nudge |= UCS_PTR_IS_PTR(request);
 	return UCS_PTR_IS_PTR(request);
 }
 
-/* Parameters of a request whose end `done` is told, with arg. */
+/* Parameters of a request that calls `done` with arg when it ends. */
 static inline ucp_request_param_t ucx_request(ucp_send_nbx_callback_t done, void *arg)
 {
 	return (ucp_request_param_t){ .op_attr_mask =

@@ -1,7 +1,7 @@
 /*
- * A codelet runs a collective of a known shape on a GPU, in one launch but for copies. All that choice, launch and printing need to know of one stands in one
- * struct codelet, in a file of its name: lib/plan/codelet/X.c. What the engine does with it is lib/cuda/codelet/X.c, its kernels are in kernels/ (docs/design.md names the files).
- * Rows (row.h) say which collectives it runs, by which protocol. Pure.
+ * A codelet runs a collective of a known shape on a GPU: in one launch, or by copy engines. Choice, launch and printing know it by one struct codelet, in
+ * lib/plan/codelet/X.c; the engine runs it in lib/cuda/codelet/X.c; its kernels are in kernels/ (docs/design.md names the files). Rows (row.h) say which
+ * collectives it runs, by which protocol. Pure.
  *
  * Source of the form: FFTW's solvers (applicable, mkplan and print of one solver in one file) and UCX's ucp_proto_t.
  */
@@ -14,14 +14,14 @@
 struct row;
 struct launch;
 
-/* How fast a codelet runs calls that are alike. */
+/* How fast a codelet runs calls of one row. */
 struct codelet_rate {
 	/* us before the first byte, GB/s of one GPU's link, us of each further piece */
 	struct {
 		double start_us, gbs, piece_us;
 	} of[RATES_GENERATIONS];
-	int exchanges; /* between ranks, one after the other: where links are slower each starts later */
-	enum rates_block block; /* what one CUDA block of its kernel does: few of them do not fill a link */
+	int exchanges; /* between ranks, one after the other: each adds rates.later_us */
+	enum rates_block block; /* the rate of one CUDA block of its kernel: few blocks do not fill a link */
 };
 
 /* Written by position, so that a codelet that lacks a part does not compile. */
@@ -29,16 +29,16 @@ struct codelet {
 	const char *name;
 	int index; /* in codelet_list, and its bit in sets of codelets */
 	enum plan_engine engine; /* who moves the bytes */
-	/* Whether it can run a row's call. */
+	/* 1 if it can run a row's call. */
 	int (*can)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 	/* Modelled time of a call that it can run. */
 	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
-	/* Its rate among so many ranks: two are faster or slower than more. */
+	/* Its rate among so many ranks: of two it differs from that of more. */
 	struct codelet_rate (*rate)(const struct row *row, int ranks);
 	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch. */
 	double (*sent)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 	uint64_t (*pieces)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
-	/* Variant, grid, pieces and messages of a launch, from what stands before them in it. */
+	/* Variant, grid, pieces and messages of a launch, from the fields before them. */
 	void (*cut)(struct launch *launch);
 	/* Bytes that one rank sends another one in a call with data, of several ranks, at most. */
 	uint64_t (*to_peer)(const struct launch *launch);
@@ -46,7 +46,7 @@ struct codelet {
 	size_t (*print)(const struct launch *launch, char *buf, size_t bytes);
 };
 
-extern const struct codelet lowered_codelet; /* any plan, lowered: rows without a codelet of their own */
+extern const struct codelet lowered_codelet; /* any plan, lowered: runs rows without a codelet of their own */
 extern const struct codelet one_shot_codelet; /* one exchange of packets, folded or copied */
 extern const struct codelet two_shot_codelet; /* reduce-scatter and all-gather of packets in one pass */
 extern const struct codelet
@@ -62,7 +62,7 @@ extern const struct codelet bulk_codelet; /* as fifo, by few blocks: each warp h
 enum { CODELETS = 9 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
 
-/* Of kernels: start, further pieces, and bytes over the rate of the link or of the blocks, whichever is less. */
+/* Modelled time of a kernel: its start, further pieces, and the bytes at the rate of the link or of the blocks, whichever is lower. */
 double codelet_kernel_us(const struct row *row, const struct gpu_machine *machine,
 			 const struct plan_call *call);
 /* codelet->rate on this machine. */
@@ -70,7 +70,7 @@ double codelet_start_us(const struct row *row, const struct gpu_machine *machine
 double codelet_link_gbs(const struct row *row, const struct gpu_machine *machine);
 /* A call of one piece. */
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
-/* A vector to each other rank; a reduce-scatter's and an all-gather's parts of it. */
+/* Bytes that leave a GPU: a vector to each other rank; the parts of a reduce-scatter and an all-gather. */
 double codelet_sent_to_all(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 double codelet_sent_in_parts(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 

@@ -1,6 +1,6 @@
 /*
- * Copy engines move the bytes, in steps; kernels of a few blocks fold, or take out of scratch, beside them. Into registered memory copies go straight.
- * How calls are cut into rounds and chunks, and the blocks that work beside them.
+ * How calls by copy engines are cut into rounds and chunks, and how many blocks work beside the copies. Copy engines move the bytes, in steps: straight into
+ * registered memory, else into scratch. Kernels of a few blocks fold, or take out of scratch, meanwhile.
  */
 #include "cut.h"
 
@@ -9,15 +9,14 @@
 #include "base/collectives.h"
 
 /*
- * Blocks of work. COPYING: of one warp, which find room beside a kernel that fills the GPU: 264 while it runs, so that two calls and
- * their barriers do. OWN: the rank's own block, copied by the TMA unit: faster than warps beside such a kernel, slower alone. They
- * take as long as the call; a longer one has fewer of them, but twice its share. FEWER: copies by fewer blocks, or at unaligned addresses, have the largest ones; so have folds by half of
- * LAUNCH_FOLDING_BLOCKS or less.
+ * Blocks of work. COPYING: blocks of one warp. 264 of them are resident beside a kernel that fills the GPU, enough for two calls and their barriers. OWN: the
+ * TMA unit copies the rank's own block: faster than warps beside such a kernel, slower alone. It may take as long as the call, so a longer call has fewer of
+ * these blocks. FEWER: copies by fewer blocks, or at unaligned addresses, use the largest blocks; so do folds by half of LAUNCH_FOLDING_BLOCKS or less.
  */
 enum { COPYING_BLOCKS = 120, OWN_BLOCKS = 60, FOLDING_THREADS = 512, FEWER = 64 };
 enum { SCRATCH_UNIT = 2 << 20, MOST_CHUNKS = 256 };
-#define SCRATCH_CHUNK ((uint64_t)128 << 20) /* of one rank; larger ones gain nothing */
-#define LEAST_CHUNK ((uint64_t)4 << 20) /* below, scratch is not worth its steps */
+#define SCRATCH_CHUNK ((uint64_t)128 << 20) /* of one rank; larger chunks are not faster */
+#define LEAST_CHUNK ((uint64_t)4 << 20) /* below this the steps cost more than scratch gains */
 
 /* ---- Work beside copies --------------------------------------------------------------------------------- */
 
@@ -75,7 +74,7 @@ uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t byte
 	return chunks;
 }
 
-/* Until the last rank has the last chunk, beyond the time of all bytes on one link. */
+/* Time until the last rank has the last chunk, beyond that of all bytes on one link. */
 static double chain_us(const struct rates *rates, int ranks, uint64_t bytes)
 {
 	uint32_t chunks = launch_chain_chunks(rates, ranks, bytes);
@@ -83,13 +82,13 @@ static double chain_us(const struct rates *rates, int ranks, uint64_t bytes)
 	return (ranks - 2) * (rates->hop_us + chunk_us) + rates->chunk_us * (chunks - 1);
 }
 
-/* Of what is left to a kernel when the last copy has ended: of so many bytes the last piece, each of which it reads or writes n times. */
+/* Time of the kernel after the last copy: of so many bytes it handles the last piece, and reads or writes each byte n times. */
 static double last_us(const struct rates *rates, double bytes, int n)
 {
 	return (bytes < rates->last_bytes ? bytes : rates->last_bytes) * n / rates->memory_gbs / 1e3;
 }
 
-/* Beyond the first byte's time and that of all bytes: steps, pieces, and what kernels do behind the last one. */
+/* Beyond the time of the first byte and of all bytes: steps, pieces, and the kernels after the last copy. */
 static double steps_us(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const struct rates *rates = machine->rates;
@@ -143,14 +142,14 @@ uint64_t launch_copied_part(uint64_t bytes, int ranks)
 	return plan_round((bytes + (uint64_t)ranks - 1) / (uint64_t)ranks, LAUNCH_COPY_ALIGN);
 }
 
-/* As many rounds as `all` bytes need of so much room. */
+/* How many rounds `all` bytes take in so much room. */
 static void cut_rounds(struct launch *l, uint64_t all, uint64_t room)
 {
 	l->piece = all < room ? all : room;
 	l->pieces = l->piece ? (all + l->piece - 1) / l->piece : 1;
 }
 
-/* What scratch does not hold at a time goes in rounds, each in half of it, so that one comes while the one before is taken out. */
+/* Calls larger than scratch go in rounds, each in half of it: one arrives while kernels take out the one before. */
 static void cut_chain(struct launch *l)
 {
 	const int ranks = l->machine->ranks;
@@ -165,7 +164,7 @@ static void cut_chain(struct launch *l)
 	cut_rounds(l, all, half < LAUNCH_MOST_CHUNKS * l->message ? half : LAUNCH_MOST_CHUNKS * l->message);
 }
 
-/* Of rounds where all that comes is folded or taken out. */
+/* Rounds of calls whose every arrival is folded or taken out. */
 static void cut_blocks(struct launch *l)
 {
 	const uint64_t scratch = launch_scratch_part(l->machine->scratch_bytes, 1);

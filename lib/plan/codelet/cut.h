@@ -1,10 +1,10 @@
-/* What several codelets cut their launches by: packets, slots, parts. Pure. */
+/* How several codelets cut their launches: packets, slots, parts. Pure. */
 #ifndef CUT_H
 #define CUT_H
 
 #include "launch.h"
 
-/* Whether an address or a size is no multiple of 4. */
+/* 1 if an address or a size is no multiple of 4. */
 int launch_is_unaligned(const struct launch *launch);
 /* "kernel two_shot_few, 64 blocks of 256 threads, 1 piece of 1048576 bytes, messages of 65536 bytes, 2 in flight, up to 524288 bytes to a peer" */
 size_t launch_print_kernel(const struct launch *launch, const char *kernel, char *buf, size_t bytes);
@@ -17,24 +17,24 @@ size_t launch_print_rounds(const struct launch *launch, const char *kernel, cons
 uint64_t packets_piece(uint64_t area_bytes, int words, int exchanges, uint64_t parts, int max_blocks);
 /* Pieces of a block or vector by that: 1 where there is room for all. */
 uint64_t packets_pieces(uint64_t bytes, uint64_t most);
-/* What is larger than the packets' room goes in pieces of about one size. parts: of the vector; 1: all to all. */
+/* Calls beyond the packets' room go in pieces of about one size. parts: of the vector; 1: all to all. */
 void packets_cut_pieces(struct launch *launch, int words, int exchanges, uint64_t parts);
-/* 16-byte vectors of so many bytes, flags included. */
+/* 16-byte vectors that so many bytes take, flags included. */
 uint64_t packets_vectors(uint64_t bytes, int words);
-/* One vector a thread as long as blocks and threads suffice. Up to `small` vectors in blocks of one warp, which find room beside a busy kernel. */
+/* One vector a thread while blocks and threads suffice. Up to `small` vectors use blocks of one warp, which fit beside a kernel that fills the GPU. */
 struct grid packets_grid(const struct gpu_machine *machine, uint64_t vectors, uint64_t small);
-/* Of a block whose threads take turns. */
+/* Threads of a block whose threads take turns. */
 int packets_long_threads(const struct gpu_machine *machine);
-/* Whether the kernels for few ranks take it. */
+/* 1 if the kernels for few ranks run it. */
 int packets_have_few_ranks(const struct launch *launch);
 
 /* Bytes of a slot where so much room is cut for so many channels of so many rings; at most so many bytes. */
 uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most);
-/* The room of one sender: large calls have scratch, if there is any, because longer runs to one peer are faster. */
+/* The room of one sender: large calls use scratch, if there is any, because longer runs to one peer are faster. */
 uint64_t slots_room(const struct launch *launch);
 /* A message of a block's one channel: of one exchange or two. */
 uint64_t slots_message(const struct launch *launch, int exchanges, uint64_t most);
-/* Of messages that are only moved. */
+/* The rate of messages that are only moved. */
 struct codelet_rate slots_rate_of_moves(int ranks);
 
 /* Bytes to a peer: of one vector or block; of a reduce-scatter and an all-gather, whose first two parts are the largest. */

@@ -1,6 +1,6 @@
 /*
- * Messages through slots, folded or moved: a reduce-scatter, which an all-gather follows in an all_reduce; blocks. Protocol FIFO; by DIRECT what is only
- * moved goes straight into registered memory.
+ * Messages through slots, folded or moved: a reduce-scatter, after which an all_reduce has an all-gather; blocks. Protocol FIFO. By DIRECT a collective that
+ * folds nothing stores straight into registered memory.
  */
 #include "cut.h"
 
@@ -9,10 +9,10 @@
 enum {
 	SLOT_BYTES = 64 << 10, /* at most */
 	LONG_SLOT_BYTES = 1 << 20,
-	MOST_TAKEN = 4 /* messages that a block takes out of scratch, where it has fewer peers */
+	MOST_TAKEN = 4 /* messages that a block takes out of scratch, at most */
 };
 
-/* Where receive buffers are registered a row by DIRECT has the call, if the collective has one. */
+/* With registered receive buffers a row by DIRECT runs the call, if the collective has one. */
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int has_direct = coll_moves(row->coll) || row->coll == CORALE_ALL_REDUCE;
@@ -52,8 +52,8 @@ static double sent(const struct row *row, const struct gpu_machine *machine, uin
 					      : codelet_sent_to_all(row, machine, bytes);
 }
 
-/* The most that a message holds. Long runs to one peer are faster, but no rank sends while a block takes out its last message: that is half as long as the
- * others. */
+/* Bytes of a message at most. Long runs to one peer are faster, but no rank sends while a block takes out its last message: so the last one is half as
+ * long as the others. */
 static uint64_t most_of_message(const struct launch *l)
 {
 	const uint64_t others = (uint64_t)(l->machine->ranks > 1 ? l->machine->ranks - 1 : 1),

@@ -1,4 +1,4 @@
-/* Launches of all codelets: what is cut alike, and how a launch prints. */
+/* What launches of all codelets share: how they are cut, and how they print. */
 #include "cut.h"
 
 #include <stdio.h>

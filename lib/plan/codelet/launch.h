@@ -1,7 +1,7 @@
 /*
- * Launches: which kernel runs a call, by how many blocks and threads, in how many pieces or rounds, and what its messages
- * carry. The engine launches what is computed here, and corale-plan prints it: the same where machine, settings and alignment are. Pure: of facts that all ranks share but for the addresses of
- * a rank's buffers, which choose among kernels that send the same bytes.
+ * Launches: which kernel runs a call, by how many blocks and threads, in how many pieces or rounds, and how large its messages are. The engine launches what
+ * is computed here, and corale-plan prints it: the same for equal machines, settings and alignments. Pure: it depends on facts that all ranks share, and on
+ * the alignment of a rank's own buffers, which chooses among kernels that send the same bytes.
  */
 #ifndef LAUNCH_H
 #define LAUNCH_H
@@ -14,7 +14,7 @@
 
 struct lowered_messages;
 
-/* What kernels and launches agree on. */
+/* Shared by kernels and launches. */
 enum {
 	LAUNCH_LINE = 128,
 	LAUNCH_LINE_DATA = 120, /* of a line */
@@ -29,7 +29,7 @@ enum {
 	LAUNCH_MAX_BLOCKS = 160, /* whose epochs are counted */
 	LAUNCH_WHOLE_PIECE = 0x7fffff80, /* bytes at a time of one message into a buffer */
 	LAUNCH_COPY_ALIGN = 512, /* of places in scratch, and of parts that copies move */
-	LAUNCH_FOLDING_BLOCKS = 32, /* which together fold faster than a link; two fit on an SM */
+	LAUNCH_FOLDING_BLOCKS = 32, /* together they fold faster than a link; two fit on an SM */
 	LAUNCH_MOST_CHUNKS = 72 /* of a broadcast's round */
 };
 
@@ -48,8 +48,8 @@ struct grid {
 };
 
 /*
- * A row prepared for a key: what calls like one another have in common of their launches. Its engine adds the arguments. Of a call over nodes, or
- * one that no codelet runs, what is cut here stays empty.
+ * A row prepared for a key: what launches of equal calls have in common. The engine adds the arguments. The fields that a codelet cuts stay empty where a
+ * lowered plan runs the call.
  */
 struct launch {
 	const struct gpu_machine *machine;
@@ -78,7 +78,7 @@ struct launch {
 struct launch launch_of(const struct row *row, const struct gpu_machine *machine,
 			const struct plan_call *call);
 
-/* Variant, grid, pieces and messages, from what stands before them. */
+/* Variant, grid, pieces and messages, from the fields before them. */
 void launch_cut(struct launch *launch);
 
 /* Bytes that one rank sends another one in the call, at most; a barrier sends none. Of some codelets it walks all messages. */
@@ -89,25 +89,25 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 
 /* ---- Point to point: what both ends of a message cut alike. pairs: sends and receives, rather than an all_to_all_v. */
 
-/* With messages to and from every other rank, all blocks must be resident at a time: so many have each list of messages. */
+/* Blocks of each list, where lists to and from every other rank must all be resident at a time. */
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block);
 int launch_most_channels(const struct gpu_machine *machine, int pairs);
 uint64_t launch_p2p_slot_bytes(uint64_t room, int channels);
 
 /* ---- Copies */
 
-/* Bytes of scratch for one sender (gpu_machine.scratch_bytes), two chunks; 0: the cap has no room. window: bytes that the cap counts already. */
+/* Bytes of scratch for one sender (gpu_machine.scratch_bytes), two chunks; 0: no room within the cap. window: bytes that the cap counts already. */
 uint64_t launch_scratch_bytes(int ranks, uint64_t window, uint64_t memory_cap);
-/* Of the scratch that one other rank has, each of so many buffers. */
+/* Bytes of a buffer, where one other rank's scratch is cut into so many. */
 uint64_t launch_scratch_part(uint64_t scratch_bytes, int buffers);
 /* Bytes of each rank's part of an all_reduce by copies. */
 uint64_t launch_copied_part(uint64_t bytes, int ranks);
-/* In how many chunks a broadcast goes from rank to rank: all of one is there before it goes on, so many; but each costs the same between two copies, so not
- * too many. */
+/* Chunks in which a broadcast goes from rank to rank. A rank passes on whole chunks, so many small ones start the next rank early; but each one costs a
+ * gap between two copies. */
 uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes);
-/* Whether addresses of the parts that kernels work on are no multiples of 16. */
+/* 1 if parts that kernels work on begin at addresses that are no multiples of 16. */
 int launch_copies_unaligned(const struct launch *launch);
-/* Work beside copies. unaligned: addresses are no multiples of 16. own: what a rank keeps, of which so many times as much leaves it. */
+/* The grid of work beside copies. unaligned: addresses are no multiples of 16. own: the rank's own block, while so many times as much leaves the rank. */
 struct grid launch_folds(const struct gpu_machine *machine, int unaligned);
 struct grid launch_taken(const struct gpu_machine *machine, int unaligned);
 struct grid launch_own(const struct gpu_machine *machine, int times, int unaligned);

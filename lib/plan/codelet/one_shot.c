@@ -1,4 +1,4 @@
-/* One exchange of packets: each rank stores its vector or blocks into the others' windows, and folds or copies what comes. Protocol LL128. */
+/* One exchange of packets: each rank stores its vector or blocks into the others' windows, and folds or copies what it receives. Protocol LL128. */
 #include "cut.h"
 
 #include "base/collectives.h"
@@ -10,7 +10,7 @@ static int has_blocks(corale_coll coll)
 	return coll_sends_each(coll) || coll_receives_each(coll);
 }
 
-/* Blocks go piece by piece beyond the packets' room. */
+/* Blocks larger than the packets' room go piece by piece. */
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	return packets_vectors(call->bytes, 0) * 16 <= machine->lines_bytes ||

@@ -1,6 +1,6 @@
 /*
  * Messages between two ranks: sends and receives that start together, all_to_all_v, and all_to_all where each rank sends to many ranks of other nodes.
- * By GRANTED the receiver decides when the call runs how a message comes.
+ * Protocol GRANTED: the receiver decides, when the call runs, how a message comes.
  */
 #include "cut.h"
 
@@ -8,10 +8,10 @@ enum {
 	MESSAGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_CHANNELS = 64, /* that nearly fill a link; LAUNCH_CHANNELS do */
-	LEAST_SHARE = 16 /* blocks of a list: below, rounds are many */
+	LEAST_SHARE = 16 /* blocks of a list: with fewer there are many rounds */
 };
 
-/* An all_to_all between nodes where lowered lists of messages hold no more. */
+/* An all_to_all between nodes is a codelet's only where its messages exceed a lowered list. */
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	(void)call;
@@ -24,7 +24,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	return slots_rate_of_moves(ranks);
 }
 
-/* Over nodes it is taken whenever it can. */
+/* Over nodes it is preferred to all other rows that can run the call. */
 static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	return row->traits & ROW_OVER_NODES ? 0 : codelet_kernel_us(row, machine, call);
@@ -39,8 +39,8 @@ int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int man
 }
 
 /*
- * Channels of a message at most, equal on both ends: a block each, when a rank has all edges; of pairs so many that they fill a link, in
- * whole rounds where a list may have to share its blocks with many. No more than have slots worth their flags.
+ * Channels of a message at most, equal on both ends. With edges to all ranks each channel has a block. Pairs have enough to fill a link, a multiple of a
+ * list's blocks where these are many. No more than have slots of LEAST_SLOT_BYTES.
  */
 int launch_most_channels(const struct gpu_machine *machine, int pairs)
 {

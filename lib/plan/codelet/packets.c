@@ -44,7 +44,7 @@ struct grid packets_grid(const struct gpu_machine *machine, uint64_t vectors, ui
 	return grid;
 }
 
-/* A thread has one packet for each other rank under way: of one other rank, more threads fill the link. */
+/* A thread has one packet in flight to each other rank: with one other rank only more threads fill the link. */
 int packets_long_threads(const struct gpu_machine *machine)
 {
 	return machine->ranks == 2 ? LAUNCH_LONG_THREADS : PLAN_CODELET_THREADS;

@@ -1,4 +1,4 @@
-/* What a row with a codelet makes of a call: whether it runs it, its memory, its time. The table is in algo/row_table.c. */
+/* Rows with a codelet: whether they run a call, in which memory, and its time. The table is in algo/row_table.c. */
 #include "row.h"
 
 #include "base/collectives.h"

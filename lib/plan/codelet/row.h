@@ -1,7 +1,7 @@
 /*
- * The table of rows: each is one way in which a machine runs a collective, from the algorithm's plan to the kernel. The row runs; the plan that it
- * builds is its specification, to which checker and emulator hold it. Rows without a codelet are in algo/rows_plain.def: hosts run the plan's steps, GPUs a
- * list that is lowered from them. Rows that a codelet of GPUs runs are in algo/rows_gpus.def. Builders of plans are in algo/algo_*.c. Pure.
+ * The table of rows: each is one way to run a collective, from the algorithm's plan to the kernel. The plan that a row builds is its specification: checker and
+ * emulator compare the row with it. Rows without a codelet are in algo/rows_plain.def: hosts run the plan's steps, GPUs a list that is lowered from them. Rows
+ * that a codelet of GPUs runs are in algo/rows_gpus.def. Builders of plans are in algo/algo_*.c. Pure.
  */
 #ifndef ROW_H
 #define ROW_H
@@ -11,7 +11,7 @@
 #include "plan/machine/machine.h"
 #include "plan/machine/topo.h"
 
-/* plan.protocol: how a message says that it is there. */
+/* plan.protocol: how a receiver knows that a message has arrived. */
 enum plan_protocol {
 	PLAN_ANY_PROTOCOL, /* of hosts; lowered: each call's, by the size of its messages */
 	PLAN_LL, /* words of 8 bytes with a flag; lowered plans alone */
@@ -21,11 +21,11 @@ enum plan_protocol {
 	PLAN_DIRECT, /* stores into registered memory, and flags */
 	PLAN_COPIED, /* copy engines ("CE") */
 	PLAN_BULK, /* slots and flags, one a slot */
-	PLAN_GRANTED, /* LL128, FIFO or DIRECT: the receiver says which when the call runs */
+	PLAN_GRANTED, /* LL128, FIFO or DIRECT: the receiver chooses when the call runs */
 	PLAN_PROTOCOLS
 };
 
-/* What a builder may look at: facts that all ranks share. */
+/* What a builder may depend on: facts that all ranks share. */
 struct algo_call {
 	struct plan_key key;
 	const struct topo *topo;
@@ -82,11 +82,11 @@ double row_us(const struct row *row, const struct gpu_machine *machine, const st
 
 /* 1 if the call's receive buffer is registered on all ranks. */
 int row_is_registered(const struct plan_call *call);
-/* Whether copies go straight into receive buffers, where they move data: into some registered ones they are as slow as that is, where there is no
- * scratch or no blocks may move data. */
+/* 1 if copies go straight into receive buffers. Into some registered buffers they are slow: these are used only without scratch, or where no blocks may
+ * move data. */
 int row_copies_direct(const struct gpu_machine *machine, const struct plan_call *call);
-/* 1 if the call goes through scratch: all that copy engines do not store straight into registered memory, and long runs through
- * slots, which the window has little room for. */
+/* 1 if the call goes through scratch: calls by copy engines that do not go straight into registered memory, and long runs through slots, for which the
+ * window is too small. */
 int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
@@ -98,7 +98,7 @@ const char *plan_protocol_name(enum plan_protocol protocol);
 enum plan_protocol plan_protocol_forced(const char *name);
 /* 1 if CORALE_PROTO says that no line is used. */
 int plan_words_forced(const struct settings *settings);
-/* What settings leave to codelets, and force, beside what the node's links do. */
+/* Applies settings that exclude or force codelets; the node's links exclude others. */
 void gpu_machine_apply(struct gpu_machine *machine, const struct settings *settings);
 /* No call of the machine runs by this codelet. */
 void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codelet);

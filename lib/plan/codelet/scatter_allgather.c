@@ -1,12 +1,12 @@
 /*
- * A broadcast of messages: the root scatters them among the other ranks, which pass them on to each other. A block's messages go to its warp groups
- * in turn, and a group's to the other ranks. Protocols FIFO and DIRECT.
+ * A broadcast of messages: the root scatters them among the other ranks, which pass them on to each other. A block's warp groups take its messages in
+ * turn; the messages of a group go to the other ranks in turn. Protocols FIFO and DIRECT.
  */
 #include "cut.h"
 
 enum {
 	IN_FLIGHT = 4608 << 10, /* bytes of messages, one a warp group */
-	LONG_IN_FLIGHT = 6 << 20, /* the same of many messages */
+	LONG_IN_FLIGHT = 6 << 20, /* the same, where a call has many messages */
 	MOST_DEPTH = 8 /* so that the second-level cache holds what is in flight */
 };
 #define LONG_BROADCAST ((uint64_t)100 << 20)
@@ -37,8 +37,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	return ranks > 2 ? slots : pair_slots;
 }
 
-/* As many bytes are in flight as a link takes in the time of a message's flag, whatever the number of warp groups, and all messages have about one
- * size. */
+/* The bytes in flight cover a link's rate times the latency of a flag, whatever the number of warp groups. All messages have about one size. */
 static uint64_t message_of(const struct gpu_machine *machine, uint64_t bytes)
 {
 	const uint64_t blocks = (uint64_t)machine->max_blocks, piece = (bytes + blocks - 1) / blocks,

@@ -1,6 +1,6 @@
 /*
- * A reduce-scatter and an all-gather of packets in one pass: a thread takes its packet through both exchanges. Sums of floats by protocol SENTINEL, all
- * else by LL128. A broadcast of few ranks the same way: the root scatters parts, which the others pass on.
+ * A reduce-scatter and an all-gather of packets in one pass: a thread takes its packet through both exchanges. Protocol SENTINEL for sums of floats, else
+ * LL128. A broadcast of few ranks likewise: the root scatters parts, which the others pass on.
  */
 #include "cut.h"
 
@@ -49,7 +49,7 @@ static void cut(struct launch *l)
 		l->grid.threads = packets_long_threads(l->machine);
 }
 
-/* Of a broadcast: the part of the rank behind the root, the largest, which goes to it and to all others. */
+/* Of a broadcast: the part of the rank after the root, the largest one. The root sends it to that rank, which sends it to all others. */
 static uint64_t scattered_part(const struct launch *l)
 {
 	uint64_t sum = 0;
