@@ -94,6 +94,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, kernels[l->variant], buf, bytes);
 }
 
-const struct codelet bulk_codelet = { "bulk", 8,    PLAN_SM,           can, codelet_kernel_us,
-				      rate,   sent, codelet_one_piece, cut, to_peer,
-				      print };
+const struct codelet bulk_codelet = { "bulk",     8,       PLAN_SM, can,
+				      codelet_us, rate,    sent,    codelet_one_piece,
+				      cut,        to_peer, print };

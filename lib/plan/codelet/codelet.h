@@ -62,12 +62,8 @@ extern const struct codelet bulk_codelet; /* as fifo, by few blocks: each warp h
 enum { CODELETS = 9 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
 
-/* Modelled time of a kernel: its start, further pieces, and the bytes at the rate of the link or of the blocks, whichever is lower. */
-double codelet_kernel_us(const struct row *row, const struct gpu_machine *machine,
-			 const struct plan_call *call);
-/* codelet->rate on this machine. */
-double codelet_start_us(const struct row *row, const struct gpu_machine *machine);
-double codelet_link_gbs(const struct row *row, const struct gpu_machine *machine);
+/* Modelled time: start, further pieces, and the bytes at the rate of the link or of a kernel's blocks, whichever is lower. */
+double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 /* A call of one piece. */
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 /* Bytes that leave a GPU: a vector to each other rank; the parts of a reduce-scatter and an all-gather. */

@@ -111,8 +111,7 @@ static double steps_us(const struct gpu_machine *machine, const struct plan_call
 
 static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return steps_us(machine, call) + codelet_start_us(row, machine) +
-	       row->codelet->sent(row, machine, call->bytes) / codelet_link_gbs(row, machine) / 1e3;
+	return steps_us(machine, call) + codelet_us(row, machine, call);
 }
 
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

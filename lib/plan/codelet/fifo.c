@@ -83,6 +83,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, l->variant == FIFO_REDUCE ? "fifo_reduce" : "fifo_moves", buf, bytes);
 }
 
-const struct codelet fifo_codelet = { "fifo", 3,    PLAN_SM,           can, codelet_kernel_us,
-				      rate,   sent, codelet_one_piece, cut, to_peer,
-				      print };
+const struct codelet fifo_codelet = { "fifo",     3,       PLAN_SM, can,
+				      codelet_us, rate,    sent,    codelet_one_piece,
+				      cut,        to_peer, print };

@@ -27,7 +27,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 /* Over nodes it is preferred to all other rows that can run the call. */
 static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return row->traits & ROW_OVER_NODES ? 0 : codelet_kernel_us(row, machine, call);
+	return row->traits & ROW_OVER_NODES ? 0 : codelet_us(row, machine, call);
 }
 
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block)

@@ -46,34 +46,18 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */
 
-static struct codelet_rate rate_of(const struct row *row, const struct gpu_machine *machine)
+double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return row->codelet->rate(row, machine->ranks);
-}
-
-double codelet_start_us(const struct row *row, const struct gpu_machine *machine)
-{
-	const struct codelet_rate rate = rate_of(row, machine);
-	const double us =
-	    rate.of[machine->rates->generation].start_us + rate.exchanges * machine->rates->later_us;
-	return us < 0 ? 0 : us;
-}
-
-double codelet_link_gbs(const struct row *row, const struct gpu_machine *machine)
-{
-	return rate_of(row, machine).of[machine->rates->generation].gbs * machine->rates->faster;
-}
-
-double codelet_kernel_us(const struct row *row, const struct gpu_machine *machine,
-			 const struct plan_call *call)
-{
-	const struct codelet_rate rate = rate_of(row, machine);
-	const double link_gbs = codelet_link_gbs(row, machine),
-		     blocks_gbs = machine->rates->block_gbs[rate.block] * machine->max_blocks,
-		     gbs = link_gbs > blocks_gbs ? blocks_gbs : link_gbs,
-		     pieces = (double)row->codelet->pieces(row, machine, call->bytes);
-	return codelet_start_us(row, machine) + rate.of[machine->rates->generation].piece_us * (pieces - 1) +
-	       row->codelet->sent(row, machine, call->bytes) / gbs / 1e3;
+	const struct codelet *codelet = row->codelet;
+	const struct rates *rates = machine->rates;
+	const struct codelet_rate rate = codelet->rate(row, machine->ranks);
+	const double start_us = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us,
+		     link_gbs = rate.of[rates->generation].gbs * rates->faster,
+		     blocks_gbs = rates->block_gbs[rate.block] * machine->max_blocks,
+		     gbs = codelet->engine == PLAN_CE || link_gbs <= blocks_gbs ? link_gbs : blocks_gbs,
+		     pieces = (double)codelet->pieces(row, machine, call->bytes);
+	return (start_us < 0 ? 0 : start_us) + rate.of[rates->generation].piece_us * (pieces - 1) +
+	       codelet->sent(row, machine, call->bytes) / gbs / 1e3;
 }
 
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
