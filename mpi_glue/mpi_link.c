@@ -396,10 +396,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct mpi_link *l = calloc(1, sizeof(*l));
 	if (!l)
 		return CORALE_ENOMEM;
-	l->base.ops = &mpi_link_ops;
-	l->base.peer = params->peer;
-	l->base.index = params->index;
-	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
+	link_init(&l->base, &mpi_link_ops, params);
 	l->base.direct = 1;
 	l->transport = (struct mpi_transport *)t;
 	l->params = *params;

@@ -53,14 +53,11 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct fake_link *l = calloc(1, sizeof *l);
 	if (!l)
 		return CORALE_ENOMEM;
-	*l = (struct fake_link){
-		.base = { .ops = t->ops->links, .peer = params->peer, .index = params->index },
-		.fake = (struct fake *)t,
-		.params = *params,
-		.in_path = &port_of(t, params->rank)->from[params->peer],
-		.out_path = &port_of(t, params->peer)->from[params->rank]
-	};
-	l->base.slot_bytes = params->slots->bytes;
+	*l = (struct fake_link){ .fake = (struct fake *)t,
+				 .params = *params,
+				 .in_path = &port_of(t, params->rank)->from[params->peer],
+				 .out_path = &port_of(t, params->peer)->from[params->rank] };
+	link_init(&l->base, t->ops->links, params);
 	*out = &l->base;
 	return 0;
 }

@@ -94,6 +94,15 @@ struct link {
 	_Atomic uint64_t arrived, taken;
 };
 
+/* Of a zeroed link, the fields that follow from how it is opened. */
+static inline void link_init(struct link *l, const struct link_ops *ops, const struct link_params *params)
+{
+	l->ops = ops;
+	l->peer = params->peer;
+	l->index = params->index;
+	l->slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
+}
+
 /* link_ops.map, or why not. */
 int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
 	     char *why_not, size_t why_bytes);

@@ -331,10 +331,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct inproc_link *l = calloc(1, sizeof *l);
 	if (!l)
 		return CORALE_ENOMEM;
-	l->base.ops = t->ops->links;
-	l->base.peer = params->peer;
-	l->base.index = params->index;
-	l->base.slot_bytes = params->memory ? params->memory->bytes : params->slots->bytes;
+	link_init(&l->base, t->ops->links, params);
 	l->hub = ((struct inproc *)t)->hub;
 	l->params = *params;
 	*out = &l->base;

@@ -125,10 +125,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct keeping_link *l = calloc(1, sizeof(*l));
 	if (!l)
 		abort();
-	l->base.ops = &keeping_links;
-	l->base.peer = params->peer;
-	l->base.index = params->index;
-	l->base.slot_bytes = params->slots->bytes;
+	link_init(&l->base, &keeping_links, params);
 	l->out = path_of(w->paths, w->ranks, w->rank, params->peer, params->index);
 	l->in = path_of(w->paths, w->ranks, params->peer, w->rank, params->index);
 	*out = &l->base;

@@ -376,10 +376,7 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	struct wire_link *l = calloc(1, sizeof *l);
 	if (!l || !params->memory)
 		abort();
-	l->base.ops = &links;
-	l->base.peer = params->peer;
-	l->base.index = params->index;
-	l->base.slot_bytes = params->memory->bytes;
+	link_init(&l->base, &links, params);
 	l->end = of(t);
 	l->memory = params->memory;
 	*out = &l->base;

@@ -17,11 +17,9 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index)
 	struct ucx_link *l = p->links[index];
 	if (l || !(l = calloc(1, sizeof(*l))))
 		return l;
-	l->base.ops = &ucx_link_ops;
-	l->base.peer = peer;
+	const struct link_params params = { .peer = peer, .index = index, .slots = &c->params.slots };
+	link_init(&l->base, &ucx_link_ops, &params);
 	l->base.direct = 1;
-	l->base.index = index;
-	l->base.slot_bytes = c->params.slots.bytes;
 	l->worker = c->worker;
 	l->comm = c;
 	l->p = p;
@@ -448,10 +446,8 @@ static int post(struct link *base, const void *header, const void *data, size_t 
 static int release(struct link *base)
 {
 	struct ucx_link *l = of(base);
-	const uint64_t taken = link_taken(base) + 1,
-		       half = base->in_depth > 1 ? (uint64_t)base->in_depth / 2 : 1;
-	atomic_store_explicit(&base->taken, taken, memory_order_release);
-	if (taken - atomic_load_explicit(&l->taken_sent, memory_order_relaxed) < half)
+	atomic_store_explicit(&base->taken, link_taken(base) + 1, memory_order_release);
+	if (!ucx_link_owes_credit(l))
 		return 0;
 	ucx_lock(l->comm->worker);
 	ucx_link_credit(l);

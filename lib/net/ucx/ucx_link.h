@@ -81,6 +81,14 @@ int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header
 		  size_t bytes);
 /* The peer has taken so many messages. */
 void ucx_link_credited(struct ucx_link *l, uint64_t taken);
+/* 1 if enough was taken for a credit: half of the slots; of the probes' link, a message. Not only under the lock. */
+static inline int ucx_link_owes_credit(const struct ucx_link *l)
+{
+	const uint64_t taken = link_taken(&l->base),
+		       sent = atomic_load_explicit(&l->taken_sent, memory_order_relaxed);
+	const int all = l->base.index == UCX_PROBE_LINK || l->base.in_depth < 2;
+	return taken - sent >= (all ? 1 : (uint64_t)l->base.in_depth / 2);
+}
 /* Sends a credit, if enough was taken. */
 void ucx_link_credit(struct ucx_link *l);
 

@@ -265,12 +265,7 @@ void ucx_link_credit(struct ucx_link *l)
 	struct ucx_comm *c = l->comm;
 	struct ucx_endpoint *e = l->p->endpoint;
 	struct ucx_credit *credit = l->credits[0].busy ? &l->credits[1] : &l->credits[0];
-	const uint64_t waiting =
-			   link_taken(&l->base) - atomic_load_explicit(&l->taken_sent, memory_order_relaxed),
-		       half = l->base.index != UCX_PROBE_LINK && l->base.in_depth > 1
-				  ? (uint64_t)l->base.in_depth / 2
-				  : 1;
-	if (waiting < half || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)
+	if (!ucx_link_owes_credit(l) || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)
 		return;
 	if (ucx_endpoint_data(e, ucx_comm_address(c, l->base.peer)->worker, c->params.rank))
 		return;
