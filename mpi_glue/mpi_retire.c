@@ -25,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct retired *first;
 
 /* A partner's goodbye is there: what it says is known before anything else of it is received. */
-static int hear_goodbye(struct retired *r)
+static int receive_goodbye(struct retired *r)
 {
 	MPI_Status status;
 	int there = 0;
@@ -76,7 +76,7 @@ static int begin(struct retired *r)
 static int is_over(struct retired *r)
 {
 	int sent = 0;
-	while (r->silent && hear_goodbye(r))
+	while (r->silent && receive_goodbye(r))
 		;
 	if (r->silent)
 		return 0;

@@ -120,7 +120,7 @@ static ncclResult_t issue_alone(const struct door_call *call)
 	return door_result(call->comm, door_issue(call));
 }
 
-static void tell(const struct door_call *c)
+static void log_call(const struct door_call *c)
 {
 	if (!door_log_wants(DOOR_LOG_COLL))
 		return;
@@ -145,7 +145,7 @@ ncclResult_t door_call(const struct door_call *call)
 		return door_group_refuse_ended(call->comm, result);
 	result = check(call);
 	if (result == ncclSuccess) {
-		tell(call);
+		log_call(call);
 		call->comm->calls++;
 		result = door_grouping() ? door_group_call(call) : issue_alone(call);
 	}

@@ -13,10 +13,10 @@ static int has_hint(const struct door_coll_config *config)
 }
 
 /* Once a process, because a program gives the same hints to every call. */
-static void tell_once(const char *call)
+static void log_hints(const char *call)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
-	if (!atomic_flag_test_and_set(&told))
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+	if (!atomic_flag_test_and_set(&logged))
 		door_log(
 		    DOOR_LOG_TUNING,
 		    "nccl%sConfig: ncclCollConfig_t's hints (CTAs, CTAPolicy, algSelection, options) have no "
@@ -37,7 +37,7 @@ static ncclResult_t check(const char *call, const ncclCollConfig_t *given)
 				     "launchCompletionEvent; call cudaEventRecord after the call",
 				     call);
 	else if (has_hint(&config))
-		tell_once(call);
+		log_hints(call);
 	return door_group_fail(result);
 }
 

@@ -171,7 +171,7 @@ ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
 
 static void keep_once(ncclComm_t comm)
 {
-	if (!atomic_exchange(&comm->told, 1))
+	if (!atomic_exchange(&comm->kept_error, 1))
 		door_keep_error(corale_comm_last_error(comm->core));
 }
 

@@ -33,7 +33,7 @@ struct ncclComm {
 	int magic;
 	_Atomic int state; /* enum door_state */
 	_Atomic int users; /* functions at work on core, for which its end waits */
-	_Atomic int told; /* the error that ended core is kept for ncclGetLastError */
+	_Atomic int kept_error; /* the error that ended core is kept for ncclGetLastError */
 	_Atomic int freed; /* core is gone */
 	_Atomic int made; /* an ncclResult_t: ncclInProgress, then whether core was made */
 	int rank, size;

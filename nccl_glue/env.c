@@ -15,7 +15,7 @@
 #include "env_table.h"
 #include "log.h"
 
-enum { MOST_CTAS = 1024, TOLD = 256, NAME_BYTES = 64 };
+enum { MOST_CTAS = 1024, LOGGED = 256, NAME_BYTES = 64 };
 
 static pthread_once_t conf_once = PTHREAD_ONCE_INIT;
 static struct door_conf conf;
@@ -72,11 +72,11 @@ const char *door_env_name(int i)
 /* True for the first call with a name of the table; always for others, which the library itself never asks for. */
 static int is_first_complaint(const char *name)
 {
-	static atomic_flag told[TOLD];
+	static atomic_flag logged[LOGGED];
 
-	for (int i = 0; i < door_env_rows() && i < TOLD; i++)
+	for (int i = 0; i < door_env_rows() && i < LOGGED; i++)
 		if (!strcmp(door_env_row(i)->name, name))
-			return !atomic_flag_test_and_set(&told[i]);
+			return !atomic_flag_test_and_set(&logged[i]);
 	return 1;
 }
 

@@ -1,6 +1,6 @@
 /*
  * NCCL's variables: environment first, then the file of NCCL_CONF_FILE (~/.nccl.conf where that is unset), then /etc/nccl.conf.
- * env_table.c says of each what happens here. A malformed value never fails a program: it is told at INFO and not used.
+ * env_table.c says of each what happens here. A malformed value never fails a program: it is logged at INFO and not used.
  */
 #ifndef DOOR_ENV_H
 #define DOOR_ENV_H
@@ -20,7 +20,7 @@ int door_env_count(void);
 const char *door_env_name(int i);
 
 /* A whole number, decimal or hexadecimal (0x). otherwise: where the variable is unset, or is no number from least to most, which is
- * told once at INFO. */
+ * logged once at INFO. */
 long door_env_number(const char *name, long otherwise, long least, long most);
 
 /* Blocks of a kernel: the lower one of NCCL_MAX_CTAS and NCCL_MAX_NCHANNELS, the higher one of NCCL_MIN_CTAS and

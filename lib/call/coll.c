@@ -146,7 +146,7 @@ static int check_buffers(struct comm *comm, const struct call *call)
 			 c->name);
 }
 
-/* Another rank has failed, and corale_comm_async_error has told the caller: it ends here, too. */
+/* Another rank has failed, and corale_comm_async_error has reported it: the call ends here, too. */
 static void end_told(struct comm *comm, const struct call *call)
 {
 	int code = diagnose_peers(comm), is_idle = comm->issued == atomic_load(&comm->completed);

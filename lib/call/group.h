@@ -5,7 +5,7 @@
 #include "state/comm.h"
 #include "host/stream.h"
 
-/* 1 if a group is open; then the call was appended, or refused by the code `refused` (0: it was not). *ret tells how that went. A refusal
+/* 1 if a group is open; then the call was appended, or refused by the code `refused` (0: it was not). *ret: the result. A refusal
  * other than CORALE_EINVAL is group_refuse's. */
 int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
 		 int *ret);

@@ -12,7 +12,7 @@
 
 enum {
 	CLOCKS_PER_LOOK = 8, /* 256 polls, a tenth of a second where waits sleep */
-	STALL_NS = 100 * 1000 * 1000, /* without a step, after which ranks of other nodes are told */
+	STALL_NS = 100 * 1000 * 1000, /* without a step, after which other nodes get control messages */
 	HOPELESS_NS =
 	    1000 * 1000 * 1000, /* the same, after which nothing that a rank has sent is still on its way */
 	MOST_POLL_NS = 100 * 1000 * 1000 /* of a poll: time in which nobody polled is not the peers' */
@@ -97,7 +97,7 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 	if (peer >= 0 && diagnose_presence(comm, peer) != IS_PRESENT) {
 		if (stall->gone++)
 			return diagnose_gone(comm, &call->record, peer);
-		return ret; /* what it did last may have come since this thread looked: only the next look tells */
+		return ret; /* its last message may have come since this thread looked: the next look finds it */
 	}
 	if (peer >= 0 && !stall->steps && stall->waited_ns > HOPELESS_NS &&
 	    (ret = diagnose_one_caller(comm, &call->record, peer)))

@@ -240,7 +240,7 @@ static int send_until(struct gpu_direct_probe *p, uint64_t until)
 	return ret;
 }
 
-/* The kernel hears of what has arrived. 1: it has looked at so much. */
+/* Signals to the kernel what has arrived. 1: it has looked at so much. */
 static int poll_checked(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
@@ -382,7 +382,7 @@ static int poll_streamed(void *arg)
 		}
 		if (peer->sender >= 0)
 			all &= link_taken(l) >= p->until;
-		if (peer->sends) /* the last ones may be told with later ones */
+		if (peer->sends) /* the last messages may be acknowledged with later ones */
 			all &= p->streamed == STREAMED &&
 			       atomic_load(&l->limit) + PROBE_DEPTH / 2 > l->posted + PROBE_DEPTH;
 	}

@@ -1,5 +1,5 @@
 /*
- * What ranks tell each other when a communicator is made, and the check that they agree (P1): versions,
+ * What ranks exchange when a communicator is made, and the check that they agree (P1): versions,
  * hosts, cores, and every setting that must be equal.
  */
 #ifndef HELLO_H
@@ -19,7 +19,7 @@ struct hello_transport {
 struct hello {
 	uint32_t magic, version;
 	int32_t status; /* what this rank has met so far: 0 or a CORALE_E* code */
-	int32_t rank, size; /* as the bootstrap told this rank */
+	int32_t rank, size; /* of this rank, by the bootstrap */
 	int32_t cores; /* in its affinity mask */
 	uint32_t mask; /* hash of that mask: ranks of a host with one mask share its cores */
 	int32_t gpu; /* a CUDA communicator is wanted */

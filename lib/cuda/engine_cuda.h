@@ -72,7 +72,7 @@ struct engine_slab_memory {
 	struct probe_words *words; /* until the engine ends: freeing waits for all work of the GPU */
 	cudaStream_t probing; /* of the one that runs */
 	int probes, senders; /* so many kernels, with words for each sender */
-	int unbegun; /* kernels that were told to end before they began: they will look at their words */
+	int unbegun; /* kernels that must end and have not begun: they will read their words */
 };
 
 /* In pinned memory of the host. */
@@ -348,7 +348,7 @@ int engine_admit(struct engine *engine, const struct call *call, void *stream, s
 
 /* ---- engine_cuda_order.c: before each call, that it comes after the last one */
 
-/* What tells streams of one handle apart: outside captures the number of the stream, within one that of the thread of cudaStreamPerThread. */
+/* Distinguishes streams of one handle: outside captures the number of the stream, within one that of the thread of cudaStreamPerThread. */
 int engine_stream_id(const struct engine *engine, cudaStream_t stream, uint64_t capture,
 		     unsigned long long *id);
 int engine_order(struct engine *engine, cudaStream_t stream, uint64_t capture);

@@ -1,4 +1,4 @@
-/* Whether a call can be enqueued: asked before any call of its group is, and before other ranks hear of it. */
+/* Whether a call can be enqueued: asked before any call of its group is, and before its record is published. */
 #include "engine_cuda.h"
 
 #include "base/collectives.h"

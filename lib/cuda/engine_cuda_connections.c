@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "net/proxy.h"
 
-/* The kernels' table is changed where it was told of no end: those that run use others. */
+/* Adds new ends to the kernels' table. Kernels that run use other entries. */
 static int put_offsets(struct engine *e)
 {
 	struct engine_connections *l = &e->connections;

@@ -165,7 +165,7 @@ static void signal_rank(struct engine *e, int rank)
 		cudaGetLastError(); /* the context is broken: nothing waits in it */
 }
 
-/* A kernel of ours that has failed has told all ranks itself. */
+/* One of our kernels that has failed has signalled all ranks itself. */
 static void signal_ranks(struct engine *e, int code)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

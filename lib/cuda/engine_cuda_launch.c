@@ -1,4 +1,4 @@
-/* What all launches have in common, and the line that tells of one. */
+/* What all launches have in common, and the log line of a launch. */
 #include "engine_cuda.h"
 
 #include "base/collectives.h"

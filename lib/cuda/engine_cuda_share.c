@@ -11,7 +11,7 @@
 #include "corale.h"
 #include "base/log.h"
 
-/* What a rank tells its peers of its memory. */
+/* What a rank sends its peers about its memory. */
 struct share_handle {
 	cudaIpcMemHandle_t allocation;
 	uint64_t allocation_bytes; /* of what a descriptor stands for; 0: the handle above does */

@@ -9,7 +9,7 @@
 
 enum { PROBES = 16 }; /* of an engine at most: of each rail two */
 
-/* Should the host not tell it to end. */
+/* In case the host does not stop it. */
 static const uint64_t probe_timeout_ns = 30000000000;
 
 static int attribute_of(const struct engine *e, CUdevice_attribute attribute)

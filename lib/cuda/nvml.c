@@ -38,7 +38,7 @@ void nvml_close(struct nvml *n)
 		n->shutdown();
 }
 
-/* 1: it works; 0: it does not; -1: the library can't tell. */
+/* 1: it works; 0: it does not; -1: the library doesn't know. */
 static int works(const struct nvml *n, void *from, void *to, enum nvml_p2p of)
 {
 	int status = NVML_STATUS_UNKNOWN;

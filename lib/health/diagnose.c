@@ -211,7 +211,7 @@ void comm_fail(struct comm *comm, int code, const char *text)
 
 enum { NOBODY = -1 };
 
-/* The node is told before any call here can see the error and return: until then a peer may read that call's buffers, and
+/* The node's ranks are signalled before any call here can see the error and return: until then a peer may read that call's buffers, and
  * must not take for a message what the caller stores there later. */
 static int end_first(struct comm *comm, int code, int culprit, const char *text)
 {

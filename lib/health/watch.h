@@ -1,8 +1,8 @@
 /*
  * One thread a process that looks after all its communicators of several ranks, some thirty times a second: whether a process of the
- * node has died, and whether a kernel has recorded a failure. So both are reported, and all ranks told, while the program waits for
+ * node has died, and whether a kernel has recorded a failure. So both are reported to all ranks, while the program waits for
  * its GPU or computes. It makes no CUDA call, which the program's own could keep waiting, and no MPI call where MPI does not allow
- * several threads: then a rank's next call tells the other nodes.
+ * several threads: then a rank's next call reports to the other nodes.
  *
  * It starts with the first communicator and lives as long as the process, for its end tells the other processes of this one's.
  */

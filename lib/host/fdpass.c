@@ -37,7 +37,7 @@ struct exchange {
 	const char (*names)[FDPASS_NAME_BYTES];
 	const int *peer_ids, *my_fds;
 	uint64_t cookie;
-	int sent, received; /* peers that I have sent to (in order); peers that I have heard from */
+	int sent, received; /* peers that I have sent to (in order); peers that I have received from */
 	int *fds; /* by peer and descriptor; -1: not yet */
 	char *seen; /* by peer */
 	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */

@@ -73,7 +73,7 @@ struct host_engine {
 	struct link_table links; /* to ranks of other nodes: index channel * PLAN_MAX_QUEUES + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
-	_Atomic int told_unreadable; /* the line that some rank's memory can't be read any more */
+	_Atomic int logged_unreadable; /* the line that some rank's memory can't be read any more */
 	/* Kept for the next calls. Only calls whose turn it is take of spare; a move of one thread uses its channel's temp. */
 	struct free_list spare; /* of runs */
 	struct host_temp *temps; /* by channel */

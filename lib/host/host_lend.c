@@ -14,7 +14,7 @@ void host_lend_refused(struct host_engine *e, int q, int error)
 {
 	struct window_control *own = e->windows[e->local];
 	atomic_store_explicit(&own->can_read[q], 0, memory_order_relaxed);
-	if (atomic_exchange(&e->told_unreadable, 1))
+	if (atomic_exchange(&e->logged_unreadable, 1))
 		return;
 	log_line(
 	    LOG_INFO, e->rank,

@@ -45,7 +45,7 @@ struct link_memory {
 
 struct link_params {
 	int rank, peer, index; /* rank: the caller's */
-	const struct transport_slots *slots; /* as the transport was told; stays */
+	const struct transport_slots *slots; /* those of the transport; stays */
 	const struct link_memory *memory; /* NULL: the transport's; stays until the transport is closed */
 };
 

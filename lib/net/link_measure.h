@@ -1,6 +1,6 @@
 /*
  * The cost of a message on a link. Both ends measure together; each in turn sends bursts. The parameters are LogGP's
- * (Alexandrov, Ionescu, Schauser and Scheiman 1995); how they are told apart follows Culler, Liu, Martin and Yoshikawa, "Assessing fast network
+ * (Alexandrov, Ionescu, Schauser and Scheiman 1995); how they are separated follows Culler, Liu, Martin and Yoshikawa, "Assessing fast network
  * interfaces" (1996): the sender's time is that of a burst's posts, the receiver's that of taking messages which are all there.
  */
 #ifndef LINK_MEASURE_H
@@ -13,7 +13,7 @@ struct link_costs {
 	double one_way_ns; /* of a small message, from its post until it is taken */
 	double post_ns, recv_ns; /* the core's share of that, as sender and as receiver */
 	double pace_ns; /* between arrivals of a burst: the sender's adapter is included */
-	double byte_ns; /* of each byte of a large one beyond that; 0: slots are too small to tell */
+	double byte_ns; /* of each byte of a large one beyond that; 0: slots are too small to measure it */
 };
 
 /*

@@ -115,7 +115,7 @@ int lowered_times(const struct lowered *list, int i);
 /*
  * Sends that wait for nothing of their loop go so many trips ahead of it, where all their peers are first_far or more: so many messages are on
  * their way while the loop waits for those that come. Each connection has its messages in the same order as before, and a trip writes no chunk
- * of a later one. Nobody waits for room in a circle if a connection holds `ahead` messages more than its receiver may have taken without telling
+ * of a later one. Nobody waits for room in a circle if a connection holds `ahead` messages more than its receiver may have taken without signalling
  * (link.h), and one: the rank that is last finds room.
  */
 void lower_ahead(struct lowered *lowered, int first_far, int ahead);

@@ -239,7 +239,7 @@ static int step_is_sound(const struct plan *plan, const struct plan_step *step)
 		return 0;
 	switch (step->op) {
 	case PLAN_MOVE:
-		/* A fold or a copy of something into somewhere, of a length that a local span tells. */
+		/* A fold or a copy of something into somewhere, of a length that a local span has. */
 		return (step->from || step->src.space) && (step->to || step->dst.space) &&
 		       (step->src.space || step->dst.space) && step->dst.space != PLAN_SEND &&
 		       (step->flags & PLAN_REDUCE || !step->from || !step->src.space) &&

@@ -27,7 +27,7 @@ int comm_handle_create(struct comm *comm)
 	return 0;
 }
 
-/* A call in a forked child is refused; one in an exit handler tells the peers that this process has not left. */
+/* A call in a forked child is refused; one in an exit handler signals the peers that this process has not left. */
 static int refuses(const char *call)
 {
 	if (process_refuses(call))

@@ -139,7 +139,7 @@ struct comm {
 	struct comm_peer *peers; /* [rank]; NULL: one node */
 	_Atomic int64_t stall_asked_ns,
 	    stall_reported_ns; /* when other ranks were last asked; the last line (stall.c) */
-	_Atomic int damaged; /* control messages that no rank sent; the first is told of */
+	_Atomic int damaged; /* control messages that no rank sent; the first is logged */
 	struct comm *next_watched; /* watch.c */
 	_Atomic int unmapping; /* unmap.c: a thread is at it */
 };

@@ -1,6 +1,6 @@
 /*
  * The lists of choices that a process has made, by machine: most communicators are alike, and a list of a large machine takes longer than all else that
- * a first call does. Machines are told apart by the hash of all that a choice looks at (plan/choose/choices_hash.h). Any thread.
+ * a first call does. Machines are distinguished by the hash of all that a choice looks at (plan/choose/choices_hash.h). Any thread.
  */
 #ifndef MACHINE_CHOICES_H
 #define MACHINE_CHOICES_H

@@ -9,7 +9,7 @@
 /* Writes "tcp/eth0, rc_mlx5/mlx5_0:1", or "none"; what does not fit ends in "...". */
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 
-/* 1 if UCX will open tcp, as far as names tell: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
+/* 1 if UCX will open tcp, as far as names say: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
 int ucx_devices_have_tcp(const char *devices);
 
 /* Which transports that make calls of CUDA a context has. */
