@@ -432,6 +432,9 @@ int main(int argc, char **argv)
 	int level;
 	/* Open MPI's shared memory: large messages need their sender, as they do over a network. */
 	setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+	/* A proxy's pass calls MPI for each message under way. If MPI yielded in each call, as test/launcher-env.sh says, each would wait
+	 * until the other programs of a busy machine had used their time. */
+	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1);
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
