@@ -1,8 +1,8 @@
 /*
  * Messages of many bytes between warps, for calls that shall fill links with few blocks. What a block has for a rank goes in messages; message m lies in the
  * block's slot m mod depth there. A slot has two words, which only grow: a flag at the receiver, an acknowledgement at the sender. Either says
- * {epoch, m + 1}. So any warp may fill a slot and any warp may empty it: of n warps with one role warp w has the messages w, w + n, ... While one waits for a
- * word, or for its stores to arrive, the others move data: what a block has in flight grows with its warps.
+ * {epoch, m + 1}. So any warp may fill a slot and any warp may empty it: of the warps with one role each has some slots, whose words it sets in the order of their
+ * messages. While one waits for a word, or for its stores to arrive, the others move data: what a block has in flight grows with its warps.
  *
  * A call has one exchange of messages, or two: what the first one brings is folded or passed on, and goes out by the second one.
  */
@@ -37,6 +37,18 @@ struct bulk_call {
 struct role {
 	uint32_t warp, warps;
 };
+
+/* A warp's first message, and the one after m: of n warps warp w has the slots w, w + n, ... */
+__device__ static inline uint32_t bulk_first(const codelet_args &a, const role &r)
+{
+	return r.warp < a.depth ? r.warp : ~0u;
+}
+
+__device__ static inline uint32_t bulk_next(const codelet_args &a, const role &r, uint32_t m)
+{
+	const uint32_t slot = m % a.depth;
+	return slot + r.warps < a.depth ? m + r.warps : m - slot + a.depth + r.warp;
+}
 
 /* A warp's tiles: its first lane has them. */
 struct bulk_tiles {
@@ -91,6 +103,12 @@ __device__ static inline uint64_t bulk_value(const bulk_call *b, uint32_t m)
 __device__ static inline unsigned char *bulk_slot_there(const codelet_args &a, const bulk_call *b, uint32_t exchange, int to, uint32_t m)
 {
 	return b->peers[to].slots[exchange] + (uint64_t)(m % a.depth) * a.slot_bytes;
+}
+
+/* Where message m goes: into the receive buffer of a rank, at, where all ranks' are registered, else into its slot there. */
+__device__ static inline unsigned char *bulk_target(const codelet_args &a, const bulk_call *b, uint32_t exchange, int to, uint32_t m, uint64_t at)
+{
+	return a.peers ? recv_address(a, to, at) : bulk_slot_there(a, b, exchange, to, m);
 }
 
 __device__ static inline const unsigned char *bulk_slot_here(const codelet_args &a, const bulk_call *b, uint32_t exchange, int from, uint32_t m)
@@ -148,10 +166,11 @@ template <class Edge> __device__ static inline bool bulk_wait_data(const codelet
 	return bulk_wait(a, b, m, edge, [&](int from) { return bulk_flag(a, exchange, from, a.rank, m); });
 }
 
-/* The slot for message m is empty there. */
-template <class Edge> __device__ static inline bool bulk_wait_room(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+/* The slot for message m is empty there, or none is used: direct. */
+template <class Edge>
+__device__ static inline bool bulk_wait_room(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, bool direct, Edge edge)
 {
-	return m < a.depth || bulk_wait(a, b, m - a.depth, edge, [&](int to) { return bulk_ack(a, exchange, a.rank, to, m); });
+	return direct || m < a.depth || bulk_wait(a, b, m - a.depth, edge, [&](int to) { return bulk_ack(a, exchange, a.rank, to, m); });
 }
 
 /* After the loads and stores of all lanes, before signals that say so. */

@@ -10,8 +10,8 @@
 __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
 	auto edge = [&](int to) { return a.rank == a.root && to != a.root; };
-	return bulk_scatter(a, r, b, t, edge, [&](unsigned char *slot, const range &part) {
-		bulk_copy(t, slot, a.send + part.at, part.bytes, true);
+	return bulk_scatter(a, r, b, t, a.peers, edge, [&](int to, uint32_t m, const range &part) {
+		bulk_copy(t, bulk_target(a, b, 0, to, m, part.at), a.send + part.at, part.bytes, !a.peers);
 		if (a.send != a.recv)
 			bulk_copy(t, a.recv + part.at, a.send + part.at, part.bytes, false);
 	});
@@ -23,17 +23,18 @@ __device__ static bool pass(const codelet_args &a, const role &r, const bulk_cal
 	auto others = [&](int to) { return to != a.root && to != a.rank; };
 	if (a.rank == a.root)
 		return true;
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
-		if (!bulk_wait_data(a, b, 0, m, from_root) || !bulk_wait_room(a, b, 1, m, others))
+		if (!bulk_wait_data(a, b, 0, m, from_root) || !bulk_wait_room(a, b, 1, m, a.peers, others))
 			return false;
-		const unsigned char *slot = bulk_slot_here(a, b, 0, a.root, m);
+		const unsigned char *mine = a.peers ? a.recv + part.at : bulk_slot_here(a, b, 0, a.root, m);
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			if (others(to))
-				bulk_copy(t, bulk_slot_there(a, b, 1, to, m), slot, part.bytes, true);
+				bulk_copy(t, bulk_target(a, b, 1, to, m, part.at), mine, part.bytes, !a.peers);
 		}
-		bulk_copy(t, a.recv + part.at, slot, part.bytes, false);
+		if (!a.peers)
+			bulk_copy(t, a.recv + part.at, mine, part.bytes, false);
 		bulk_publish(t);
 		bulk_signal_data(a, b, 1, m, others);
 		bulk_signal_taken(a, b, 0, m, from_root);

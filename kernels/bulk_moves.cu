@@ -26,14 +26,15 @@ __device__ static bool send_blocks(const codelet_args &a, const role &r, const b
 	auto told = [&](int to) { return edge(to) || (to == a.rank && is_in_place(a)); };
 	if (!bulk_wait_headers(a, b))
 		return false;
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
-		if (!bulk_wait_room(a, b, 0, m, edge))
+		if (!bulk_wait_room(a, b, 0, m, a.peers, edge))
 			return false;
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
+			unsigned char *target = bulk_target(a, b, 0, to, m, (uint64_t)a.rank * a.recv_block + part.at);
 			if (edge(to))
-				bulk_copy(t, bulk_slot_there(a, b, 0, to, m), a.send + (uint64_t)to * a.send_block + part.at, part.bytes, true);
+				bulk_copy(t, target, a.send + (uint64_t)to * a.send_block + part.at, part.bytes, !a.peers);
 		}
 		bulk_publish(t);
 		bulk_signal_data(a, b, 0, m, told);
@@ -56,12 +57,12 @@ __device__ static bool take_blocks(const codelet_args &a, const role &r, const b
 	auto awaited = [&](int from) { return edge(from) || (from == a.rank && is_in_place(a)); };
 	if (!bulk_wait_headers(a, b))
 		return false;
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
 		keep(a, part, t);
 		if (!bulk_wait_data(a, b, 0, m, awaited))
 			return false;
-		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
+		for (int k = a.ranks - 1; !a.peers && k > 0; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			if (edge(from))
 				bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);

@@ -25,19 +25,20 @@ __device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint
 	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank); });
 }
 
-/* Sends their parts to the owners. store(slot, from, bytes): all lanes of the warp, into a slot that is written up to the next multiple of 16 bytes. */
-template <class Edge, class Store> __device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, Edge edge, Store store)
+/* Sends their parts to the owners. store(to, m, part): all lanes of the warp. direct: not into slots. */
+template <class Edge, class Store>
+__device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, bool direct, Edge edge, Store store)
 {
 	if (!bulk_wait_headers(a, b))
 		return false;
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
-		if (!bulk_wait_room(a, b, 0, m, edge))
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
+		if (!bulk_wait_room(a, b, 0, m, direct, edge))
 			return false;
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[to].part, m);
 			if (edge(to))
-				store(bulk_slot_there(a, b, 0, to, m), part);
+				store(to, m, part);
 		}
 		bulk_publish(t);
 		bulk_signal_data(a, b, 0, m, edge);
@@ -48,10 +49,10 @@ template <class Edge, class Store> __device__ static inline bool bulk_scatter(co
 /* Takes in the results of the other owners. */
 template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, Edge edge)
 {
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
 		if (!bulk_wait_data(a, b, 1, m, edge))
 			return false;
-		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
+		for (int k = a.ranks - 1; !a.peers && k > 0; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))

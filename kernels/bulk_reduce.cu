@@ -26,7 +26,8 @@ __device__ static inline bool is_result_edge(const codelet_args &a, int from, in
 
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
 {
-	return bulk_scatter(a, r, b, t, [&](int to) { return owns(a, to) && to != a.rank; }, [&](unsigned char *slot, const range &part) {
+	return bulk_scatter(a, r, b, t, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
+		unsigned char *slot = bulk_slot_there(a, b, 0, to, m);
 		if (a.op == CORALE_NUM_OPS)
 			put_input<TYPE>(a, bulk_warp(), slot, a.send + part.at, part.bytes);
 		else
@@ -36,11 +37,11 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 
 /* ---- The fold of a message ---------------------------------------------------------------------------------- */
 
-/* What a warp folds, and where the result goes: into recv, unless that is NULL, and into slots at the peers, so far behind the first one. */
+/* What a warp folds, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots. */
 struct folded {
 	inputs in;
 	unsigned char *to;
-	uint64_t slot, bytes;
+	uint64_t there, bytes;
 };
 
 /*
@@ -79,16 +80,13 @@ template <int TYPE, int OP> __device__ static inline void fold_together(const co
 		result[u] = sum[u].finish(a.op, a.ranks);
 }
 
-/* N vectors, 512 bytes apart, into the slots of who gets the result. */
-template <int N> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, uint64_t at, const vector *v)
+/* Calls store(address) for each rank that gets the result: of what lies so far behind the begin of its receive buffer or slots. */
+template <class Store> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, uint64_t there, Store store)
 {
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
-		if (!is_result_edge(a, a.rank, to))
-			continue;
-#pragma unroll
-		for (int u = 0; u < N; u++)
-			((vector *)(b->peers[to].slots[1] + at))[u * 32] = v[u];
+		if (is_result_edge(a, a.rank, to))
+			store((a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + there);
 	}
 }
 
@@ -100,10 +98,14 @@ template <int TYPE, int OP> __device__ static void fold_turns(const codelet_args
 	for (uint64_t at = bulk_lane() * 16; at < bytes; at += N * 32 * 16) {
 		vector v[N];
 		fold_together<TYPE, OP>(a, d.in, at, scalar, v);
-		send_on<N>(a, b, d.slot + at, v);
+		auto store = [&](unsigned char *to) {
 #pragma unroll
-		for (int u = 0; d.to && u < N; u++)
-			((vector *)(d.to + at))[u * 32] = v[u];
+			for (int u = 0; u < N; u++)
+				((vector *)to)[u * 32] = v[u];
+		};
+		send_on(a, b, d.there + at, store);
+		if (d.to)
+			store(d.to + at);
 	}
 }
 
@@ -133,7 +135,7 @@ template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_
 	for (uint64_t at = done + bulk_lane() * 16; at < d.bytes; at += 32 * 16) {
 		const unsigned n = d.bytes - at < 16 ? (unsigned)(d.bytes - at) : 16;
 		const vector v = fold_vector<TYPE>(a, d.in, at, n);
-		send_on<1>(a, b, d.slot + at, &v);
+		send_on(a, b, d.there + at, [&](unsigned char *to) { store_user<true>(to, v, a.peers ? n : 16); });
 		if (d.to)
 			store_user<true>(d.to + at, v, n);
 	}
@@ -145,7 +147,7 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
 	const folded d = { { a.send + part.at, bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
 			   a.root < 0 ? to : nullptr,
-			   (uint64_t)(m % a.depth) * a.slot_bytes,
+			   a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes,
 			   part.bytes };
 	const bool aligned = !(((uintptr_t)d.in.own | (uintptr_t)d.to) & 15);
 	const uint32_t turn = folded_together<TYPE> * 32 * 16;
@@ -162,8 +164,8 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const rol
 	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
 	if (!owns(a, a.rank))
 		return true;
-	for (uint32_t m = r.warp; m < b->messages; m += r.warps) {
-		if (!bulk_wait_data(a, b, 0, m, others) || !bulk_wait_room(a, b, 1, m, wanting))
+	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
+		if (!bulk_wait_data(a, b, 0, m, others) || !bulk_wait_room(a, b, 1, m, a.peers, wanting))
 			return false;
 		fold_message<TYPE>(a, b, m);
 		bulk_publish(t);

@@ -170,11 +170,15 @@ static int bulk(void)
 {
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_REDUCE_SCATTER,
 					     CORALE_ALL_REDUCE, CORALE_BROADCAST,  CORALE_REDUCE,
-					     CORALE_GATHER,     CORALE_SCATTER };
+					     CORALE_GATHER,     CORALE_SCATTER },
+				 direct[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST,
+					      CORALE_ALL_REDUCE };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		for (int blocks = 1; !faults && blocks <= (test_thin ? 1 : 2); blocks++)
 			faults = slots(colls[i], BY_BULK, blocks);
+	for (size_t i = 0; !faults && i < COUNT(direct); i++)
+		faults = slots_into(direct[i], BY_BULK, test_thin ? 1 : 2, 1 + test_seed % 2);
 	return faults;
 }
 
@@ -243,7 +247,8 @@ static struct test_call draw_call(const struct gpu_machine *machine)
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
 	const struct row *registered = row_of(machine, &c, PLAN_MEMORY_REGISTERED);
-	c.place = registered && registered->protocol == PLAN_DIRECT && draw(2);
+	const struct plan_call key = { .coll = c.coll, .memory = PLAN_MEMORY_REGISTERED };
+	c.place = registered && row_stores_direct(registered, machine, &key) && draw(2);
 	return c;
 }
 

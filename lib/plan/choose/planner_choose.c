@@ -230,7 +230,7 @@ static const struct row *least_of(const struct gpu_machine *machine, int protoco
 static const struct row *forced_row(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	struct plan_call c = *call;
-	if (machine->forced == PLAN_FIFO || machine->forced == PLAN_BULK)
+	if (machine->forced == PLAN_FIFO)
 		c.memory &= PLAN_MEMORY_SCRATCH;
 	return machine->forced ? least_of(machine, machine->forced, &c) : NULL;
 }

@@ -24,14 +24,23 @@ int row_copies_direct(const struct gpu_machine *machine, const struct plan_call 
 	return (call->memory & PLAN_MEMORY_EXPORTED) || (row_is_registered(call) && no_other_way);
 }
 
+/* By BULK what more ranks than the root receive. */
+static int can_store_direct(const struct row *row)
+{
+	const int bulk = row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_BROADCAST ||
+			 (coll_moves(row->coll) && !coll_is_rooted(row->coll));
+	return row->protocol == PLAN_DIRECT || (row->protocol == PLAN_BULK && bulk);
+}
+
 int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	if (row->codelet->engine == PLAN_CE)
 		return coll_folds(call->coll) || !row_copies_direct(machine, call);
-	const int slots = row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK;
-	int stages = slots && (coll_folds(call->coll) || coll_moves(call->coll)),
-	    passes = row->protocol == PLAN_DIRECT && coll_folds(call->coll);
-	return (stages || passes) &&
+	const int direct = row_stores_direct(row, machine, call);
+	const int stages = coll_folds(call->coll) || (coll_moves(call->coll) && !direct);
+	const int slots =
+	    row->protocol == PLAN_FIFO || row->protocol == PLAN_DIRECT || row->protocol == PLAN_BULK;
+	return slots && stages &&
 	       row->codelet->sent(row, machine, call->bytes) >= (double)machine->rates->scratch_bytes;
 }
 
@@ -41,7 +50,7 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 		return 0;
 	if (row->codelet->engine == PLAN_CE)
 		return call->coll != CORALE_REDUCE_SCATTER && row_copies_direct(machine, call);
-	return row->protocol == PLAN_DIRECT;
+	return can_store_direct(row);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */
