@@ -56,7 +56,7 @@ struct bulk_tiles {
 	tiles<BULK_TILES> of_lane;
 };
 
-/* What the call of a rank with one part is made of; this block's piece of it. All threads of the block. */
+/* All threads of a block make its call. part(rank): what that rank receives in the first exchange. */
 template <class Part> __device__ static inline bulk_call *bulk_begin(const codelet_args &a, uint64_t epoch, uint32_t messages, Part part)
 {
 	bulk_call *b = shared_object<bulk_call>();
@@ -138,9 +138,7 @@ __device__ static inline uint64_t *bulk_ack(const codelet_args &a, uint32_t exch
 /* All ranks are known to make this call, and may be stored to. */
 __device__ static inline bool bulk_wait_headers(const codelet_args &a, const bulk_call *b)
 {
-	const bool good = wait_until<one_warp>(
-		a, b->epoch, true, [&] { return headers_arrived(a, b->epoch); }, [&] { return rank_without_header(a, b->epoch); });
-	sync_fence();
+	const bool good = warp_wait_headers(a, b->epoch);
 	__syncwarp();
 	return good;
 }
@@ -208,6 +206,13 @@ __device__ static inline bulk_tiles bulk_open(void)
 	if (t.here && bulk_lane() == 0)
 		t.of_lane = tiles_open<BULK_TILES>(threadIdx.x / 32);
 	return t;
+}
+
+/* The last thing that a warp does, be its call good or not: tiles that are still being stored stay until they are read. */
+__device__ static inline void bulk_close(bulk_tiles *t)
+{
+	if (t->here && bulk_lane() == 0)
+		tiles_close(&t->of_lane);
 }
 
 /* By one lane; multiples of 16 bytes. All tiles but one are loaded ahead. */

@@ -63,7 +63,9 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const 
 	send_headers(a, epoch);
 	const bulk_call *b = bulk_begin_parts(a, epoch);
 	bulk_tiles t = bulk_open();
-	if (__syncthreads_and(run_warp(a, b, &t)))
+	const bool good = run_warp(a, b, &t);
+	bulk_close(&t);
+	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }
 

@@ -62,7 +62,9 @@ __device__ static bool take_blocks(const codelet_args &a, const role &r, const b
 		keep(a, part, t);
 		if (!bulk_wait_data(a, b, 0, m, awaited))
 			return false;
-		for (int k = a.ranks - 1; !a.peers && k > 0; k--) { /* in the order of arrival */
+		if (a.peers) /* it is where it belongs, and no slot is given back */
+			continue;
+		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			if (edge(from))
 				bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);
@@ -84,6 +86,7 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __gr
 	bulk_tiles t = bulk_open();
 	const bool good =
 		warp < senders ? send_blocks(a, { warp, senders }, b, &t) : take_blocks(a, { warp - senders, blockDim.x / 32 - senders }, b, &t);
+	bulk_close(&t);
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

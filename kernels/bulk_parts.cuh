@@ -52,7 +52,9 @@ template <class Edge> __device__ static inline bool bulk_gather(const codelet_ar
 	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
 		if (!bulk_wait_data(a, b, 1, m, edge))
 			return false;
-		for (int k = a.ranks - 1; !a.peers && k > 0; k--) { /* in the order of arrival */
+		if (a.peers) /* it is where it belongs, and no slot is given back */
+			continue;
+		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))

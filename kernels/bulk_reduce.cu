@@ -45,7 +45,7 @@ struct folded {
 };
 
 /*
- * Whole vectors at `at`, 512 bytes further on and so on, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
+ * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Whole vectors at `at`, 512 bytes further on and so on, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
  * premultiplied sum.
  */
 template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint64_t own_scalar, vector *result)
@@ -198,7 +198,9 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 	send_headers(a, epoch);
 	const bulk_call *b = bulk_begin_parts(a, epoch);
 	bulk_tiles t = bulk_open();
-	if (__syncthreads_and(run_warp<TYPE>(a, b, &t)))
+	const bool good = run_warp<TYPE>(a, b, &t);
+	bulk_close(&t);
+	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }
 
@@ -213,8 +215,5 @@ int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, i
 
 int codelets_load_bulk_reduce(void)
 {
-	int error = 0;
-	for (const auto kernel : rows)
-		error = error ? error : load_shared((const void *)kernel, BULK_SHARED);
-	return error;
+	return load_all(rows, BULK_SHARED);
 }

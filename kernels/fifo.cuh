@@ -82,16 +82,19 @@ __device__ static inline bool wait_flag(const codelet_args &a, connection *conn,
 	return wait_ready(a, conn, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
-/* All threads of a warp group, the first warp for all: all ranks are known to make this call, and may be stored to. */
+/* All lanes of a warp: all ranks are known to make this call, and may be stored to. */
+__device__ static inline bool warp_wait_headers(const codelet_args &a, uint64_t epoch)
+{
+	const bool good =
+		wait_until<one_warp>(a, epoch, true, [&] { return headers_arrived(a, epoch); }, [&] { return rank_without_header(a, epoch); });
+	sync_fence();
+	return good;
+}
+
+/* The same for a warp group, whose first warp waits for all. */
 __device__ static inline bool wait_headers(const codelet_args &a, const warp_group &w, connection *conn)
 {
-	bool good = true;
-	if (w.thread < 32) {
-		good = wait_until<one_warp>(
-			a, conn->epoch, true, [&] { return headers_arrived(a, conn->epoch); }, [&] { return rank_without_header(a, conn->epoch); });
-		sync_fence();
-	}
-	return warp_group_agrees(w, good);
+	return warp_group_agrees(w, w.thread >= 32 || warp_wait_headers(a, conn->epoch));
 }
 
 /* ---- Data: all threads of a warp group -------------------------------------------------------------------- */

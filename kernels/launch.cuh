@@ -42,12 +42,12 @@ static inline int load_shared(const void *kernel, int shared)
 	return (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
 }
 
-/* The kernels of a table. */
-template <class Table> static inline int load_all(const Table &kernels)
+/* The kernels of a table. shared: as load_shared has it. */
+template <class Table> static inline int load_all(const Table &kernels, int shared = 0)
 {
 	int error = 0;
 	for (const auto kernel : kernels)
-		error = error ? error : load((const void *)kernel);
+		error = error ? error : shared ? load_shared((const void *)kernel, shared) : load((const void *)kernel);
 	return error;
 }
 

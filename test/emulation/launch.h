@@ -24,7 +24,7 @@ static inline int load_lean(const void *kernel)
 	return 0;
 }
 
-template <class Table> static inline int load_all(const Table &kernels)
+template <class Table> static inline int load_all(const Table &kernels, int shared = 0)
 {
 	return 0;
 }

@@ -34,13 +34,6 @@ static int launch(const struct codelet_args *a, const struct launch *l, int type
 	}
 }
 
-/* Slots keep what comes until all is sent. */
-static int overwrites(const struct engine *e, const struct launch *l)
-{
-	(void)e;
-	return l->direct;
-}
-
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
 	const struct codelet_args a = codelet_begin(e, c, l);
@@ -48,4 +41,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, error, "launching a kernel");
 }
 
-const struct cuda_codelet cuda_bulk = { &bulk_codelet, load, fill, overwrites, run };
+const struct cuda_codelet cuda_bulk = { &bulk_codelet, load, fill, codelet_overwrites_direct, run };

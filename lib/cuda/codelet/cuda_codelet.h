@@ -38,6 +38,8 @@ void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
 /* For overwrites: 0, where packets leave an offset before others are stored there, or where kernels wait for that; and 1. */
 int codelet_keeps_order(const struct engine *e, const struct launch *launch);
 int codelet_overwrites(const struct engine *e, const struct launch *launch);
+/* Of messages through slots, which keep what comes until all is sent: 1 where they go straight into registered memory. */
+int codelet_overwrites_direct(const struct engine *e, const struct launch *launch);
 /* For run: begins the launch, of blocks that count themselves; returns its arguments, with the registered memory into which a direct call stores. */
 struct codelet_args codelet_begin(struct engine *e, const struct call *call, const struct gpu_launch *launch);
 

@@ -7,13 +7,6 @@ static int load(void)
 	return error ? error : codelets_load_fifo_moves();
 }
 
-/* The window's slots hold data back until all is sent. */
-static int overwrites(const struct engine *e, const struct launch *l)
-{
-	(void)e;
-	return l->direct;
-}
-
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
 	const struct codelet_args a = codelet_begin(e, c, l);
@@ -23,4 +16,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, error, "launching a kernel");
 }
 
-const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, codelet_fill_slots, overwrites, run };
+const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, codelet_fill_slots, codelet_overwrites_direct,
+					run };

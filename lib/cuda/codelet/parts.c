@@ -18,6 +18,12 @@ int codelet_overwrites(const struct engine *e, const struct launch *l)
 	return 1;
 }
 
+int codelet_overwrites_direct(const struct engine *e, const struct launch *l)
+{
+	(void)e;
+	return l->direct;
+}
+
 struct codelet_args codelet_begin(struct engine *e, const struct call *c, const struct gpu_launch *l)
 {
 	struct codelet_args a = l->args;

@@ -13,23 +13,22 @@ enum {
 	SENDERS = LAUNCH_BULK_THREADS / 32 / 4 /* warps, at least */
 };
 
-/* Ranks that own a part of the vector; 1: all data are blocks. */
-static uint64_t owners(corale_coll coll, int ranks)
+/* A vector in parts, by two exchanges; else blocks, by one. */
+static int has_parts(corale_coll coll)
 {
-	if (coll == CORALE_ALL_REDUCE)
-		return (uint64_t)ranks;
-	return (coll == CORALE_BROADCAST || coll == CORALE_REDUCE) && ranks > 1 ? (uint64_t)ranks - 1 : 1;
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST || coll == CORALE_REDUCE;
 }
 
-static uint64_t exchanges(corale_coll coll)
+/* Ranks that own a part, all but a root; 1: all data are blocks. */
+static uint64_t owners(corale_coll coll, int ranks)
 {
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST || coll == CORALE_REDUCE ? 2 : 1;
+	return has_parts(coll) && ranks > 1 ? (uint64_t)(ranks - coll_is_rooted(coll)) : 1;
 }
 
 /* A block's room for one exchange with one peer. */
 static uint64_t room_of(const struct gpu_machine *machine, uint64_t room, corale_coll coll)
 {
-	return room / ((uint64_t)machine->max_blocks * exchanges(coll));
+	return room / ((uint64_t)machine->max_blocks * (has_parts(coll) ? 2 : 1));
 }
 
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -47,9 +46,8 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
 {
-	if (row->coll == CORALE_ALL_REDUCE)
-		return codelet_sent_in_parts(row, machine, bytes);
-	return exchanges(row->coll) == 2 ? (double)bytes : codelet_sent_to_all(row, machine, bytes);
+	return has_parts(row->coll) ? codelet_sent_in_parts(row, machine, bytes)
+				    : codelet_sent_to_all(row, machine, bytes);
 }
 
 /* Of a rooted call one part. */

@@ -84,5 +84,5 @@ double codelet_sent_to_all(const struct row *row, const struct gpu_machine *mach
 double codelet_sent_in_parts(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
 {
 	const double others = machine->ranks - 1;
-	return row->coll == CORALE_BROADCAST ? (double)bytes : 2 * others / machine->ranks * (double)bytes;
+	return coll_is_rooted(row->coll) ? (double)bytes : 2 * others / machine->ranks * (double)bytes;
 }
