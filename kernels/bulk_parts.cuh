@@ -25,45 +25,38 @@ __device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint
 	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank); });
 }
 
-/* Sends their parts to the owners. store(to, m, part): all lanes of the warp. direct: not into slots. */
+/* Sends their parts to the owners. store(to, m, part): all workers. direct: not into slots. */
 template <class Edge, class Store>
-__device__ static inline bool bulk_scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, bool direct, Edge edge, Store store)
+__device__ static inline bool bulk_scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b, bool direct, Edge edge, Store store)
 {
-	if (!bulk_wait_headers(a, b))
-		return false;
-	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
-		if (!bulk_wait_room(a, b, 0, m, direct, edge))
-			return false;
+	auto ready = [&](uint32_t m) { return (m || bulk_wait_headers(a, b)) && bulk_wait_room(a, b, 0, m, direct, edge); };
+	auto work = [&](uint32_t m) {
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
-			const range part = bulk_message(a, b->peers[to].part, m);
 			if (edge(to))
-				store(to, m, part);
+				store(to, m, bulk_message(a, b->peers[to].part, m));
 		}
-		bulk_publish(t);
-		bulk_signal_data(a, b, 0, m, edge);
-	}
-	return true;
+	};
+	return bulk_each(b, t, ready, work, [&](uint32_t m) { bulk_signal_data(a, b, 0, m, edge); });
 }
 
-/* Takes in the results of the other owners. */
-template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t, Edge edge)
+/* Takes in the results of the other owners. In registered memory they are where they belong, and no slot is given back. */
+template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const bulk_team &t, const bulk_call *b, Edge edge)
 {
-	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
-		if (!bulk_wait_data(a, b, 1, m, edge))
-			return false;
-		if (a.peers) /* it is where it belongs, and no slot is given back */
-			continue;
-		for (int k = a.ranks - 1; k > 0; k--) { /* in the order of arrival */
+	auto work = [&](uint32_t m) {
+		for (int k = a.ranks - 1; k > 0 && !a.peers; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))
-				bulk_copy(t, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
+				copy(t.workers, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
 		}
-		bulk_publish(t);
-		bulk_signal_taken(a, b, 1, m, edge);
-	}
-	return true;
+	};
+	return bulk_each(
+		b, t, [&](uint32_t m) { return bulk_wait_data(a, b, 1, m, edge); }, work,
+		[&](uint32_t m) {
+			if (!a.peers)
+				bulk_signal_taken(a, b, 1, m, edge);
+		});
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Folds by few CUDA blocks (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. Of a block's warps some scatter, some fold what has come for this
- * rank, in rank order, and send the result on, and some gather the results of the others.
+ * Folds by few CUDA blocks (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. One team of a block scatters, one folds what has come for
+ * this rank, in rank order, and sends the result on, and one gathers the results of the others.
  */
 #include <cuda_runtime.h>
 
@@ -24,31 +24,28 @@ __device__ static inline bool is_result_edge(const codelet_args &a, int from, in
 	return owns(a, from) && wanted && from != to;
 }
 
-template <int TYPE> __device__ static bool scatter(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
+template <int TYPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
-	return bulk_scatter(a, r, b, t, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
-		unsigned char *slot = bulk_slot_there(a, b, 0, to, m);
-		if (a.op == CORALE_NUM_OPS)
-			put_input<TYPE>(a, bulk_warp(), slot, a.send + part.at, part.bytes);
-		else
-			bulk_copy(t, slot, a.send + part.at, part.bytes, true);
+	return bulk_scatter(a, t, b, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
+		put_input<TYPE>(a, t.workers, bulk_slot_there(a, b, 0, to, m), a.send + part.at, part.bytes);
 	});
 }
 
 /* ---- The fold of a message ---------------------------------------------------------------------------------- */
 
-/* What a warp folds, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots. */
+/* What the workers fold, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots. */
 struct folded {
 	inputs in;
 	unsigned char *to;
 	uint64_t there, bytes;
+	warp_group w;
 };
 
 /*
- * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Whole vectors at `at`, 512 bytes further on and so on, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
+ * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Whole vectors at `at` and `apart` bytes further on of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
  * premultiplied sum.
  */
-template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint64_t own_scalar, vector *result)
+template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint32_t apart, uint64_t own_scalar, vector *result)
 {
 	constexpr int N = folded_together<TYPE>;
 	vector_sum<TYPE> sum[N];
@@ -61,7 +58,7 @@ template <int TYPE, int OP> __device__ static inline void fold_together(const co
 #pragma unroll
 			for (int u = 0; u < N; u++)
 				if (rank < a.ranks)
-					v[k][u] = __ldcg((const vector *)(from + at) + u * 32);
+					v[k][u] = __ldcg((const vector *)(from + at + u * apart));
 		}
 #pragma unroll
 		for (int k = 0; k < BATCH; k++)
@@ -90,18 +87,19 @@ template <class Store> __device__ static inline void send_on(const codelet_args 
 	}
 }
 
-/* Whole turns of the warp. */
+/* Whole turns of the workers. */
 template <int TYPE, int OP> __device__ static void fold_turns(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
+	const uint32_t apart = d.w.threads * 16;
 	const uint64_t scalar = OP == CORALE_NUM_OPS ? scalar_of<TYPE>(a) : 0;
-	for (uint64_t at = bulk_lane() * 16; at < bytes; at += N * 32 * 16) {
+	for (uint64_t at = d.w.thread * 16; at < bytes; at += N * apart) {
 		vector v[N];
-		fold_together<TYPE, OP>(a, d.in, at, scalar, v);
+		fold_together<TYPE, OP>(a, d.in, at, apart, scalar, v);
 		auto store = [&](unsigned char *to) {
 #pragma unroll
 			for (int u = 0; u < N; u++)
-				((vector *)to)[u * 32] = v[u];
+				*(vector *)(to + u * apart) = v[u];
 		};
 		send_on(a, b, d.there + at, store);
 		if (d.to)
@@ -132,7 +130,7 @@ template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, c
 /* Any address and operator. */
 template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t done)
 {
-	for (uint64_t at = done + bulk_lane() * 16; at < d.bytes; at += 32 * 16) {
+	for (uint64_t at = done + d.w.thread * 16; at < d.bytes; at += d.w.threads * 16) {
 		const unsigned n = d.bytes - at < 16 ? (unsigned)(d.bytes - at) : 16;
 		const vector v = fold_vector<TYPE>(a, d.in, at, n);
 		send_on(a, b, d.there + at, [&](unsigned char *to) { store_user<true>(to, v, a.peers ? n : 16); });
@@ -141,54 +139,51 @@ template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_
 	}
 }
 
-template <int TYPE> __device__ static void fold_message(const codelet_args &a, const bulk_call *b, uint32_t m)
+template <int TYPE> __device__ static void fold_message(const codelet_args &a, const bulk_team &t, const bulk_call *b, uint32_t m)
 {
 	const range part = bulk_message(a, b->peers[a.rank].part, m);
 	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
 	const folded d = { { a.send + part.at, bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
 			   a.root < 0 ? to : nullptr,
 			   a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes,
-			   part.bytes };
+			   part.bytes,
+			   t.workers };
 	const bool aligned = !(((uintptr_t)d.in.own | (uintptr_t)d.to) & 15);
-	const uint32_t turn = folded_together<TYPE> * 32 * 16;
+	const uint32_t turn = folded_together<TYPE> * t.workers.threads * 16;
 	const uint64_t turns = aligned ? part.bytes / turn * turn : 0;
 	fold_aligned<TYPE>(a, b, d, turns);
 	fold_rest<TYPE>(a, b, d, turns);
 }
 
-/* ---- Warps -------------------------------------------------------------------------------------------------- */
+/* ---- Teams -------------------------------------------------------------------------------------------------- */
 
-template <int TYPE> __device__ static bool fold(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
+template <int TYPE> __device__ static bool fold(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	auto others = [&](int rank) { return rank != a.rank; };
 	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
-	if (!owns(a, a.rank))
-		return true;
-	for (uint32_t m = bulk_first(a, r); m < b->messages; m = bulk_next(a, r, m)) {
-		if (!bulk_wait_data(a, b, 0, m, others) || !bulk_wait_room(a, b, 1, m, a.peers, wanting))
-			return false;
-		fold_message<TYPE>(a, b, m);
-		bulk_publish(t);
-		bulk_signal_data(a, b, 1, m, wanting);
-		bulk_signal_taken(a, b, 0, m, others);
-	}
-	return true;
+	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, others) && bulk_wait_room(a, b, 1, m, a.peers, wanting); };
+	return !owns(a, a.rank) || bulk_each(b, t, ready, [&](uint32_t m) { fold_message<TYPE>(a, t, b, m); }, [&](uint32_t m) {
+		       bulk_signal_taken(a, b, 0, m, others);
+		       if (!a.send_block)
+			       bulk_signal_data(a, b, 1, m, wanting);
+	       });
 }
 
-__device__ static bool gather(const codelet_args &a, const role &r, const bulk_call *b, bulk_tiles *t)
+__device__ static bool gather(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
-	return bulk_gather(a, r, b, t, [&](int from) { return is_result_edge(a, from, a.rank); });
+	return bulk_gather(a, t, b, [&](int from) { return is_result_edge(a, from, a.rank); });
 }
 
-template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b, bulk_tiles *t)
+template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 {
-	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, quarter = warps / 4;
-	const uint32_t folders = a.send_block ? warps - quarter : warps - 2 * quarter;
-	if (warp < quarter)
-		return scatter<TYPE>(a, { warp, quarter }, b, t);
-	if (warp < quarter + folders)
-		return fold<TYPE>(a, { warp - quarter, folders }, b, t);
-	return gather(a, { warp - quarter - folders, quarter }, b, t);
+	const bool two = !a.send_block; /* exchanges */
+	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, scatterers = two ? (warps + 1) * 3 / 10 : warps * 2 / 5;
+	const uint32_t folders = two ? (warps + 1) * 9 / 20 : warps - scatterers;
+	if (warp < scatterers)
+		return scatter<TYPE>(a, bulk_team_of(0, scatterers, true, 1), b);
+	if (warp < scatterers + folders)
+		return fold<TYPE>(a, bulk_team_of(scatterers, folders, two, 2), b);
+	return gather(a, bulk_team_of(scatterers + folders, warps - scatterers - folders, false, 3), b);
 }
 
 template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
@@ -196,10 +191,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bulk_call *b = bulk_begin_parts(a, epoch);
-	bulk_tiles t = bulk_open();
-	const bool good = run_warp<TYPE>(a, b, &t);
-	bulk_close(&t);
+	const bool good = run_warp<TYPE>(a, bulk_begin_parts(a, epoch));
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }
@@ -208,12 +200,12 @@ typedef void (*kernel)(codelet_args);
 
 static constexpr auto rows = vector_table_of<kernel>([](auto type) { return bulk_reduce<type.value>; });
 
-int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, int shared, void *stream)
+int codelets_bulk_reduce(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	return launch((const void *)rows[type], grid, args, stream, shared);
+	return launch((const void *)rows[type], grid, args, stream);
 }
 
 int codelets_load_bulk_reduce(void)
 {
-	return load_all(rows, BULK_SHARED);
+	return load_all(rows);
 }

@@ -85,8 +85,6 @@ struct codelet_layout {
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
 	uint32_t pair_rings, ring_depth; /* of one sender; slots of a ring */
 	uint64_t slots_bytes; /* of one sender */
-	uint64_t bulk_flags, bulk_acks; /* offsets of the words of bulk's slots */
-	uint32_t bulk_slots; /* of one sender in one exchange, at most */
 };
 
 /* A line: two packets that each hold the low 32 bits of their epoch twice; but in epoch_b the high ones are mixed. */
@@ -493,13 +491,6 @@ PLAN_FN uint64_t codelet_turns(uint64_t bytes)
 	return bytes / unit * unit;
 }
 
-/* Slots of bulk that have words, of a sender with so much room: of 16 KB about. */
-PLAN_FN uint32_t codelet_bulk_slots(uint64_t room)
-{
-	const uint64_t slots = room / (16 << 10), least = 4, most = 1024;
-	return (uint32_t)(slots < least ? least : slots < most ? slots : most);
-}
-
 /*
  * Divides about `budget` bytes; the same on all ranks. Of words there are two halves and in each two exchanges, in which every other rank
  * sends a part of a two-shot's piece: pieces have one size whatever the number of ranks. What packets don't need makes longer slots:
@@ -518,11 +509,6 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->grants = at;
 	at += (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_grant);
 	uint64_t rest = budget > at ? budget - at : 0, slots = rest / 16 / others / CODELET_LINE_SLOT;
-	l->bulk_slots = codelet_bulk_slots(rest / others);
-	const uint64_t bulk_words = 2 * (uint64_t)ranks * l->bulk_slots * 8; /* of two exchanges */
-	l->bulk_flags = at;
-	l->bulk_acks = at + bulk_words;
-	at += 2 * bulk_words;
 	if (slots < CODELET_RING_DEPTH)
 		slots = CODELET_RING_DEPTH;
 	l->pair_rings = codelet_cut_rings(slots);
@@ -580,13 +566,10 @@ int codelets_fifo_reduce(const struct codelet_args *args, struct grid grid, int 
 int codelets_direct(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_gather, all_to_all */
 int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
-/* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast. shared: bytes of
- * a block, codelets_bulk_shared() where the GPU has copy units and so much (engine.copy_units), else 0. */
-int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, int shared,
-			 void *stream);
-int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, int shared, void *stream);
-int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, int shared, void *stream);
-int codelets_bulk_shared(void);
+/* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
+int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
+int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
 /* broadcast */
 int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */

@@ -254,16 +254,16 @@ __device__ static inline void copy_tiles(const codelet_job &job)
 	enum { AHEAD = 2 }; /* of a block's tiles, from what is loaded to what is prefetched */
 	const uint64_t whole = job.bytes / sizeof(vector) * sizeof(vector), turn = (uint64_t)gridDim.x * TILE_BYTES;
 	if (threadIdx.x == 0) {
-		tiles<1> t = tiles_open<1>(0);
+		tile t = tile_open();
 		for (uint64_t at = (uint64_t)blockIdx.x * TILE_BYTES; at < whole; at += turn) {
 			const uint32_t bytes = whole - at < TILE_BYTES ? (uint32_t)(whole - at) : (uint32_t)TILE_BYTES;
-			tiles_load(&t, job.own + at, bytes);
+			tile_load(&t, job.own + at, bytes);
 			if (at + AHEAD * turn + TILE_BYTES <= whole)
 				tile_prefetch(job.own + at + AHEAD * turn, TILE_BYTES);
-			tiles_store(&t, job.to + at, bytes);
-			tiles_read<0>(&t);
+			tile_await(&t);
+			tile_store(&t, job.to + at, bytes);
 		}
-		tiles_close(&t);
+		tile_close(&t);
 	}
 	copy_from(job, whole);
 }
@@ -340,7 +340,7 @@ int codelets_step(const codelet_step *args, void *stream)
 int codelets_work(const codelet_work *args, struct grid grid, int type, void *stream)
 {
 	if (type < 0 && grid.threads == WARP)
-		return launch_behind((const void *)copying_lean, grid, args->tiles ? TILES_SHARED<1> : WARP * RING_BYTES, args, stream);
+		return launch_behind((const void *)copying_lean, grid, args->tiles ? TILE_SHARED : WARP * RING_BYTES, args, stream);
 	return launch_behind((const void *)(type < 0 ? copying : rows[type]), grid, 0, args, stream);
 }
 

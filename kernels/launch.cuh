@@ -30,33 +30,21 @@ static inline int load(const void *kernel)
 	return error ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, SHARED_PERCENT);
 }
 
-/* The same for one that may have so many bytes of shared memory a block, where the GPU has them. */
-static inline int load_shared(const void *kernel, int shared)
-{
-	int device, most;
-	int error = load(kernel);
-	error = error ? error : (int)cudaGetDevice(&device);
-	error = error ? error : (int)cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-	if (error || shared > most)
-		return error;
-	return (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-}
-
-/* The kernels of a table. shared: as load_shared has it. */
-template <class Table> static inline int load_all(const Table &kernels, int shared = 0)
+/* The kernels of a table. */
+template <class Table> static inline int load_all(const Table &kernels)
 {
 	int error = 0;
 	for (const auto kernel : kernels)
-		error = error ? error : shared ? load_shared((const void *)kernel, shared) : load((const void *)kernel);
+		error = error ? error : load((const void *)kernel);
 	return error;
 }
 
 /*
  * With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end
  * first thing. Not behind codelets_follow: where the program destroyed the stream right after the call, such calls hung (H100, driver
- * 580.159; without programmatic launch they do not). args begin with codelet_args. shared: bytes a block.
+ * 580.159; without programmatic launch they do not). args begin with codelet_args.
  */
-static inline int launch(const void *kernel, struct grid grid, const void *args, void *stream, int shared = 0)
+static inline int launch(const void *kernel, struct grid grid, const void *args, void *stream)
 {
 	cudaLaunchAttribute attribute;
 	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -65,7 +53,6 @@ static inline int launch(const void *kernel, struct grid grid, const void *args,
 	config.gridDim = dim3((unsigned)grid.blocks);
 	config.blockDim = dim3((unsigned)grid.threads);
 	config.stream = (cudaStream_t)stream;
-	config.dynamicSmemBytes = (size_t)shared;
 	config.attrs = &attribute;
 	config.numAttrs = ((const codelet_args *)args)->follows ? 0 : 1;
 	void *arguments[] = { (void *)args };

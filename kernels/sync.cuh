@@ -74,6 +74,12 @@ __device__ static inline void sync_store_release(uint64_t *word, uint64_t value)
 	sync_store_relaxed(word, value);
 }
 
+/* After loads whose values have come, as stores of them elsewhere show; no store is ordered before it. */
+__device__ static inline void sync_store_after_loads(uint64_t *word, uint64_t value)
+{
+	sync_store_relaxed(word, value);
+}
+
 __device__ static inline uint64_t sync_now_ns(void)
 {
 	uint64_t ns;

@@ -38,8 +38,7 @@ static struct gpu_machine machine_of(int ranks, uint64_t window)
 				     .max_blocks = 132,
 				     .words_bytes = l.words_bytes,
 				     .lines_bytes = l.lines_bytes,
-				     .slots_bytes = l.slots_bytes,
-				     .bulk_slots = l.bulk_slots };
+				     .slots_bytes = l.slots_bytes };
 }
 
 /* 0, 3, and each power of 2 with its neighbours. */

@@ -87,8 +87,7 @@ static void test_refused_copies(void **state)
 				       .max_blocks = 32,
 				       .words_bytes = l.words_bytes,
 				       .lines_bytes = l.lines_bytes,
-				       .slots_bytes = l.slots_bytes,
-				       .bulk_slots = l.bulk_slots };
+				       .slots_bytes = l.slots_bytes };
 	int chosen = 0;
 	for (int i = 0; i < 2 * 3 * CORALE_NUM_COLLS * 8; i++) {
 		static const char *const protos[] = { "auto", "CE", "auto" };

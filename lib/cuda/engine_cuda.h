@@ -95,7 +95,6 @@ struct engine {
 	int world_rank, world_ranks; /* among all; in messages */
 	struct gpu_machine machine; /* as all ranks of the node have it from share_machine on */
 	struct codelet_args args[ENGINE_AREAS]; /* of all launches: a call sets the rest */
-	int copy_units; /* shared memory that a block may have for their tiles; 0: the GPU has none */
 	const int *index_of; /* of each rank of the communicator; NULL: all are of this node */
 	struct engine_own_gpu gpu;
 	struct codelet_layout layout;

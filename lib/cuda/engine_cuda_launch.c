@@ -27,7 +27,6 @@ void engine_make_args(struct engine *e)
 	e->machine.words_bytes = l->words_bytes;
 	e->machine.lines_bytes = l->lines_bytes;
 	e->machine.slots_bytes = l->slots_bytes;
-	e->machine.bulk_slots = l->bulk_slots;
 	unsigned char *alone = (unsigned char *)e->state + offsetof(struct codelet_state, alone);
 	const uint64_t areas[][2] = { [AREA_WORDS] = { l->words, l->words_bytes },
 				      [AREA_LINES] = { l->lines, l->lines_bytes },

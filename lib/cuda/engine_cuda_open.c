@@ -178,7 +178,6 @@ static int find_gpu(struct engine *e, int max_blocks)
 	memcpy(e->gpu.id.uuid, prop.uuid.bytes, sizeof(e->gpu.id.uuid));
 	snprintf(e->gpu.name, sizeof(e->gpu.name), "%.*s", ENGINE_NAME_BYTES - 1, prop.name);
 	e->machine.rates = rates_of_gpu(e->gpu.name);
-	e->copy_units = prop.major >= 9 ? (int)prop.sharedMemPerBlockOptin : 0;
 	limit_blocks(e, prop.multiProcessorCount, max_blocks);
 	return 0;
 }

@@ -36,7 +36,6 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 					 .words_bytes = layout.words_bytes,
 					 .lines_bytes = layout.lines_bytes,
 					 .slots_bytes = layout.slots_bytes,
-					 .bulk_slots = layout.bulk_slots,
 					 .scratch_bytes = launch_scratch_bytes(ranks, layout.bytes,
 									       settings->memory_cap) };
 	gpu_machine_settings(machine, map, settings);

@@ -1,10 +1,9 @@
 /* kernels/bulk_reduce.cu as C++. */
 #include <cuda_runtime.h>
 
-#define LAUNCH_MOST_THREADS 128
+#define LAUNCH_MOST_THREADS 192
 #include "launch.h"
 #include "sync.h"
 #include "shared.h"
-#include "tile.h"
 
 #include "../../kernels/bulk_reduce.cu"

@@ -263,8 +263,7 @@ static int mixed(struct world_params p, int calls, unsigned streams)
 				       .forced = PLAN_BULK,
 				       .words_bytes = l.words_bytes,
 				       .lines_bytes = l.lines_bytes,
-				       .slots_bytes = l.slots_bytes,
-				       .bulk_slots = l.bulk_slots };
+				       .slots_bytes = l.slots_bytes };
 	state_of_random = test_seed * 77 + (uint64_t)p.ranks;
 	s->most_pause = 3000;
 	s->streams = streams;

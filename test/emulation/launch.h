@@ -14,17 +14,12 @@ static inline int load(const void *kernel)
 	return 0;
 }
 
-static inline int load_shared(const void *kernel, int shared)
-{
-	return 0;
-}
-
 static inline int load_lean(const void *kernel)
 {
 	return 0;
 }
 
-template <class Table> static inline int load_all(const Table &kernels, int shared = 0)
+template <class Table> static inline int load_all(const Table &kernels)
 {
 	return 0;
 }
@@ -51,7 +46,7 @@ static inline int launch_behind(const void *kernel, struct grid grid, int shared
 }
 
 template <class Args>
-static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream, int shared = 0)
+static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream)
 {
 	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
 	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks, (unsigned)threads,

@@ -122,7 +122,6 @@ static int run_row(const struct row *row, int ranks, int memory, unsigned shift,
 					     .max_blocks = test_thin ? 1 : 4,
 					     .forced = (int)row->protocol,
 					     .slots_bytes = 4096,
-					     .bulk_slots = 4,
 					     .lines_bytes = 4096,
 					     .words_bytes = 4096 };
 	const struct plan_call asked = { row->coll, coll_has_data(row->coll) ? bytes : 0, type_in_words(type),

@@ -34,7 +34,6 @@ static void describe(const struct engine *e, struct gpu_machine *machine)
 	machine->words_bytes = own->words_bytes;
 	machine->lines_bytes = own->lines_bytes;
 	machine->slots_bytes = own->slots_bytes;
-	machine->bulk_slots = own->bulk_slots;
 	machine->scratch_bytes = own->scratch_bytes;
 }
 

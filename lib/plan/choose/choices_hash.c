@@ -53,7 +53,6 @@ static uint64_t add_machine(uint64_t hash, const struct gpu_machine *machine)
 				     machine->words_bytes,
 				     machine->lines_bytes,
 				     machine->slots_bytes,
-				     machine->bulk_slots,
 				     machine->over_nodes ? 0 : machine->scratch_bytes,
 				     (uint64_t)machine->resident,
 				     (uint64_t)machine->over_nodes << 1 | (uint64_t)machine->many_far };

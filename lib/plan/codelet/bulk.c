@@ -1,16 +1,16 @@
 /*
- * Messages through slots, folded or moved, by few blocks with many warps: what fifo runs, for calls from about 1 MB on. Protocol BULK. No GPU has measured it, so it runs what
- * CORALE_PROTO=BULK asks for, and is never chosen by its time.
+ * Messages through slots, folded or moved, by few blocks whose warps divide the work: what fifo runs, for calls from about 1 MB on. Protocol BULK.
  */
 #include "cut.h"
 
 #include "base/collectives.h"
 
 enum {
-	MOST_BYTES = 32 << 10, /* of a message */
-	LEAST_BYTES = 4 << 10, /* of one that a warp loads at once */
-	MOST_DEPTH = 48, /* messages in flight of a block: some for each warp that sends */
-	SENDERS = LAUNCH_BULK_THREADS / 32 / 4 /* warps, at least */
+	MOST_BYTES = 64 << 10, /* of a message: sent while another one's fence takes 2 to 4 us; */
+	MOST_BYTES_TO_ONE = 128 << 10, /* where it goes to one rank */
+	LEAST_BYTES = 8 << 10,
+	MOST_DEPTH = 8, /* messages in flight of a block */
+	LEAST_MESSAGES = 4 /* of a call with less of each block */
 };
 
 /* A vector in parts, by two exchanges; else blocks, by one. */
@@ -35,8 +35,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 {
 	(void)call;
 	return machine->forced == (int)row->protocol &&
-	       (uint32_t)machine->max_blocks <= machine->bulk_slots &&
-	       room_of(machine, machine->slots_bytes, row->coll) >= LAUNCH_LINE;
+	       room_of(machine, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
 }
 
 static struct codelet_rate rate(const struct row *row, int ranks)
@@ -59,28 +58,24 @@ static uint64_t to_peer(const struct launch *l)
 	return plan_cut(l->bytes, PLAN_UNIT_BYTES, owners(l->coll, l->machine->ranks), 0, &begin);
 }
 
-/* So long that each warp that sends has one, of a call that is not longer than that. */
 static uint64_t message_of(const struct launch *l)
 {
 	const uint64_t parts = owners(l->coll, l->machine->ranks),
-		       each = l->bytes / (parts * (uint64_t)l->machine->max_blocks * SENDERS) + 1;
-	return each < LEAST_BYTES  ? LEAST_BYTES
-	       : each < MOST_BYTES ? plan_round(each, LAUNCH_LINE)
-				   : MOST_BYTES;
+		       each = l->bytes / (parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES) + 1,
+		       most = l->machine->ranks == 2 ? MOST_BYTES_TO_ONE : MOST_BYTES;
+	return each < LEAST_BYTES ? LEAST_BYTES : each < most ? plan_round(each, LAUNCH_LINE) : most;
 }
 
+/* While a message is folded or passed on the next ones come, and acknowledgements go back. */
 static void cut(struct launch *l)
 {
-	const uint64_t room = room_of(l->machine, slots_room(l), l->coll), most = message_of(l);
-	uint64_t depth = l->machine->bulk_slots / (uint32_t)l->machine->max_blocks;
-	depth = depth < MOST_DEPTH ? depth : MOST_DEPTH;
-	if (room / depth < LEAST_BYTES)
-		depth = room < LEAST_BYTES ? 1 : room / LEAST_BYTES;
+	const uint64_t room = room_of(l->machine, slots_room(l), l->coll), most = message_of(l),
+		       depth = room / most;
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;
 	l->grid.threads = LAUNCH_BULK_THREADS;
-	l->depth = (uint32_t)depth;
+	l->depth = (uint32_t)(depth < 2 ? 2 : depth < MOST_DEPTH ? depth : MOST_DEPTH);
 	l->message = slots_bytes(room, 1, 1, l->depth, most);
 }
 
