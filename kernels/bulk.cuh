@@ -12,7 +12,10 @@
 #include "fifo.cuh"
 #include "shared.cuh"
 
-enum { BULK_EXCHANGES = 2 };
+enum {
+	BULK_EXCHANGES = 2,
+	BULK_IN_FLIGHT = 8 /* vectors that a thread loads before it stores the first */
+};
 
 struct bulk_peer {
 	range part; /* of the vector or block that the rank receives in the first exchange: this block's piece of it */
@@ -107,6 +110,12 @@ __device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, 
 	return true;
 }
 
+/* As copy(), by all workers. */
+__device__ static inline void bulk_copy(const bulk_team &t, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
+{
+	copy<BULK_IN_FLIGHT>(t.workers, to, from, bytes, whole);
+}
+
 /* ---- Waits and signals: all lanes of a warp. edge(rank): which ranks they are about -------------------------- */
 
 __device__ static inline uint32_t bulk_lane(void)
@@ -122,32 +131,41 @@ __device__ static inline bool bulk_wait_headers(const codelet_args &a, const bul
 	return good;
 }
 
-template <class Edge, class Word> __device__ static inline bool bulk_wait(const codelet_args &a, const bulk_call *b, uint32_t m, Edge edge, Word word)
+/* seen: how far the words of this lane's ranks were known to be, 0 at first. */
+template <class Edge, class Word>
+__device__ static inline bool bulk_wait(const codelet_args &a, const bulk_call *b, uint32_t m, uint64_t *seen, Edge edge, Word word)
 {
 	const uint64_t value = flag_value(b->exchange[0], m);
 	auto lacking = [&] {
 		int lacks = -1;
-		for (int rank = (int)bulk_lane(); rank < a.ranks; rank += 32)
-			if (edge(rank) && sync_load_acquire(word(rank)) < value)
-				lacks = rank;
+		*seen = ~(uint64_t)0;
+		for (int rank = (int)bulk_lane(); rank < a.ranks; rank += 32) {
+			const uint64_t is = edge(rank) ? sync_load_acquire(word(rank)) : *seen;
+			*seen = is < *seen ? is : *seen;
+			lacks = is < value ? rank : lacks;
+		}
 		return lacks;
 	};
+	if (one_warp::all(*seen >= value))
+		return true;
 	const bool good = wait_until<one_warp>(a, b->exchange[0].epoch, true, [&] { return lacking() < 0; }, lacking);
 	__syncwarp();
 	return good;
 }
 
 /* Message m is here. */
-template <class Edge> __device__ static inline bool bulk_wait_data(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, Edge edge)
+template <class Edge>
+__device__ static inline bool bulk_wait_data(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, uint64_t *seen, Edge edge)
 {
-	return bulk_wait(a, b, m, edge, [&](int from) { return flag_of(a, b->exchange[exchange], from, a.rank); });
+	return bulk_wait(a, b, m, seen, edge, [&](int from) { return flag_of(a, b->exchange[exchange], from, a.rank); });
 }
 
 /* The slot for message m is empty there, or none is used: direct. */
 template <class Edge>
-__device__ static inline bool bulk_wait_room(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, bool direct, Edge edge)
+__device__ static inline bool bulk_wait_room(const codelet_args &a, const bulk_call *b, uint32_t exchange, uint32_t m, uint64_t *seen, bool direct,
+					     Edge edge)
 {
-	return direct || m < a.depth || bulk_wait(a, b, m - a.depth, edge, [&](int to) { return ack_of(a, b->exchange[exchange], a.rank, to); });
+	return direct || m < a.depth || bulk_wait(a, b, m - a.depth, seen, edge, [&](int to) { return ack_of(a, b->exchange[exchange], a.rank, to); });
 }
 
 /* What the workers have stored has arrived before the signal does. */

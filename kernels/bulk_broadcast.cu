@@ -11,9 +11,9 @@ __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const 
 {
 	auto edge = [&](int to) { return to != a.root; };
 	return bulk_scatter(a, t, b, a.peers, edge, [&](int to, uint32_t m, const range &part) {
-		copy(t.workers, bulk_target(a, b, 0, to, m, part.at), a.send + part.at, part.bytes, !a.peers);
+		bulk_copy(t, bulk_target(a, b, 0, to, m, part.at), a.send + part.at, part.bytes, !a.peers);
 		if (a.send != a.recv)
-			copy(t.workers, a.recv + part.at, a.send + part.at, part.bytes, false);
+			bulk_copy(t, a.recv + part.at, a.send + part.at, part.bytes, false);
 	});
 }
 
@@ -21,17 +21,18 @@ __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bul
 {
 	auto from_root = [&](int from) { return from == a.root; };
 	auto others = [&](int to) { return to != a.root && to != a.rank; };
-	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, from_root) && bulk_wait_room(a, b, 1, m, a.peers, others); };
+	uint64_t here = 0, room = 0;
+	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, &here, from_root) && bulk_wait_room(a, b, 1, m, &room, a.peers, others); };
 	auto work = [&](uint32_t m) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
 		const unsigned char *mine = a.peers ? a.recv + part.at : bulk_slot_here(a, b, 0, a.root, m);
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			if (others(to))
-				copy(t.workers, bulk_target(a, b, 1, to, m, part.at), mine, part.bytes, !a.peers);
+				bulk_copy(t, bulk_target(a, b, 1, to, m, part.at), mine, part.bytes, !a.peers);
 		}
 		if (!a.peers)
-			copy(t.workers, a.recv + part.at, mine, part.bytes, false);
+			bulk_copy(t, a.recv + part.at, mine, part.bytes, false);
 	};
 	return bulk_each(b, t, ready, work, [&](uint32_t m) {
 		if (!a.peers)

@@ -20,30 +20,33 @@ __device__ static inline bool is_in_place(const codelet_args &a)
 	return a.send == a.recv && a.send_block && a.recv_block;
 }
 
+/* What a rank has for itself. Of a rooted call the root alone: it sends or takes in, not both. */
+__device__ static inline void keep(const codelet_args &a, const bulk_team &t, const range &part)
+{
+	const unsigned char *from = a.send + (uint64_t)a.rank * a.send_block;
+	unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
+	if (to != from && (a.root < 0 || a.rank == a.root))
+		bulk_copy(t, to + part.at, from + part.at, part.bytes, false);
+}
+
 __device__ static bool send_blocks(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	auto edge = [&](int to) { return is_edge(a, a.rank, to); };
 	auto told = [&](int to) { return edge(to) || (to == a.rank && is_in_place(a)); };
-	auto ready = [&](uint32_t m) { return (m || bulk_wait_headers(a, b)) && bulk_wait_room(a, b, 0, m, a.peers, edge); };
+	uint64_t seen = 0;
+	auto ready = [&](uint32_t m) { return (m || bulk_wait_headers(a, b)) && bulk_wait_room(a, b, 0, m, &seen, a.peers, edge); };
 	auto work = [&](uint32_t m) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			unsigned char *target = bulk_target(a, b, 0, to, m, (uint64_t)a.rank * a.recv_block + part.at);
 			if (edge(to))
-				copy(t.workers, target, a.send + (uint64_t)to * a.send_block + part.at, part.bytes, !a.peers);
+				bulk_copy(t, target, a.send + (uint64_t)to * a.send_block + part.at, part.bytes, !a.peers);
 		}
+		if (a.root >= 0)
+			keep(a, t, part);
 	};
 	return bulk_each(b, t, ready, work, [&](uint32_t m) { bulk_signal_data(a, b, 0, m, told); });
-}
-
-/* What a rank has for itself. */
-__device__ static inline void keep(const codelet_args &a, const bulk_team &t, const range &part)
-{
-	const unsigned char *from = a.send + (uint64_t)a.rank * a.send_block;
-	unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
-	if (to != from && (a.root < 0 || a.rank == a.root))
-		copy(t.workers, to + part.at, from + part.at, part.bytes, false);
 }
 
 /* In registered memory what comes is where it belongs, and no slot is given back. */
@@ -51,18 +54,19 @@ __device__ static bool take_blocks(const codelet_args &a, const bulk_team &t, co
 {
 	auto edge = [&](int from) { return is_edge(a, from, a.rank); };
 	auto awaited = [&](int from) { return edge(from) || (from == a.rank && is_in_place(a)); };
+	uint64_t seen = 0;
 	auto ready = [&](uint32_t m) {
 		if (m == 0 && !bulk_wait_headers(a, b))
 			return false;
 		keep(a, t, bulk_message(a, b->peers[a.rank].part, m));
-		return bulk_wait_data(a, b, 0, m, awaited);
+		return bulk_wait_data(a, b, 0, m, &seen, awaited);
 	};
 	auto work = [&](uint32_t m) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
 		for (int k = a.ranks - 1; k > 0 && !a.peers; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			if (edge(from))
-				copy(t.workers, a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);
+				bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, bulk_slot_here(a, b, 0, from, m), part.bytes, false);
 		}
 	};
 	return bulk_each(b, t, ready, work, [&](uint32_t m) {
@@ -71,16 +75,23 @@ __device__ static bool take_blocks(const codelet_args &a, const bulk_team &t, co
 	});
 }
 
+/* Of a rooted call a rank's warps all send, or all take in. */
+__device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
+{
+	const bool rooted = a.root >= 0, sends = (a.send_block != 0) == (a.rank == a.root);
+	const uint32_t warps = blockDim.x / 32, senders = !rooted ? (warps + 1) / 2 : sends ? warps : 0;
+	return threadIdx.x / 32 < senders ? send_blocks(a, bulk_team_of(0, senders, true, 1), b) :
+					    take_blocks(a, bulk_team_of(senders, warps - senders, false, 2), b);
+}
+
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
-	const uint32_t warps = blockDim.x / 32, senders = (warps + 1) / 2;
 	send_headers(a, epoch);
 	const bulk_call *b =
 		bulk_begin(a, epoch, (uint32_t)messages_of(a.bytes, gridDim.x, a.slot_bytes), [&](int) { return range{ 0, a.bytes }; });
-	const bool good = threadIdx.x / 32 < senders ? send_blocks(a, bulk_team_of(0, senders, true, 1), b) :
-						       take_blocks(a, bulk_team_of(senders, warps - senders, false, 2), b);
+	const bool good = run_warp(a, b);
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

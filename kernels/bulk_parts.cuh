@@ -29,7 +29,8 @@ __device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint
 template <class Edge, class Store>
 __device__ static inline bool bulk_scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b, bool direct, Edge edge, Store store)
 {
-	auto ready = [&](uint32_t m) { return (m || bulk_wait_headers(a, b)) && bulk_wait_room(a, b, 0, m, direct, edge); };
+	uint64_t seen = 0;
+	auto ready = [&](uint32_t m) { return (m || bulk_wait_headers(a, b)) && bulk_wait_room(a, b, 0, m, &seen, direct, edge); };
 	auto work = [&](uint32_t m) {
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
@@ -43,16 +44,17 @@ __device__ static inline bool bulk_scatter(const codelet_args &a, const bulk_tea
 /* Takes in the results of the other owners. In registered memory they are where they belong, and no slot is given back. */
 template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const bulk_team &t, const bulk_call *b, Edge edge)
 {
+	uint64_t seen = 0;
 	auto work = [&](uint32_t m) {
 		for (int k = a.ranks - 1; k > 0 && !a.peers; k--) { /* in the order of arrival */
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))
-				copy(t.workers, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
+				bulk_copy(t, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
 		}
 	};
 	return bulk_each(
-		b, t, [&](uint32_t m) { return bulk_wait_data(a, b, 1, m, edge); }, work,
+		b, t, [&](uint32_t m) { return bulk_wait_data(a, b, 1, m, &seen, edge); }, work,
 		[&](uint32_t m) {
 			if (!a.peers)
 				bulk_signal_taken(a, b, 1, m, edge);

@@ -42,13 +42,13 @@ struct folded {
 };
 
 /*
- * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Whole vectors at `at` and `apart` bytes further on of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
+ * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Vectors at `at`, `apart` bytes further on and so on, that begin before `end`, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
  * premultiplied sum.
  */
-template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint32_t apart, uint64_t own_scalar, vector *result)
+template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint64_t end, uint32_t apart, uint64_t own_scalar, vector *result)
 {
 	constexpr int N = folded_together<TYPE>;
-	vector_sum<TYPE> sum[N];
+	vector_sum<TYPE> sum[N] = {};
 	for (int first = 0; first < a.ranks; first += BATCH) {
 		vector v[BATCH][N];
 #pragma unroll
@@ -57,7 +57,7 @@ template <int TYPE, int OP> __device__ static inline void fold_together(const co
 			const unsigned char *from = rank == a.rank ? in.own : in.others + codelet_index(rank, a.rank) * in.stride;
 #pragma unroll
 			for (int u = 0; u < N; u++)
-				if (rank < a.ranks)
+				if (rank < a.ranks && at + u * apart < end)
 					v[k][u] = __ldcg((const vector *)(from + at + u * apart));
 		}
 #pragma unroll
@@ -87,19 +87,20 @@ template <class Store> __device__ static inline void send_on(const codelet_args 
 	}
 }
 
-/* Whole turns of the workers. */
-template <int TYPE, int OP> __device__ static void fold_turns(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+/* Whole vectors. */
+template <int TYPE, int OP> __device__ static void fold_vectors(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
 	const uint32_t apart = d.w.threads * 16;
 	const uint64_t scalar = OP == CORALE_NUM_OPS ? scalar_of<TYPE>(a) : 0;
 	for (uint64_t at = d.w.thread * 16; at < bytes; at += N * apart) {
 		vector v[N];
-		fold_together<TYPE, OP>(a, d.in, at, apart, scalar, v);
+		fold_together<TYPE, OP>(a, d.in, at, bytes, apart, scalar, v);
 		auto store = [&](unsigned char *to) {
 #pragma unroll
 			for (int u = 0; u < N; u++)
-				*(vector *)(to + u * apart) = v[u];
+				if (at + u * apart < bytes)
+					*(vector *)(to + u * apart) = v[u];
 		};
 		send_on(a, b, d.there + at, store);
 		if (d.to)
@@ -111,19 +112,19 @@ template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, c
 {
 	switch (a.op) {
 	case CORALE_PROD:
-		return fold_turns<TYPE, CORALE_PROD>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_PROD>(a, b, d, bytes);
 	case CORALE_MIN:
-		return fold_turns<TYPE, CORALE_MIN>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MIN>(a, b, d, bytes);
 	case CORALE_MAX:
-		return fold_turns<TYPE, CORALE_MAX>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MAX>(a, b, d, bytes);
 	case CORALE_MIN | CODELET_UNSIGNED:
-		return fold_turns<TYPE, CORALE_MIN | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MIN | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
 	case CORALE_MAX | CODELET_UNSIGNED:
-		return fold_turns<TYPE, CORALE_MAX | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MAX | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
 	case CORALE_NUM_OPS:
-		return fold_turns<TYPE, CORALE_NUM_OPS>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_NUM_OPS>(a, b, d, bytes);
 	default:
-		return fold_turns<TYPE, CORALE_SUM>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_SUM>(a, b, d, bytes);
 	}
 }
 
@@ -149,10 +150,9 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 			   part.bytes,
 			   t.workers };
 	const bool aligned = !(((uintptr_t)d.in.own | (uintptr_t)d.to) & 15);
-	const uint32_t turn = folded_together<TYPE> * t.workers.threads * 16;
-	const uint64_t turns = aligned ? part.bytes / turn * turn : 0;
-	fold_aligned<TYPE>(a, b, d, turns);
-	fold_rest<TYPE>(a, b, d, turns);
+	const uint64_t whole = aligned ? part.bytes / 16 * 16 : 0;
+	fold_aligned<TYPE>(a, b, d, whole);
+	fold_rest<TYPE>(a, b, d, whole);
 }
 
 /* ---- Teams -------------------------------------------------------------------------------------------------- */
@@ -161,7 +161,8 @@ template <int TYPE> __device__ static bool fold(const codelet_args &a, const bul
 {
 	auto others = [&](int rank) { return rank != a.rank; };
 	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
-	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, others) && bulk_wait_room(a, b, 1, m, a.peers, wanting); };
+	uint64_t here = 0, room = 0;
+	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, &here, others) && bulk_wait_room(a, b, 1, m, &room, a.peers, wanting); };
 	return !owns(a, a.rank) || bulk_each(b, t, ready, [&](uint32_t m) { fold_message<TYPE>(a, t, b, m); }, [&](uint32_t m) {
 		       bulk_signal_taken(a, b, 0, m, others);
 		       if (!a.send_block)

@@ -99,35 +99,37 @@ __device__ static inline bool wait_headers(const codelet_args &a, const warp_gro
 
 /* ---- Data: all threads of a warp group -------------------------------------------------------------------- */
 
-/* Vectors between aligned places; also: a second target, or NULL. */
+/* Vectors between aligned places, of which a thread loads N before it stores the first; also: a second target, or NULL. */
+template <uint32_t N>
 __device__ static inline void copy_vectors(const warp_group &w, unsigned char *to, unsigned char *also, const unsigned char *from, uint64_t bytes)
 {
 	const vector *source = (const vector *)from;
 	const uint32_t vectors = (uint32_t)(bytes / 16);
-	for (uint32_t first = w.thread; first < vectors; first += IN_FLIGHT * w.threads) {
-		vector v[IN_FLIGHT];
+	for (uint32_t first = w.thread; first < vectors; first += N * w.threads) {
+		vector v[N];
 #pragma unroll
-		for (uint32_t u = 0; u < IN_FLIGHT; u++)
+		for (uint32_t u = 0; u < N; u++)
 			if (first + u * w.threads < vectors)
 				v[u] = __ldcg(source + first + u * w.threads);
 #pragma unroll
-		for (uint32_t u = 0; u < IN_FLIGHT; u++)
+		for (uint32_t u = 0; u < N; u++)
 			if (first + u * w.threads < vectors)
 				((vector *)to)[first + u * w.threads] = v[u];
 #pragma unroll
-		for (uint32_t u = 0; also && u < IN_FLIGHT; u++)
+		for (uint32_t u = 0; also && u < N; u++)
 			if (first + u * w.threads < vectors)
 				((vector *)also)[first + u * w.threads] = v[u];
 	}
 }
 
 /* Any addresses. A slot may be written up to the next multiple of 16 bytes: then whole is set. */
+template <uint32_t N = IN_FLIGHT>
 __device__ static inline void copy(const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
 {
 	uint64_t at = 0;
 	if (!(((uintptr_t)to | (uintptr_t)from) & 15)) {
 		at = bytes / 16 * 16;
-		copy_vectors(w, to, nullptr, from, at);
+		copy_vectors<N>(w, to, nullptr, from, at);
 	}
 	for (at += w.thread * 16; at < bytes; at += w.threads * 16) {
 		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
@@ -140,7 +142,7 @@ __device__ static inline void copy_also(const warp_group &w, unsigned char *to, 
 					uint64_t bytes)
 {
 	if ((((uintptr_t)to | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
-		copy_vectors(w, to, also, from, bytes);
+		copy_vectors<IN_FLIGHT>(w, to, also, from, bytes);
 		return;
 	}
 	copy(w, to, from, bytes, whole);

@@ -6,11 +6,11 @@
 #include "base/collectives.h"
 
 enum {
-	MOST_BYTES = 64 << 10, /* of a message: sent while another one's fence takes 2 to 4 us; */
-	MOST_BYTES_TO_ONE = 128 << 10, /* where it goes to one rank */
+	MOST_BYTES =
+	    128 << 10, /* of a message: the workers move it while another one's fence takes 2 to 4 us */
 	LEAST_BYTES = 8 << 10,
-	MOST_DEPTH = 8, /* messages in flight of a block */
-	LEAST_MESSAGES = 4 /* of a call with less of each block */
+	LEAST_MESSAGES = 4, /* of a block, in flight and in all, if they are not too short */
+	MOST_DEPTH = 8
 };
 
 /* A vector in parts, by two exchanges; else blocks, by one. */
@@ -58,18 +58,20 @@ static uint64_t to_peer(const struct launch *l)
 	return plan_cut(l->bytes, PLAN_UNIT_BYTES, owners(l->coll, l->machine->ranks), 0, &begin);
 }
 
-static uint64_t message_of(const struct launch *l)
+static uint64_t message_of(const struct launch *l, uint64_t room)
 {
 	const uint64_t parts = owners(l->coll, l->machine->ranks),
-		       each = l->bytes / (parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES) + 1,
-		       most = l->machine->ranks == 2 ? MOST_BYTES_TO_ONE : MOST_BYTES;
-	return each < LEAST_BYTES ? LEAST_BYTES : each < most ? plan_round(each, LAUNCH_LINE) : most;
+		       pieces = parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES,
+		       each = plan_round((l->bytes + pieces - 1) / pieces, LAUNCH_LINE),
+		       fitting = room / LEAST_MESSAGES, most = fitting < MOST_BYTES ? fitting : MOST_BYTES,
+		       message = each < most ? each : most;
+	return message < LEAST_BYTES ? LEAST_BYTES : message;
 }
 
 /* While a message is folded or passed on the next ones come, and acknowledgements go back. */
 static void cut(struct launch *l)
 {
-	const uint64_t room = room_of(l->machine, slots_room(l), l->coll), most = message_of(l),
+	const uint64_t room = room_of(l->machine, slots_room(l), l->coll), most = message_of(l, room),
 		       depth = room / most;
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
