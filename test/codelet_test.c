@@ -94,6 +94,9 @@ static int able(const struct question *q, enum codelet_by codelet)
 		if (goes_direct(q))
 			return is_move(q->coll);
 		return is_move(q->coll) && (q->memory & PLAN_MEMORY_SCRATCH);
+	case BY_BULK:
+		return q->machine.ranks > 1 && q->machine.max_blocks <= 32 &&
+		       q->coll != CORALE_ALL_TO_ALL_V && q->machine.slots_bytes > 0;
 	default:
 		return 0;
 	}
@@ -205,7 +208,7 @@ static void check_scratch(const struct question *q)
 {
 	for (int c = BY_PLAN; c < BY_KINDS; c++) {
 		int wants = wants_scratch(q, (enum codelet_by)c);
-		int slots = c == BY_SLOTS;
+		int slots = c == BY_SLOTS || c == BY_BULK;
 		if (c == BY_COPIES && able(q, BY_COPIES) && wants != (is_sum(q->coll) || !goes_direct(q)))
 			complain(q, (enum codelet_by)c, wants ? "wants scratch" : "wants no scratch");
 		if (wants && c != BY_COPIES && (!slots || q->bytes == 0))
@@ -308,7 +311,7 @@ static void test_tiny_calls_are_packets(void **state)
 	assert_int_equal(choice(&barrier), BY_ONE_SHOT);
 }
 
-/* What runs lowered, whatever the call, unless BULK is asked for. */
+/* What runs lowered, whatever the call, unless BULK is asked for, or blocks are few and bytes many. */
 static void test_lowered_only(void **state)
 {
 	(void)state;
@@ -321,6 +324,13 @@ static void test_lowered_only(void **state)
 		q.machine.forced = i % PLAN_PROTOCOLS;
 		q.machine.zero_ctas = i / 8 % 2;
 		assert_int_equal(choice(&q), q.machine.forced == PLAN_BULK ? BY_BULK : BY_PLAN);
+	}
+	for (int i = 0; i < 3; i++) {
+		struct question q = { .machine = machine_of(4, WINDOW), .coll = colls[i], .bytes = 16 << 20 };
+		q.machine.max_blocks = 8;
+		assert_int_equal(choice(&q), BY_BULK);
+		q.bytes = 64 << 10;
+		assert_int_equal(choice(&q), BY_PLAN);
 	}
 }
 

@@ -30,10 +30,10 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 			    RATES_FOLDING },
 	    pair_sums = { { [RATES_HOPPER] = { 21, 277, 0 }, [RATES_UNKNOWN] = { 32, 185, 0 } },
 			  1,
-			  RATES_FOLDING },
+			  RATES_FOLDING_BLOCKS },
 	    sums = { { [RATES_HOPPER] = { 22, 300, 0 }, [RATES_UNKNOWN] = { 33, 200, 0 } },
 		     1,
-		     RATES_FOLDING },
+		     RATES_FOLDING_BLOCKS },
 	    direct = { { [RATES_HOPPER] = { 8, 360, 0 }, [RATES_UNKNOWN] = { 12, 240, 0 } },
 		       1,
 		       RATES_MOVING };

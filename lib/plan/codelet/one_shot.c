@@ -28,10 +28,10 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 		rate = (struct codelet_rate){
 			{ [RATES_HOPPER] = { 3.5, 320, 0 }, [RATES_UNKNOWN] = { 5.3, 213, 0 } },
 			1,
-			RATES_MOVING
+			RATES_MOVING_BLOCKS
 		};
 	if (coll_folds(row->coll))
-		rate.block = RATES_FOLDING;
+		rate.block = RATES_FOLDING_BLOCKS;
 	else if (!blocks && coll_is_rooted(row->coll) && ranks > 2)
 		rate.block = RATES_SCATTERING;
 	return rate;

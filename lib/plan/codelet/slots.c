@@ -20,10 +20,12 @@ uint64_t slots_message(const struct launch *l, int exchanges, uint64_t most)
 struct codelet_rate slots_rate_of_moves(int ranks)
 {
 	static const struct codelet_rate
-	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } }, 1, RATES_MOVING },
+	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } },
+		     1,
+		     RATES_MOVING_BLOCKS },
 	    several = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
 			1,
-			RATES_MOVING };
+			RATES_MOVING_BLOCKS };
 	return ranks == 2 ? pair : several;
 }
 

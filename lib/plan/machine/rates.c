@@ -31,10 +31,9 @@ static const struct rates_links hosts = { .node_ns = 150,
 		   .step_ns = 500,                                                                           \
 		   .fused_step_ns = 100 },                                                                   \
 	.generation = RATES_HOPPER, .link_gbs = 392, .faster = 1,                                            \
-	.block_gbs = { [RATES_FOLDING] = 9,                                                                  \
-		       [RATES_MOVING] = 14,                                                                  \
-		       [RATES_SCATTERING] = 5.5,                                                             \
-		       [RATES_PASSING] = 17 },                                                               \
+	.block_gbs = { [RATES_FOLDING] = 10,        [RATES_FOLDING_BLOCKS] = 7.2, [RATES_MOVING] = 14,       \
+		       [RATES_MOVING_BLOCKS] = 7.8, [RATES_SCATTERING] = 5.5,     [RATES_PASSING] = 7,       \
+		       [RATES_TEAM_FOLDING] = 20,   [RATES_TEAM_MOVING] = 18.5 },                            \
 	.memory_gbs = hbm_gbs, .scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4,        \
 	.pieces_us = 12, .last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
 
@@ -60,10 +59,14 @@ static const struct rates gpus[] = {
 	  .generation = RATES_UNKNOWN,
 	  .link_gbs = 261,
 	  .faster = 1,
-	  .block_gbs = { [RATES_FOLDING] = 6.8,
+	  .block_gbs = { [RATES_FOLDING] = 6.7,
+			 [RATES_FOLDING_BLOCKS] = 4.8,
 			 [RATES_MOVING] = 10.5,
+			 [RATES_MOVING_BLOCKS] = 5.2,
 			 [RATES_SCATTERING] = 4.1,
-			 [RATES_PASSING] = 12.8 },
+			 [RATES_PASSING] = 5.2,
+			 [RATES_TEAM_FOLDING] = 13.3,
+			 [RATES_TEAM_MOVING] = 12.3 },
 	  .memory_gbs = 830,
 	  .scratch_bytes = 6000000,
 	  .step_us = 8,

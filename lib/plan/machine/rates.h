@@ -29,9 +29,21 @@ enum rates_generation {
 	RATES_GENERATIONS
 };
 
-/* What one block of a kernel does, so that few blocks do not fill a link: folds; moves each byte once; a broadcast's packets, to several ranks; its messages, passed
- * on. */
-enum rates_block { RATES_FOLDING, RATES_MOVING, RATES_SCATTERING, RATES_PASSING, RATES_BLOCK_KINDS };
+/*
+ * What one block of a kernel does, so that few blocks do not fill a link: folds parts of a vector; folds a block of each rank; moves each byte once; moves blocks to
+ * each rank; a broadcast's packets, to several ranks; its messages, passed on; folds and moves by teams of warps.
+ */
+enum rates_block {
+	RATES_FOLDING,
+	RATES_FOLDING_BLOCKS,
+	RATES_MOVING,
+	RATES_MOVING_BLOCKS,
+	RATES_SCATTERING,
+	RATES_PASSING,
+	RATES_TEAM_FOLDING,
+	RATES_TEAM_MOVING,
+	RATES_BLOCK_KINDS
+};
 
 struct rates {
 	const char *name; /* of the class, for people */
