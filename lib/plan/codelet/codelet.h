@@ -57,7 +57,7 @@ extern const struct codelet scatter_allgather_codelet; /* broadcast: scatter and
 extern const struct codelet p2p_codelet; /* messages between two ranks: sends, receives, all_to_all_v */
 extern const struct codelet copies_codelet; /* copy engines, into registered memory or through scratch */
 
-extern const struct codelet bulk_codelet; /* as fifo, by few blocks: each warp has messages of its own */
+extern const struct codelet bulk_codelet; /* as fifo, by few blocks whose warps divide the work */
 
 enum { CODELETS = 9 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */

@@ -20,7 +20,7 @@ enum plan_protocol {
 	PLAN_FIFO, /* slots and flags */
 	PLAN_DIRECT, /* stores into registered memory, and flags */
 	PLAN_COPIED, /* copy engines ("CE") */
-	PLAN_BULK, /* slots and flags, one a slot */
+	PLAN_BULK, /* slots and flags, by few blocks */
 	PLAN_GRANTED, /* LL128, FIFO or DIRECT: the receiver chooses when the call runs */
 	PLAN_PROTOCOLS
 };
