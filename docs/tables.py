@@ -3,7 +3,7 @@
 
 Usage: docs/tables.py [DIR]
 
-Without DIR: renews the marked parts of docs/performance.md and the gpu-* plots in docs/plots from docs/raw/gpu.
+Without DIR: renews the marked parts of docs/performance.md and docs/lab/gpu-tables.md, and the gpu-* plots in docs/plots from docs/raw/gpu.
 With DIR, where test/bench has left its raw files: writes DIR/performance.md and DIR/plots.
 A raw file's name is COLLECTIVE-RANKS-MODE[-VARIANT].raw (test/bench-suites). Needs Python 3 only.
 """
@@ -420,8 +420,9 @@ def main():
     if len(sys.argv) == 2:
         write_report(sys.argv[1])
         return
-    renew(os.path.join(HERE, "performance.md"),
-          blocks(os.path.join(HERE, "raw", "gpu"), os.path.join(HERE, "plots")))
+    parts = blocks(os.path.join(HERE, "raw", "gpu"), os.path.join(HERE, "plots"))
+    renew(os.path.join(HERE, "performance.md"), {name: parts.pop(name) for name in ("summary", "plots")})
+    renew(os.path.join(HERE, "lab", "gpu-tables.md"), parts)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /*
  * Vectors on their way from memory to a thread: slots of its own in shared memory, filled while it goes on. They cost no
- * registers, so a few lean warps keep as much under way as many large blocks would (docs/performance.md).
+ * registers, so a few lean warps keep as much under way as many large blocks would (docs/lab/gpus.md).
  *
  * A thread requests vectors in batches, and takes those of the oldest batch when it has arrived.
  */

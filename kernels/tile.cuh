@@ -1,7 +1,7 @@
 /*
  * Bytes on their way from memory to memory through a block's shared memory, by the SM's copy unit, which GPUs have from Hopper on:
  * one thread moves 4 KB with some twenty instructions. Beside a kernel that fills the GPU every instruction of another one waits
- * long for its turn, so there a warp copies twice as fast as by its own loads and stores (docs/performance.md).
+ * long for its turn, so there a warp copies twice as fast as by its own loads and stores (docs/lab/gpus.md).
  *
  * One thread of a block has one tile: it loads, awaits what it has loaded, stores, and so on. Addresses and bytes are multiples of 16.
  */

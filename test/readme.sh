@@ -15,13 +15,13 @@ fi
 # Prints the relative links of page $1 that lead nowhere. The release lacks docs/plots: its images are left out.
 broken_links()
 {
-	grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | grep -v -e '^$' -e '://' -e '^plots/' | sort -u |
+	grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | grep -v -e '^$' -e '://' -e '^plots/' -e '^\.\./plots/' | sort -u |
 		while read -r target; do
 			[ -e "$(dirname "$1")/$target" ] || echo "# $1: $target"
 		done
 }
 
-for page in "$top_srcdir"/README.md "$top_srcdir"/docs/*.md; do
+for page in "$top_srcdir"/README.md "$top_srcdir"/docs/*.md "$top_srcdir"/docs/lab/*.md; do
 	broken_links "$page"
 done >"$scratch/broken"
 if [ -s "$scratch/broken" ]; then

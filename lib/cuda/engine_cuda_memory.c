@@ -1,6 +1,6 @@
 /*
  * Memory of this GPU that travels between processes as a file descriptor. Copy engines store into it faster than into what the
- * runtime's inter-process calls map (docs/performance.md).
+ * runtime's inter-process calls map (docs/lab/gpus.md).
  */
 
 #include "engine_cuda.h"

@@ -44,7 +44,7 @@ static void free_unconnected(struct ucx_comm *c)
 	ucx_comm_free(c);
 }
 
-/* More than four rails of tcp gained nothing (docs/performance.md). */
+/* More than four rails of tcp gained nothing when measured. */
 static int open_ucx(const struct transport_row *row, const struct transport_params *params,
 		    struct transport **out)
 {

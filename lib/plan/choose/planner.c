@@ -21,7 +21,7 @@ enum {
 	GPU_LEAST_SLOT = 16 << 10, /* rather than more channels */
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
-	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/performance.md */
+	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/lab/hosts.md */
 	CELLS_BYTES = 16 << 20, /* of a channel's cells that one fold takes */
 	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,

@@ -22,7 +22,7 @@ struct rates_links {
 
 /* Generations of GPUs, by which codelets know how fast they are (plan/codelet/X.c). */
 enum rates_generation {
-	RATES_HOPPER, /* with 900 GB/s of NVLink: measured with 2 and 4 ranks on H200, sums of floats (docs/performance.md) */
+	RATES_HOPPER, /* with 900 GB/s of NVLink: measured with 2 and 4 ranks on H200, sums of floats (docs/lab/gpus.md) */
 	/* Measured on no GPU: Hopper scaled to an A100, the slowest GPU with links between all GPUs that many machines have. By NVIDIA's data sheets its links
 	 * have 600 GB/s of an H200's 900, its memory a third of the speed, its clock three quarters: links by 2/3, memory by 1/3, blocks by 3/4, times by 3/2. */
 	RATES_UNKNOWN,
