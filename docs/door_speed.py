@@ -4,6 +4,7 @@ Usage: door_speed.py RAW LIMIT [PLOT.svg]   LIMIT: of blocks, or def; prints the
 import sys
 
 import plot
+import tables
 
 NAMES = {"alltoall": "all_to_all", "alltoallv": "all_to_all_v"}
 
@@ -36,13 +37,10 @@ def draw(programs, path):
 
 def main():
     programs = read(sys.argv[1], sys.argv[2])
-    sizes = [n << 20 for n in (1, 4, 16, 32, 64, 256)]
-    sizes = [n for n in sizes if any("corale" in of.get(n, {}) for of in programs.values())]
-    print("| | " + " | ".join(f"{n >> 20} MB" for n in sizes) + " |")
-    print("|---|" + "---|" * len(sizes))
-    for program, of_size in programs.items():
-        if any("corale" in of for of in of_size.values()):
-            print(f"| {NAMES.get(program, program)} | " + " | ".join(cell(of_size.get(n, {})) for n in sizes) + " |")
+    measured = {program: of for program, of in programs.items() if any("corale" in of_size for of_size in of.values())}
+    sizes = sorted({size for of in measured.values() for size in of if "corale" in of[size] and size >= 1 << 20})
+    rows = [[NAMES.get(program, program)] + [cell(of.get(size, {})) for size in sizes] for program, of in measured.items()]
+    print(tables.table([""] + [plot.size_text(size) for size in sizes], rows), end="")
     if len(sys.argv) > 3:
         draw(programs, sys.argv[3])
 

@@ -7,7 +7,7 @@
 #include "planner_algo.h"
 
 /* Of the policy `efficient`. Beside the backward pass of examples/train on 2 H200, whose 57.2 ms hide nothing of calls without a
- * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/lab/gpus.md). */
+ * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/lab/gpu-tables.md). */
 enum { EFFICIENT_BLOCKS = 4 };
 
 static const char *const protocols[PLAN_PROTOCOLS] = { "any",    "LL", "LL128", "SENTINEL", "FIFO",

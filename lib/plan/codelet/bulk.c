@@ -6,7 +6,7 @@
 #include "base/collectives.h"
 
 enum {
-	MOST_BLOCKS = 32, /* each fills an SM: beyond so many fifo is as fast, and leaves room for others */
+	MOST_BLOCKS = 32, /* each fills an SM; with more nothing was measured */
 	MOST_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
 	LEAST_ALONE = 1 << 20, /* of a call, instead of a lowered plan */
 	LEAST_BYTES = 8 << 10,
