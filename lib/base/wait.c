@@ -21,7 +21,7 @@ int64_t wait_now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void pause_cpu(void)
+void wait_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
@@ -34,7 +34,7 @@ static void pause_cpu(void)
 static void back_off(const struct wait_policy *policy, int64_t waited)
 {
 	if (waited < policy->spin_ns) {
-		pause_cpu();
+		wait_pause();
 	} else if (waited < policy->spin_ns + YIELD_NS) {
 		sched_yield();
 	} else {

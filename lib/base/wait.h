@@ -20,6 +20,9 @@ struct wait_policy {
  */
 int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *arg);
 
+/* The pause of a loop that polls: lets another thread of the core run. */
+void wait_pause(void);
+
 /* Nanoseconds of a clock that only goes forward. */
 int64_t wait_now_ns(void);
 

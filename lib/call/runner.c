@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "base/log.h"
+#include "fast.h"
 #include "health/diagnose.h"
 #include "progress.h"
 #include "signature.h"
@@ -18,6 +19,7 @@ struct part {
 	int started, ended, ret;
 	int next; /* the collective that runs, or comes next */
 	int polls; /* that one counts for: a user's thread comes by now and then only */
+	struct fast_begun begun; /* of the first collective */
 	_Atomic uint64_t actions; /* changes as the part moves */
 	struct progress pairs, collective;
 	struct run_item *items; /* of the pairs */
@@ -43,6 +45,7 @@ static void part_init(struct part *p, const struct runner_part *given, int alone
 	p->alone = alone && !given->comm->manual && (!p->npairs || p->npairs == p->ncalls);
 	p->started = p->ended = p->ret = 0;
 	p->polls = 1;
+	p->begun.signature = 0;
 	p->pairs.n = p->collective.n = 0;
 	p->pairs.actions = p->collective.actions = 0;
 	atomic_init(&p->actions, 0);
@@ -88,9 +91,14 @@ static int start_collective(struct part *p)
 		p->next++;
 		return 1;
 	}
-	int ret = start_run(p->comm, call, signature_next(p->comm, call), &p->item);
+	const struct fast_begun begun = p->begun;
+	int ret = start_run(p->comm, call, begun.signature ? begun.signature : signature_next(p->comm, call),
+			    &p->item);
 	if (ret)
 		return diagnose_end(p->comm, &call->record, ret);
+	if (begun.signature)
+		host_run_skip(&p->item.run, begun.steps);
+	p->begun.signature = 0;
 	p->collective = (struct progress){ p->comm, &p->item, .n = 1, .alone = p->alone };
 	return 0;
 }
@@ -304,11 +312,26 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 	return ret;
 }
 
+/* A single collective is executed at once, as far as that goes. 1: it is complete. */
+static int call_at_once(struct comm *comm, const struct call *call, struct fast_begun *begun)
+{
+	const uint64_t number = comm->issued;
+	if (comm->manual || atomic_load_explicit(&comm->completed, memory_order_acquire) != number ||
+	    diagnose_peers(comm) || !fast_call(comm, call, begun))
+		return 0;
+	comm->issued = number + 1;
+	atomic_store_explicit(&comm->completed, number + 1, memory_order_release);
+	return 1;
+}
+
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
 	const struct runner_part given = { comm, calls, coll_table[calls->record.coll].pair ? n : 0, n };
+	struct fast_begun begun = { 0 };
 	if (stream || given.npairs)
 		return runner_group(&given, 1, stream, &(int){ 0 });
+	if (call_at_once(comm, calls, &begun))
+		return 0;
 	struct part part; /* nothing sets all of it: a run is large */
 	struct wait_policy policy = comm->policy;
 	policy.timeout_ns = 0; /* the part has its own */
@@ -316,6 +339,7 @@ int runner_call(struct comm *comm, const struct call *calls, int n, struct coral
 	if (comm->manual)
 		drain_manual(comm, NULL);
 	part_init(&part, &given, 1);
+	part.begun = begun;
 	comm->issued++;
 	int ret = 0;
 	if (is_turn(&part) && !start(&part) && (ret = start_collective(&part)) < 0)

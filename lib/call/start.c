@@ -7,6 +7,20 @@
 #include "own.h"
 #include "signature.h"
 
+struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,
+				  uint64_t signature)
+{
+	struct host_binding binding = { .send = call->send,
+					.recv = call->recv,
+					.spec = { .type = call->record.type,
+						  .op = op_kind(call->record.op),
+						  .wire = plan->wire_type,
+						  .ranks = comm->size },
+					.signature = signature };
+	memcpy(binding.spec.scalar, &call->scalar, sizeof call->scalar);
+	return binding;
+}
+
 int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item)
 {
 	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
@@ -23,13 +37,7 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 	env.send_displs = call->send_displs;
 	env.recv_counts = call->recv_counts;
 	env.recv_displs = call->recv_displs;
-	struct host_binding binding = {
-		call->send,
-		call->recv,
-		{ call->record.type, (corale_op)key.op, plan->wire_type, comm->size, { 0 } },
-		signature
-	};
-	memcpy(binding.spec.scalar, &call->scalar, sizeof call->scalar);
+	const struct host_binding binding = start_binding(comm, call, plan, signature);
 	item->call = call;
 	item->after = -1;
 	return host_run_init(&item->run, &comm->engine, plan, &env, &binding);

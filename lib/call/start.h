@@ -4,6 +4,10 @@
 
 #include "progress.h"
 
+/* What a run of a call has to know beside its plan. */
+struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,
+				  uint64_t signature);
+
 /* The run of one call with that signature; to be freed by progress_end. */
 int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item);
 

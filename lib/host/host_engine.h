@@ -201,6 +201,11 @@ struct host_run {
 int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
 		  const struct plan_env *env, const struct host_binding *binding);
 void host_run_free(struct host_run *run);
+/* The first n actions of a plan of one program and channel have been executed (host_fast.h): the run begins behind them. */
+void host_run_skip(struct host_run *run, int n);
+/* Bytes between the payloads of a call of that plan: a power of two that its largest message fits in; 0: all fit into header lines. edges: counts differ
+ * by edge. */
+size_t host_stride(const struct host_engine *engine, const struct plan *plan, int edges);
 /* Advances a channel by some actions: 1 when it is done, 0 not yet, or an error (CORALE_EMISMATCH: run->mismatch). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */

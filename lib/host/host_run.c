@@ -277,15 +277,22 @@ static int take_memory(struct host_run *run, size_t most, size_t copied)
 	return 0;
 }
 
-/* Bytes between payloads, of a block or vector of so many: a power of two that the call's largest message fits in. A message is a chunk at most; where
- * counts differ by edge (edges), the call does not say more. Several blocks are at most all ranks'. */
-static size_t choose_stride(const struct host_run *run, int edges, size_t bytes)
+/* Bytes of a block or vector as partial sums, at most. */
+static size_t largest_block(const struct plan *plan)
 {
-	size_t most = run->engine->layout.slot_bytes, stride = WINDOW_LINE;
-	if (run->plan->spans)
-		bytes *= (size_t)run->engine->map.ranks;
-	if (edges || bytes > run->plan->chunk_bytes)
-		bytes = run->plan->chunk_bytes;
+	const size_t class_bytes = (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40);
+	return class_bytes * corale_type_bytes((corale_type)plan->wire_type) /
+	       corale_type_bytes((corale_type)plan->key.type);
+}
+
+/* A message is a chunk at most; where counts differ by edge, the call does not say more. Several blocks are at most all ranks'. */
+size_t host_stride(const struct host_engine *engine, const struct plan *plan, int edges)
+{
+	size_t most = engine->layout.slot_bytes, stride = WINDOW_LINE, bytes = largest_block(plan);
+	if (plan->spans)
+		bytes *= (size_t)engine->map.ranks;
+	if (edges || bytes > plan->chunk_bytes)
+		bytes = plan->chunk_bytes;
 	while (stride < bytes)
 		stride *= 2;
 	return bytes <= WINDOW_INLINE ? 0 : stride < most ? stride : most;
@@ -301,9 +308,8 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);
-	const size_t class_bytes = (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40),
-		     most = class_bytes * run->wire_bytes / run->type_bytes;
-	run->stride = choose_stride(run, env->send_counts != NULL, most);
+	const size_t most = largest_block(plan);
+	run->stride = host_stride(engine, plan, env->send_counts != NULL);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
@@ -315,6 +321,14 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
 	return ret;
+}
+
+void host_run_skip(struct host_run *run, int n)
+{
+	struct host_channel *ch = &run->channels[0];
+	struct plan_action action;
+	for (int i = 0; i < n; i++)
+		plan_cursor_next(&ch->programs[0].cursor, run->plan, &ch->env, &action);
 }
 
 void host_run_free(struct host_run *run)

@@ -174,8 +174,10 @@ void plans_free(struct plans *p)
 {
 	machine_choices_close(p->choices);
 	for (size_t i = 0; i < p->nslots; i++) {
-		if (p->slots[i].entry)
+		if (p->slots[i].entry) {
 			free(p->slots[i].entry->lists);
+			free(p->slots[i].entry->fast);
+		}
 		free(p->slots[i].entry);
 	}
 	free(p->slots);

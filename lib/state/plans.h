@@ -17,6 +17,7 @@ struct plans_list {
 struct plans_entry {
 	struct plan plan;
 	struct plans_list *lists; /* on GPUs: by root; NULL: none is lowered */
+	struct host_fast *fast; /* on hosts: of small calls; NULL: none was made */
 };
 
 struct plans {
