@@ -7,6 +7,9 @@
 #include "signature.h"
 #include "start.h"
 
+/* Some microseconds; then the plan's run waits, which knows deadlines and deaths, and yields the core. */
+enum { POLLS = 256 };
+
 /* Without memory for lists, or where a setting asks for plain plans, calls run as all others. */
 static const struct host_fast_list *find_list(struct comm *comm, const struct call *call,
 					      const struct plan **plan)
@@ -34,5 +37,6 @@ int fast_call(struct comm *comm, const struct call *call, struct fast_begun *beg
 	begun->signature = signature_next(comm, call);
 	begun->steps = 0;
 	const struct host_binding binding = start_binding(comm, call, plan, begun->signature);
-	return host_fast_run(list, &comm->engine, &binding, &begun->steps);
+	return host_fast_run(list, &comm->engine, &binding, comm->policy.spin_ns > 0 ? POLLS : 1,
+			     &begun->steps);
 }

@@ -201,7 +201,7 @@ struct host_run {
 int host_run_init(struct host_run *run, struct host_engine *engine, const struct plan *plan,
 		  const struct plan_env *env, const struct host_binding *binding);
 void host_run_free(struct host_run *run);
-/* The first n actions of a plan of one program and channel have been executed (host_fast.h): the run begins behind them. */
+/* The first n actions of a plan of one channel, one program after the other, have been executed (host_fast.h): the run begins behind them. */
 void host_run_skip(struct host_run *run, int n);
 /* Bytes between the payloads of a call of that plan: a power of two that its largest message fits in; 0: all fit into header lines. edges: counts differ
  * by edge. */

@@ -4,17 +4,12 @@
 
 #include "base/wait.h"
 
-enum {
-	POLLS =
-	    128 /* of one step, some microseconds; then the plan's run waits, which knows deadlines and deaths */
-};
-
 /* ---- From a plan to a list ------------------------------------------------------------- */
 
 int host_fast_serves(const struct host_engine *e, const struct plan *plan, size_t count)
 {
-	return !e->transport && plan->nprograms == 1 && plan->channels == 1 && !plan->scratch_cells &&
-	       !plan->spans && plan->wire_type == plan->key.type &&
+	return !e->transport && plan->channels == 1 && !plan->scratch_cells && !plan->spans &&
+	       plan->wire_type == plan->key.type &&
 	       count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
 }
 
@@ -86,24 +81,34 @@ static int add_step(struct host_fast_list *list, struct host_in **ins, struct ho
 	return add_sources(step, list->ins + HOST_FAST_MESSAGES, e, plan, a);
 }
 
+/* The steps of one program behind those of the programs before it: these wait for nothing of this one, as no step has a message to its own rank. */
+static int add_program(struct host_fast_list *list, struct host_in ***ins, struct host_engine *e,
+		       const struct plan *plan, const struct plan_env *env, int program)
+{
+	struct plan_cursor cursor;
+	struct plan_action action;
+	plan_cursor_start(&cursor, plan, program);
+	while (plan_cursor_next(&cursor, plan, env, &action)) {
+		if (!add_step(list, *ins, e, plan, env, &action))
+			return 0;
+		*ins += list->steps[list->nsteps - 1].nins;
+	}
+	return 1;
+}
+
 static void make_list(struct host_fast_list *list, struct host_engine *e, const struct plan *plan, int root,
 		      size_t count)
 {
 	struct plan_env env;
-	struct plan_cursor cursor;
-	struct plan_action action;
-	int fits = 1;
 	struct host_in **ins = list->ins;
+	int fits = 1;
 	list->root = root;
 	list->count = count;
 	list->nsteps = 0;
 	list->stride = host_stride(e, plan, 0);
 	plan_env_init(&env, plan, &e->map, e->rank, root, count);
-	plan_cursor_start(&cursor, plan, 0);
-	while (fits && plan_cursor_next(&cursor, plan, &env, &action)) {
-		fits = add_step(list, ins, e, plan, &env, &action);
-		ins += fits ? list->steps[list->nsteps - 1].nins : 0;
-	}
+	for (int i = 0; fits && i < plan->nprograms; i++)
+		fits = add_program(list, &ins, e, plan, &env, i);
 	list->nsteps = fits && list->nsteps ? list->nsteps : -1;
 }
 
@@ -242,16 +247,16 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 }
 
 int host_fast_run(const struct host_fast_list *list, const struct host_engine *engine,
-		  const struct host_binding *binding, int *step)
+		  const struct host_binding *binding, int polls, int *step)
 {
-	for (int polls = 0; *step < list->nsteps;) {
+	while (*step < list->nsteps) {
 		const int state = run_step(&list->steps[*step], list, engine, binding);
-		if (state == STEP_FOREIGN || (state == STEP_WAITS && polls++ == POLLS))
-			return 0;
-		if (state == STEP_WAITS)
-			wait_pause();
-		else
+		if (state == STEP_DONE)
 			++*step;
+		else if (state == STEP_FOREIGN || --polls <= 0)
+			return 0;
+		else
+			wait_pause();
 	}
 	return 1;
 }

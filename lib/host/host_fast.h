@@ -53,10 +53,10 @@ const struct host_fast_list *host_fast_find(struct host_fast *fast, struct host_
 					    const struct plan *plan, int root, size_t count);
 
 /*
- * Executes a list's steps from *step on, which counts them, and polls a while where messages or room are missing. 1: the call is complete; 0: the plan's run
- * goes on behind *step steps (host_run_skip), because a rank is late or a message is not what this rank expects.
+ * Executes a list's steps from *step on, which counts them; looks up to so many times in all for messages or room that are missing. 1: the call is complete;
+ * 0: the plan's run goes on behind *step steps (host_run_skip), because a rank is late or a message is not what this rank expects.
  */
 int host_fast_run(const struct host_fast_list *list, const struct host_engine *engine,
-		  const struct host_binding *binding, int *step);
+		  const struct host_binding *binding, int polls, int *step);
 
 #endif

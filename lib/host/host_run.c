@@ -327,8 +327,11 @@ void host_run_skip(struct host_run *run, int n)
 {
 	struct host_channel *ch = &run->channels[0];
 	struct plan_action action;
-	for (int i = 0; i < n; i++)
-		plan_cursor_next(&ch->programs[0].cursor, run->plan, &ch->env, &action);
+	for (int i = 0; n && i < run->plan->nprograms; i++) {
+		while (n && plan_cursor_next(&ch->programs[i].cursor, run->plan, &ch->env, &action))
+			n--;
+		ch->programs[i].done = n > 0;
+	}
 }
 
 void host_run_free(struct host_run *run)
