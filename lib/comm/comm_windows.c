@@ -121,7 +121,13 @@ static int choose_layout(struct comm *comm)
 	return 0;
 }
 
-enum { SPARE_DESCRIPTORS = 16 };
+/* Calls of hosts carry their data through windows. */
+static int touches(const struct comm *comm)
+{
+	return comm->engine.locals > 1 && !comm->wants_gpu;
+}
+
+enum { SPARE_DESCRIPTORS = 16, FEW = 4 /* ranks of a node that touch each other's windows */ };
 
 int comm_open_windows(struct comm *comm, const struct hello *hellos)
 {
@@ -149,6 +155,8 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		mine.status = watch_start(comm->rank);
 	if (!mine.status)
 		mine.status = window_create(e->layout.bytes, comm->rank, &fd, &e->windows[e->local]);
+	if (!mine.status && touches(comm))
+		window_touch(&e->layout, e->windows[e->local], 1);
 	if (!mine.status)
 		mine.status = fdpass_listen(&pass, mine.name);
 	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
@@ -168,6 +176,9 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		pass = NULL;
 	}
 	ret = comm_agree(comm, ret, "map the windows of its node");
+	for (int q = 0; !ret && touches(comm) && e->locals <= FEW && q < e->locals; q++)
+		if (e->pids[q])
+			window_touch(&e->layout, e->windows[q], 0);
 	fdpass_close(pass);
 	if (fd >= 0)
 		close(fd);

@@ -107,8 +107,38 @@ void host_engine_slots(struct host_engine *e)
 					     .used = &e->memory };
 }
 
+/* The queue on which most messages of a size class were sent, or NULL. */
+static const struct host_path *busiest(const struct host_engine *e, int class)
+{
+	const struct host_path *most = NULL;
+	uint32_t sent = 0;
+	for (size_t i = 0; e->outs && i < window_queue(&e->layout, e->locals + 1, 0, 0); i++) {
+		const struct host_path *path = &e->outs[i].paths[class];
+		const uint32_t all = path->sent[HOST_BY_SLOT] + path->sent[HOST_BY_REFERENCE];
+		most = all > sent ? path : most;
+		sent = all > sent ? all : sent;
+	}
+	return most;
+}
+
+static void log_paths(const struct host_engine *e)
+{
+	for (int class = 0; class < HOST_PATH_CLASSES; class ++) {
+		const struct host_path *path = busiest(e, class);
+		if (path)
+			log_line(
+			    LOG_INFO, e->rank,
+			    "messages of %zu KB and more to a process of the node, on the busiest queue: "
+			    "%u through slots, %.2f us each; %u by reference, %.2f us each",
+			    host_path_bytes(class) >> 10, path->sent[HOST_BY_SLOT],
+			    host_path_us(path, HOST_BY_SLOT), path->sent[HOST_BY_REFERENCE],
+			    host_path_us(path, HOST_BY_REFERENCE));
+	}
+}
+
 void host_engine_close(struct host_engine *e)
 {
+	log_paths(e);
 	link_table_close(&e->links);
 	free_list_close(&e->spare);
 	close_temps(e);

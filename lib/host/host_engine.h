@@ -13,6 +13,7 @@
 #include "reduce/reduce.h"
 #include "base/settings.h"
 #include "net/link.h"
+#include "host_path.h"
 #include "window.h"
 
 enum { HOST_LINK_DEPTH = 8 };
@@ -30,6 +31,10 @@ struct host_out {
 	int nreaders;
 	int can_reference; /* every reader can read our memory */
 	int crosses; /* some reader is another process */
+	uint64_t learned; /* host_path_learn */
+	uint64_t chosen; /* 1 + the message whose way was chosen last: */
+	enum host_way way;
+	struct host_path paths[HOST_PATH_CLASSES]; /* by size of message */
 };
 
 /* Messages from one local peer (its queue to us, or its queue to ALL). */

@@ -12,12 +12,14 @@
 
 #include "base/log.h"
 #include "base/mapped.h"
+#include "base/wait.h"
 
 enum {
 	TEMP_BYTES = 64 << 10, /* read by reference at a time: stays in the second-level cache */
 	LONG_BYTES =
 	    16
-	    << 10 /* from here on messages leave from the user's memory, if a link can, and the call waits for that */
+	    << 10, /* from here on messages leave from the user's memory, if a link can, and the call waits for that */
+	OWN_BYTES = 64 << 10 /* from here on a message to a thread of this process goes by reference */
 };
 
 struct host_target {
@@ -45,6 +47,7 @@ struct move {
 	struct host_out *out; /* the queue to local readers, or NULL */
 	struct window_header *header;
 	int kind; /* enum window_message */
+	int is_timed; /* the message's way is measured (host_path.h) */
 };
 
 /* Messages and cells of the wire type: a difference only where it is not the call's type. */
@@ -434,20 +437,44 @@ static void open_local(struct move *m)
 		m->local.data = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
 }
 
-/*
- * Within a process a reference saves a copy. Between processes the kernel's page walk eats most of that: it pays where
- * the reader copies into memory that it would write anyway, not where it folds from a cache, nor where several readers
- * walk the one buffer of a broadcast's root at a time.
- */
-static int reference_pays(const struct move *m)
+/* True where the ways of messages between processes are measured, instead of said by settings. */
+static int is_measured(const struct host_engine *e)
 {
+	return e->settings->reference == SETTINGS_AUTO && !e->settings->reference_bytes;
+}
+
+/* The smallest message that may go by reference. */
+static size_t least_reference(const struct host_engine *e)
+{
+	return e->settings->reference_bytes ? e->settings->reference_bytes : HOST_PATH_LEAST;
+}
+
+/*
+ * Within a process a reference saves a copy. Between processes it may pay where the reader copies into memory that it would write anyway, not where it folds
+ * from a cache.
+ */
+static int reference_pays(struct move *m)
+{
+	struct host_out *out = m->out;
+	const struct host_engine *e = m->run->engine;
 	const struct plan *plan = m->run->plan;
-	if (m->message_bytes < m->run->engine->settings->reference_bytes)
+	if (!out->can_reference || m->message_bytes < least_reference(e))
 		return 0;
-	if (!m->out->can_reference || !m->out->crosses || m->run->engine->settings->reference == SETTINGS_YES)
-		return m->out->can_reference;
-	return !plan->queues[m->a->to_queue].folded &&
-	       (plan->key.coll != CORALE_BROADCAST || m->out->nreaders == 1);
+	if (!out->crosses)
+		return e->settings->reference_bytes || m->message_bytes >= OWN_BYTES;
+	if (e->settings->reference == SETTINGS_YES)
+		return 1;
+	if (plan->queues[m->a->to_queue].folded)
+		return 0;
+	if (!is_measured(e)) /* several readers would walk the one buffer of a broadcast's root at a time */
+		return plan->key.coll != CORALE_BROADCAST || out->nreaders == 1;
+	if (out->chosen != out->sent + 1) { /* else it has waited for a slot */
+		host_path_learn(out->paths, out->readers, out->nreaders, &out->learned);
+		out->way = host_path_choose(out->paths, m->message_bytes, out->sent);
+		out->chosen = out->sent + 1;
+	}
+	m->is_timed = host_path_is_timed(m->message_bytes, out->sent);
+	return out->way == HOST_BY_REFERENCE;
 }
 
 /* 0 if the message needs a slot and none is free: nothing has happened then. */
@@ -459,7 +486,7 @@ static int open_message(struct move *m)
 	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
 	m->shared = NULL;
 	if (a->flags & PLAN_STABLE &&
-	    (m->message_bytes >= LONG_BYTES || m->message_bytes >= e->settings->reference_bytes))
+	    (m->message_bytes >= LONG_BYTES || m->message_bytes >= least_reference(e)))
 		m->shared = find_shared(m);
 	m->out = NULL;
 	if (!host_sends_to_local(e, a))
@@ -568,19 +595,56 @@ static int release_messages(const struct move *m)
 	return ret;
 }
 
+static int fill_message(struct move *m)
+{
+	if (!m->is_timed || m->kind != WINDOW_SLOT)
+		return fill(m, &m->message);
+	const int64_t start = wait_now_ns();
+	const int ret = fill(m, &m->message);
+	host_path_wrote(m->out->paths, m->message_bytes, wait_now_ns() - start);
+	return ret;
+}
+
 /* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
  * since the local span may be a source. */
 static int fill_both(struct move *m)
 {
 	int same = m->local.data && m->nsources && m->local.wire == m->message.wire;
-	int ret = same ? 0 : fill(m, &m->message);
+	int ret = same ? 0 : fill_message(m);
 	if (!ret)
 		ret = fill(m, &m->local);
 	if (ret || !same)
 		return ret;
 	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0, 0 };
 	m->nsources = m->result = 1;
-	return fill(m, &m->message);
+	return fill_message(m);
+}
+
+/* The queue of the one message from another process that the action takes in, if its way is measured and this one is timed; else NULL. */
+static struct host_in *timed_in(const struct move *m)
+{
+	struct host_engine *e = m->run->engine;
+	const struct plan_action *a = m->a;
+	if (a->from < 0 || a->from == e->rank || !is_measured(e) || !host_is_local(e, a->from))
+		return NULL;
+	struct host_in *in = host_in(e, e->map.local_of[a->from], m->run->plan->queues[a->from_queue].all,
+				     m->ch->env.channel, a->from_queue);
+	return in->pid && host_path_is_timed(host_message_bytes(m->run, a, PLAN_FROM_WIRE), in->received)
+		   ? in
+		   : NULL;
+}
+
+/* Fills the targets, and says what that took where the sender wants to know. */
+static int fill_timed(struct move *m)
+{
+	struct host_in *in = timed_in(m);
+	const int64_t start = in ? wait_now_ns() : 0;
+	const enum host_way way = m->lent ? HOST_BY_REFERENCE : HOST_BY_SLOT;
+	const int ret = fill_both(m);
+	if (in && !ret)
+		host_path_publish(in->consumed, host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), way,
+				  in->received, wait_now_ns() - start);
+	return ret;
 }
 
 /* Nothing has been sent: the local span, and the slots of messages, are filled again once the message has come. */
@@ -601,14 +665,14 @@ int host_move(struct host_run *run, struct host_channel *ch, struct host_program
 	m.a = a;
 	m.folded = 0;
 	m.sources = temp_of(&m)->sources;
-	m.lent = m.result = 0;
+	m.lent = m.result = m.is_timed = 0;
 	int ret = gather_sources(&m);
 	if (ret)
 		return ret;
 	open_local(&m);
 	if (!open_message(&m))
 		return 0;
-	ret = fill_both(&m);
+	ret = fill_timed(&m);
 	if (ret)
 		return ret == MOVE_LATER ? read_later(p) : ret;
 	publish_local(&m);

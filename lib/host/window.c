@@ -116,6 +116,32 @@ int window_create(size_t bytes, int rank, int *fd, void **window)
 	return 0;
 }
 
+static void touch(unsigned char *at, size_t bytes, int is_owner)
+{
+	enum { PAGE = 4096 };
+	for (size_t i = 0; i < bytes; i += PAGE) {
+		volatile unsigned char *byte = at + i;
+		const unsigned char value = *byte;
+		if (is_owner)
+			*byte = value;
+	}
+}
+
+void window_touch(const struct window_layout *layout, void *window, int is_owner)
+{
+	enum { TOUCHED = 1 << 20, CACHED = 128 << 10 /* host_room */ };
+	const size_t queues = (size_t)layout->locals * PLAN_MAX_QUEUES, most = TOUCHED / queues;
+	size_t bytes = most < CACHED ? most : CACHED;
+	bytes = bytes < layout->queue_bytes ? bytes : layout->queue_bytes;
+	for (int d = 0; d < layout->locals; d++) {
+		for (int ring = 0; ring < PLAN_MAX_QUEUES; ring++) {
+			touch((unsigned char *)window_headers(layout, window, d, 0, ring),
+			      WINDOW_HEADERS * WINDOW_LINE, is_owner);
+			touch(window_payload(layout, window, d, 0, ring), bytes, is_owner);
+		}
+	}
+}
+
 void window_unmap(void *window, size_t bytes)
 {
 	if (window)

@@ -95,7 +95,7 @@ struct window_header *window_headers(const struct window_layout *layout, void *w
 				     int ring);
 unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
 /* How many messages of local rank `sender`'s queue (the one to the owner, or its ALL queue) the owner has read. The word behind it (window_asked): 1 + the
- * message that came by reference from memory that the owner can't read. */
+ * message that came by reference from memory that the owner can't read. The next one (window_took): what it took the owner to read a message (host_path.c). */
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
 				  int channel, int ring);
 
@@ -104,12 +104,20 @@ static inline _Atomic uint64_t *window_asked(_Atomic uint64_t *consumed)
 	return consumed + 1;
 }
 
+static inline _Atomic uint64_t *window_took(_Atomic uint64_t *consumed)
+{
+	return consumed + 2;
+}
+
 /* Anonymous shared memory: *fd for others (close it when they have it), mapped at *window, zeroed. */
 int window_create(size_t bytes, int rank, int *fd, void **window);
 /* Maps what a peer has passed on; CORALE_EPEER if it isn't a window of so many bytes that stays so. */
 int window_map_peer(int fd, size_t bytes, int rank, int peer, void **window);
 /* 1 if fd is shared memory of at least so many bytes, and nobody can make it shorter. */
 int window_is_sealed(int fd, size_t bytes);
+/* Touches the headers and first payloads of a window's queues of channel 0, so that the first calls meet no page fault: about a megabyte. By its owner,
+ * or by another process that has mapped it. */
+void window_touch(const struct window_layout *layout, void *window, int is_owner);
 void window_unmap(void *window, size_t bytes);
 /* Bytes of a window that have pages: those that some rank has touched. */
 size_t window_used(void *window, size_t bytes);

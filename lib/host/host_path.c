@@ -1,0 +1,130 @@
+#include "host_path.h"
+
+#include "window.h"
+
+enum {
+	TRIES = 2, /* timed messages of one try of the slower way: a thread may lose its core in one */
+	BETWEEN =
+	    32, /* timed messages by the faster way between tries, more where the other is slower: of short messages every eighth is timed, */
+	BETWEEN_LONG = 128, /* and of long ones all */
+	BETWEEN_MOST = 4096
+};
+
+/* A reader's word: number << 48 | way << 47 | class << 40 | ns. */
+enum { NUMBER_SHIFT = 48, WAY_SHIFT = 47, CLASS_SHIFT = 40 };
+
+static int class_of(size_t bytes)
+{
+	int class = 0;
+	while (class < HOST_PATH_CLASSES - 1 && bytes >= host_path_bytes(class + 1))
+		class ++;
+	return class;
+}
+
+size_t host_path_bytes(int class)
+{
+	return (size_t)HOST_PATH_LEAST << class;
+}
+
+/*
+ * What a message takes when nothing disturbs it: a sample that is lower counts at once, a higher one an eighth of it. So a thread that has lost its core, or
+ * memory that was touched for the first time, is forgotten, and a machine that has become slower is seen after some samples.
+ */
+static void learn(float *value, float sample)
+{
+	if (*value <= 0 || sample < *value)
+		*value = sample;
+	else
+		*value += (sample < 2 * *value ? sample - *value : *value) / 8;
+}
+
+static float ns_of(const struct host_path *path, enum host_way way)
+{
+	if (path->read_ns[way] <= 0 || (way == HOST_BY_SLOT && path->write_ns <= 0))
+		return 0;
+	return path->read_ns[way] + (way == HOST_BY_SLOT ? path->write_ns : 0);
+}
+
+double host_path_us(const struct host_path *path, enum host_way way)
+{
+	return ns_of(path, way) / 1e3;
+}
+
+/* The faster way, and how often the other is tried: so rarely that it takes under 1 % of the time. */
+static void compare(struct host_path *path)
+{
+	const float now = ns_of(path, path->way), other = ns_of(path, !path->way);
+	if (now > 0 && other > 0 && other < .9f * now)
+		path->way = !path->way;
+}
+
+/* So many that tries take about 1 % of the time. */
+static uint16_t until_next_try(const struct host_path *path, size_t bytes)
+{
+	const float best = ns_of(path, path->way), other = ns_of(path, !path->way),
+		    between = bytes >= HOST_PATH_LONG ? BETWEEN_LONG : BETWEEN,
+		    n = best > 0 && other > best ? between * (other / best) : between;
+	return n < BETWEEN_MOST ? (uint16_t)n : BETWEEN_MOST;
+}
+
+enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number)
+{
+	struct host_path *path = &paths[class_of(bytes)];
+	const uint32_t sent = path->sent[HOST_BY_SLOT] + path->sent[HOST_BY_REFERENCE];
+	if (!sent) {
+		path->way = bytes >= HOST_PATH_LONG ? HOST_BY_REFERENCE : HOST_BY_SLOT;
+		path->until_try = TRIES;
+	}
+	enum host_way way = path->way;
+	if (host_path_is_timed(bytes, number)) {
+		compare(path);
+		way = path->way;
+		if (path->tries) {
+			path->tries--;
+			way = !way;
+		} else if (!path->until_try--) {
+			path->until_try = until_next_try(path, bytes);
+			path->tries = TRIES - 1;
+			way = !way;
+		}
+	}
+	path->sent[way]++;
+	return way;
+}
+
+void host_path_wrote(struct host_path *paths, size_t bytes, int64_t ns)
+{
+	learn(&paths[class_of(bytes)].write_ns, (float)ns);
+}
+
+void host_path_publish(_Atomic uint64_t *consumed, size_t bytes, enum host_way way, uint64_t number,
+		       int64_t ns)
+{
+	const uint64_t most = (UINT64_C(1) << CLASS_SHIFT) - 1, took = ns < 1 ? 1 : (uint64_t)ns;
+	atomic_store_explicit(window_took(consumed),
+			      number << NUMBER_SHIFT | (uint64_t)way << WAY_SHIFT |
+				  (uint64_t)class_of(bytes) << CLASS_SHIFT | (took < most ? took : most),
+			      memory_order_relaxed);
+}
+
+static float ns_in(uint64_t word)
+{
+	return (float)(word & ((UINT64_C(1) << CLASS_SHIFT) - 1));
+}
+
+void host_path_learn(struct host_path *paths, _Atomic uint64_t *const *consumed, int n, uint64_t *seen)
+{
+	const uint64_t first = atomic_load_explicit(window_took(consumed[0]), memory_order_relaxed);
+	float slowest = ns_in(first);
+	if (first == *seen)
+		return;
+	*seen = first;
+	for (int i = 1; i < n; i++) {
+		const uint64_t word = atomic_load_explicit(window_took(consumed[i]), memory_order_relaxed);
+		if (word >> CLASS_SHIFT == first >> CLASS_SHIFT && ns_in(word) > slowest)
+			slowest = ns_in(word);
+	}
+	const int class = first >> CLASS_SHIFT & 0x7f;
+	if (class < HOST_PATH_CLASSES)
+		learn(&paths[class].read_ns[first >> WAY_SHIFT & 1], slowest);
+}

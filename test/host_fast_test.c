@@ -1,0 +1,270 @@
+/*
+ * The fast path of small calls: its lists say what the plan's actions say, for every row, rank, root and some counts. And the choice between slots and
+ * references: what is measured decides.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/collectives.h"
+#include "host/host_fast.h"
+#include "plan/codelet/row.h"
+#include "plan_cases.h"
+
+enum { MOST_RANKS = 9 };
+
+/* ---- Lists ------------------------------------------------------------------------------ */
+
+/* Windows of a node in this process's memory, as rank sees them. */
+static void engine_open(struct host_engine *e, const struct topo *topo, int rank, struct settings *settings)
+{
+	*e = (struct host_engine){ .rank = rank,
+				   .local = topo->local_of[rank],
+				   .locals = topo->map.ranks,
+				   .channels = 1,
+				   .map = topo->map,
+				   .settings = settings };
+	window_layout_init(&e->layout, e->locals, 1, 2, 4096);
+	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
+	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
+	for (int q = 0; q < e->locals; q++)
+		e->windows[q] = calloc(1, e->layout.bytes);
+	assert_int_equal(host_engine_open(e), 0);
+}
+
+static void engine_close(struct host_engine *e)
+{
+	host_engine_close(e);
+	for (int q = 0; q < e->locals; q++)
+		free(e->windows[q]);
+	free(e->windows);
+	free(e->pids);
+}
+
+static void expect_span(const struct host_fast_span *got, const struct plan_location *expected, size_t bytes)
+{
+	assert_int_equal(got->space, expected->space);
+	if (expected->space)
+		assert_int_equal(got->offset, expected->offset * bytes);
+}
+
+static void expect_sources(const struct host_fast_step *step, struct host_engine *e, const struct plan *plan,
+			   const struct plan_action *a)
+{
+	int messages = 0, own = -1;
+	const int n = a->from == PLAN_ALL ? host_group_size(e, a->from_group) : a->from != PLAN_NONE;
+	for (int i = 0; i < n; i++) {
+		const int rank = a->from == PLAN_ALL ? host_member(e, a, a->from_group, i) : a->from;
+		if (rank == e->rank) {
+			own = messages;
+			continue;
+		}
+		assert_true(messages < step->nins);
+		assert_ptr_equal(
+		    step->ins[messages++],
+		    host_in(e, e->map.local_of[rank], plan->queues[a->from_queue].all, 0, a->from_queue));
+	}
+	assert_int_equal(step->nins, messages);
+	if (a->src.space)
+		assert_int_equal(step->own, a->from == PLAN_ALL ? own : messages);
+}
+
+static void expect_step(const struct host_fast_step *step, struct host_engine *e, const struct plan *plan,
+			const struct plan_action *a)
+{
+	const size_t type_bytes = corale_type_bytes((corale_type)plan->key.type);
+	const int d = a->to == PLAN_ALL ? e->locals : a->to >= 0 ? e->map.local_of[a->to] : -1;
+	expect_sources(step, e, plan, a);
+	expect_span(&step->src, &a->src, type_bytes);
+	expect_span(&step->dst, &a->dst, type_bytes);
+	assert_int_equal(step->bytes, a->op == PLAN_MOVE ? a->count * type_bytes : 0);
+	assert_int_equal(!step->final, !(a->flags & PLAN_FINAL));
+	assert_ptr_equal(step->out, d < 0 ? NULL : host_out(e, d, 0, a->to_queue));
+}
+
+/* 1 if the rank has a list of the call. */
+static int expect_list(struct host_engine *e, const struct plan *plan, int root, size_t count)
+{
+	struct host_fast *fast = calloc(1, sizeof *fast);
+	const struct host_fast_list *list = host_fast_find(fast, e, plan, root, count);
+	struct plan_env env;
+	struct plan_action action;
+	int steps = 0;
+	plan_env_init(&env, plan, &e->map, e->rank, root, count);
+	for (int i = 0; list && i < plan->nprograms; i++) {
+		struct plan_cursor cursor;
+		plan_cursor_start(&cursor, plan, i);
+		while (plan_cursor_next(&cursor, plan, &env, &action)) {
+			assert_true(steps < list->nsteps);
+			expect_step(&list->steps[steps++], e, plan, &action);
+		}
+	}
+	if (list)
+		assert_int_equal(steps, list->nsteps);
+	assert_ptr_equal(host_fast_find(fast, e, plan, root, count), list);
+	free(fast);
+	return list != NULL;
+}
+
+static int expect_lists(const struct topo *topo, const struct plan *plan, size_t count)
+{
+	struct settings settings = { .memory_cap = 1 << 30 };
+	const int roots = coll_table[plan->key.coll].rooted ? topo->map.ranks : 1;
+	int lists = 0;
+	for (int rank = 0; rank < topo->map.ranks; rank++) {
+		struct host_engine e;
+		engine_open(&e, topo, rank, &settings);
+		for (int root = 0; root < roots && host_fast_serves(&e, plan, count); root++)
+			lists += expect_list(&e, plan, root, count);
+		engine_close(&e);
+	}
+	return lists;
+}
+
+static void lists_are_plans(void **state)
+{
+	static const size_t counts[] = { 1, 3, 8, 9, 200 };
+	int rows, with_list[64] = { 0 }, all = 0;
+	row_table(&rows);
+	(void)state;
+	for (int n = 2; n <= MOST_RANKS; n++) {
+		struct topo *topo = cases_topo(n, SPLIT_ONE_NODE);
+		for (int row = 0; row < rows; row++) {
+			for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+				const struct plan_case c = { .topo = topo,
+							     .row = row,
+							     .count = counts[i],
+							     .channels = 1,
+							     .calls = 1 };
+				struct plan plan;
+				if (cases_build(&c, &plan) && !coll_table[plan.key.coll].pair)
+					with_list[plan.key.coll] += expect_lists(topo, &plan, counts[i]);
+			}
+		}
+		topo_destroy(topo);
+	}
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		all += with_list[coll] > 0;
+	assert_true(all >= 9); /* each collective but all_to_all_v has rows with lists */
+}
+
+/* More counts and roots than are kept, by turns. */
+static void lists_are_made_anew(void **state)
+{
+	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
+	struct settings settings = { .memory_cap = 1 << 30 };
+	struct host_fast *fast = calloc(1, sizeof *fast);
+	struct host_engine e;
+	struct plan plan;
+	int row = 0, rows;
+	const struct plan_case c = { .topo = topo, .count = 9, .channels = 1, .calls = 1 };
+	struct plan_case broadcast = c;
+	(void)state;
+	row_table(&rows);
+	do
+		broadcast.row = row++;
+	while (!cases_build(&broadcast, &plan) || plan.key.coll != CORALE_BROADCAST || plan.scratch_cells);
+	engine_open(&e, topo, 1, &settings);
+	for (int i = 0; i < 100; i++) {
+		const int root = i % 3;
+		const size_t count = (size_t)(i % 7) + 1;
+		const struct host_fast_list *list = host_fast_find(fast, &e, &plan, root, count);
+		assert_non_null(list);
+		assert_int_equal(list->root, root);
+		assert_int_equal(list->count, count);
+	}
+	engine_close(&e);
+	free(fast);
+	topo_destroy(topo);
+}
+
+/* ---- Ways ------------------------------------------------------------------------------- */
+
+/* A machine on which messages take so many ns; each one in odd takes a hundred times as long. */
+struct machine {
+	int64_t write_ns, read_ns[HOST_WAYS];
+	int odd;
+};
+
+struct sender {
+	struct host_path paths[HOST_PATH_CLASSES];
+	_Atomic uint64_t reader[8]; /* a line of the reader's window */
+	uint64_t number, seen;
+};
+
+static enum host_way send_one(struct sender *s, size_t bytes, const struct machine *machine)
+{
+	_Atomic uint64_t *const readers[] = { s->reader };
+	host_path_learn(s->paths, readers, 1, &s->seen);
+	const enum host_way way = host_path_choose(s->paths, bytes, s->number);
+	const int64_t times = machine->odd && s->number % (uint64_t)machine->odd == 0 ? 100 : 1;
+	if (host_path_is_timed(bytes, s->number)) {
+		if (way == HOST_BY_SLOT)
+			host_path_wrote(s->paths, bytes, machine->write_ns * times);
+		host_path_publish(s->reader, bytes, way, s->number, machine->read_ns[way] * times);
+	}
+	s->number++;
+	return way;
+}
+
+/* Of n messages, those that went another way than the expected one. */
+static int strays(struct sender *s, size_t bytes, const struct machine *machine, int n,
+		  enum host_way expected)
+{
+	int strays = 0;
+	for (int i = 0; i < n; i++)
+		strays += send_one(s, bytes, machine) != expected;
+	return strays;
+}
+
+static void the_faster_way_is_taken(void **state)
+{
+	static const struct machine slots = { 2000, { 2000, 9000 }, 0 },
+				    references = { 6000, { 6000, 4000 }, 0 };
+	static const size_t sizes[] = { 4096, 16384, 65536, 1 << 20, 1 << 26 };
+	(void)state;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct sender s = { .number = 0 };
+		strays(&s, sizes[i], &slots, 500, HOST_BY_SLOT);
+		assert_in_range(strays(&s, sizes[i], &slots, 10000, HOST_BY_SLOT), 1, 200);
+		strays(&s, sizes[i], &references, 20000, HOST_BY_REFERENCE); /* the machine has changed */
+		assert_in_range(strays(&s, sizes[i], &references, 10000, HOST_BY_REFERENCE), 1, 200);
+		strays(&s, sizes[i], &slots, 20000, HOST_BY_SLOT);
+		assert_in_range(strays(&s, sizes[i], &slots, 10000, HOST_BY_SLOT), 1, 200);
+	}
+}
+
+/* The first messages meet page faults, and a thread loses its core now and then. */
+static void disturbances_do_not_count(void **state)
+{
+	static const struct machine slow = { 200000, { 100000, 9000 }, 0 };
+	static const struct machine slots = { 2000, { 2000, 9000 }, 41 };
+	struct sender s = { .number = 0 };
+	(void)state;
+	strays(&s, 32768, &slow, 30, HOST_BY_SLOT);
+	strays(&s, 32768, &slots, 5000, HOST_BY_SLOT);
+	assert_in_range(strays(&s, 32768, &slots, 20000, HOST_BY_SLOT), 1, 400);
+}
+
+static void small_messages_have_slots(void **state)
+{
+	(void)state;
+	assert_false(host_path_is_timed(HOST_PATH_LEAST - 1, 0));
+	assert_true(host_path_is_timed(HOST_PATH_LEAST, 8));
+	assert_false(host_path_is_timed(HOST_PATH_LEAST, 9));
+	assert_true(host_path_is_timed(HOST_PATH_LONG, 9));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists_are_plans),           cmocka_unit_test(lists_are_made_anew),
+		cmocka_unit_test(the_faster_way_is_taken),   cmocka_unit_test(disturbances_do_not_count),
+		cmocka_unit_test(small_messages_have_slots),
+	};
+	return cmocka_run_group_tests_name("host_fast", tests, NULL, NULL);
+}
