@@ -26,6 +26,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "comm/transport_rows.h"
+#include "comm/tuning_file.h"
 #include "plan/machine/topo.h"
 
 static void print_version(void)
@@ -310,18 +311,22 @@ void info_transports(const struct settings *settings)
 	}
 }
 
-/* The table of docs/settings.md. */
 /* What plans between nodes reckon with on hosts; machine keys of corale-plan, too. */
-static void print_rates(const struct settings *settings)
+static void print_rates(const struct settings *settings, const struct tuning *tuning)
 {
 	const char *wanted = settings->net_rates, *origin = "by CORALE_NET_RATES";
 	char rates[200], error[256];
+	struct rates_links links = *rates_of_hosts();
 	struct topo *topo;
 
 	heading("What a message between nodes costs");
 	if (topo_create(2, (const uint64_t[]){ 0, 1 }, &topo))
 		return;
-	if (!strcmp(wanted, "auto"))
+	if (!strcmp(wanted, "auto") && tuning_has_section(tuning, TUNING_NETWORK)) {
+		tuning_apply_links(tuning, TUNING_NETWORK, &links);
+		topo_set_hosts(topo, &links);
+		origin = "by CORALE_TUNING";
+	} else if (!strcmp(wanted, "auto"))
 		origin = "built-in; the first communicator over nodes measures (CORALE_DEBUG=info prints it)";
 	else if (!strcmp(wanted, "built-in"))
 		origin = "built-in";
@@ -333,6 +338,35 @@ static void print_rates(const struct settings *settings)
 	topo_destroy(topo);
 }
 
+/* is_broken: the file's error has been logged. */
+static void print_tuning(const struct settings *settings, const struct tuning *tuning, int is_broken)
+{
+	struct engine_gpu gpu;
+	const int has_gpu = engine_cuda.count() > 0 && !engine_cuda.gpu(0, &gpu);
+	const struct rates *gpus = has_gpu ? rates_of_gpu(gpu.name) : rates_of_default_gpu();
+	char text[64];
+
+	heading("Rates of CORALE_TUNING");
+	line("file", settings->tuning[0] ? settings->tuning : "none: rates are built in or measured");
+	if (is_broken)
+		line(
+		    "unusable",
+		    "every call that creates a communicator fails until the file is corrected or the setting "
+		    "unset");
+	if (!tuning->given)
+		return;
+	snprintf(text, sizeof(text), "%016llx", (unsigned long long)tuning_hash(tuning));
+	line("hash", text);
+	for (int i = 0; i < tuning_count(); i++) {
+		const double built_in = tuning_built_in(i, gpus);
+		if (!tuning_has(tuning, i) || tuning->value[i] == built_in)
+			continue;
+		snprintf(text, sizeof(text), "%g (built in: %g)", tuning->value[i], built_in);
+		line(tuning_name(i), text);
+	}
+}
+
+/* The table of docs/settings.md. */
 static void print_markdown(void)
 {
 	printf("| variable | values | default | all ranks | |\n|---|---|---|---|---|\n");
@@ -366,6 +400,7 @@ int main(int argc, char **argv)
 	static const char *const none[] = { NULL };
 	const struct settings *settings = NULL;
 	struct settings defaults;
+	struct tuning tuning;
 	int option = getopt_long(argc, argv, "", options, NULL);
 
 	if (option == '?' || optind < argc) {
@@ -392,6 +427,8 @@ int main(int argc, char **argv)
 	print_machine(settings);
 	print_engines(settings);
 	info_transports(settings);
-	print_rates(settings);
-	return ret || transport_check_wanted(settings, -1) ? 1 : 0;
+	const int is_broken = tuning_load(settings, -1, &tuning);
+	print_rates(settings, &tuning);
+	print_tuning(settings, &tuning, is_broken);
+	return ret || is_broken || transport_check_wanted(settings, -1) ? 1 : 0;
 }

@@ -12,6 +12,7 @@
 #include "cuda/engine.h"
 #include "plan.h"
 #include "base/settings.h"
+#include "comm/tuning_file.h"
 
 static void print_usage(FILE *out)
 {
@@ -31,6 +32,7 @@ static void print_usage(FILE *out)
 	    "  -p FILE, --plot FILE   draws the steps over time as SVG\n"
 	    "  --device cuda   without a MACHINE: the GPUs of this one, a rank each\n"
 	    "  -P RANKS    how many ranks the picture shows; default 4\n"
+	    "  --tuning FILE   rates of corale-tune, as by CORALE_TUNING\n"
 	    "  --version, --help\n"
 	    "CORALE_ALGO and the other settings apply as in a program.\n",
 	    out);
@@ -150,11 +152,11 @@ static int read_device(struct plan_request *request)
 
 static int read_command_line(int argc, char **argv, struct plan_request *request)
 {
-	static const struct option longs[] = { { "plot", required_argument, NULL, 'p' },
-					       { "device", required_argument, NULL, 'd' },
-					       { "version", no_argument, NULL, 'v' },
-					       { "help", no_argument, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = {
+		{ "plot", required_argument, NULL, 'p' },   { "device", required_argument, NULL, 'd' },
+		{ "tuning", required_argument, NULL, 'T' }, { "version", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+	};
 	int option, ret = 0;
 	while (!ret && (option = getopt_long(argc, argv, "t:o:r:R:s:np:P:h", longs, NULL)) != -1) {
 		if (option == 'h') {
@@ -166,13 +168,22 @@ static int read_command_line(int argc, char **argv, struct plan_request *request
 			printf("corale %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
 			exit(0);
 		}
-		ret = option == 'd' ? read_device(request) : read_option(option, request);
+		if (option == 'T')
+			ret = setenv("CORALE_TUNING", optarg, 1) ? fail("--tuning", strerror(errno)) : 0;
+		else
+			ret = option == 'd' ? read_device(request) : read_option(option, request);
 	}
 	return ret ? ret : read_arguments(argc, argv, request);
 }
 
+/* What a machine's text does not say: built-in rates, with those of CORALE_TUNING over them. */
+struct defaults {
+	struct rates_links hosts;
+	struct rates gpus;
+};
+
 /* The class of the GPUs that are meant: those of this machine by the first one's name. */
-static const struct rates *rates_of(const struct plan_request *request)
+static const struct rates *class_of(const struct plan_request *request)
 {
 	struct engine_gpu gpu;
 	if (!request->device || request->machine)
@@ -180,7 +191,32 @@ static const struct rates *rates_of(const struct plan_request *request)
 	return rates_of_gpu(engine_cuda.gpu(0, &gpu) ? NULL : gpu.name);
 }
 
-static int make_topo(const struct plan_request *request, struct topo **out)
+/* Messages of GPUs between nodes have the rates of hosts, and the way through proxies on top, as in a communicator. */
+static void use_tuned_network(const struct rates_links *hosts, struct rates_links *gpus)
+{
+	gpus->rail_ns = hosts->rail_ns + gpus->proxy_ns;
+	gpus->rail_gbs = hosts->rail_gbs;
+	gpus->send_ns = hosts->send_ns;
+	gpus->recv_ns = hosts->recv_ns;
+	gpus->net_gbs = hosts->net_gbs;
+}
+
+static int find_defaults(const struct plan_request *request, const struct settings *settings,
+			 struct defaults *out)
+{
+	struct tuning tuning;
+	if (tuning_load(settings, -1, &tuning))
+		return 2;
+	*out = (struct defaults){ *rates_of_hosts(), *class_of(request) };
+	tuning_apply_links(&tuning, TUNING_HOST, &out->hosts);
+	tuning_apply_links(&tuning, TUNING_NETWORK, &out->hosts);
+	tuning_apply_gpus(&tuning, &out->gpus);
+	if (tuning_has_section(&tuning, TUNING_NETWORK))
+		use_tuned_network(&out->hosts, &out->gpus.links);
+	return 0;
+}
+
+static int make_topo(const struct plan_request *request, const struct defaults *defaults, struct topo **out)
 {
 	char text[64], error[256];
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -190,9 +226,8 @@ static int make_topo(const struct plan_request *request, struct topo **out)
 		snprintf(text, sizeof(text), "gpu:%d", engine_cuda.count());
 	else
 		snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
-	int ret = topo_parse(request->machine ? request->machine : text, out, error, sizeof(error));
-	if (!ret && request->device && !request->machine)
-		topo_set_gpus(*out, rates_of(request));
+	int ret = topo_parse_with(request->machine ? request->machine : text, &defaults->hosts,
+				  &defaults->gpus, out, error, sizeof(error));
 	return ret ? fail("cannot read the machine", error) : 0;
 }
 
@@ -217,6 +252,7 @@ int main(int argc, char **argv)
 	const struct settings *settings;
 	struct planner planner;
 	struct plan_gpus gpus = { 0 };
+	struct defaults defaults;
 	struct topo *topo;
 	char error[256];
 	int ret = read_command_line(argc, argv, &request);
@@ -226,12 +262,13 @@ int main(int argc, char **argv)
 		return 2;
 	if (planner_check_algo(settings->algo, error, sizeof error))
 		return fail("CORALE_ALGO", error);
-	ret = make_topo(&request, &topo);
+	ret = find_defaults(&request, settings, &defaults);
+	ret = ret ? ret : make_topo(&request, &defaults, &topo);
 	if (ret)
 		return ret;
 	ret = check_ranks(&request, topo);
 	if (!ret) {
-		if (!plan_gpus_open(&gpus, topo, settings, rates_of(&request), &planner))
+		if (!plan_gpus_open(&gpus, topo, settings, &defaults.gpus, &planner))
 			planner_init(&planner, topo, settings);
 		ret = plan_report(&request, &planner, &gpus) ? 1 : 0;
 	}

@@ -36,6 +36,7 @@ struct settings {
 	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */
 	char topo_file[256]; /* CORALE_TOPO_FILE: an hwloc XML with the PCI tree; "": this machine's */
 	char net_rates[256]; /* CORALE_NET_RATES: auto (measured), built-in, or topo_parse_rails's text */
+	char tuning[256]; /* CORALE_TUNING: a file of rates (comm/tuning_file.h); "": none */
 	char ucx_message[16]; /* CORALE_UCX_MESSAGE: auto (measured), put, tag, am */
 	size_t pinned_memory;
 	int gpudirect, gpudirect_flush; /* CORALE_GPUDIRECT, CORALE_GPUDIRECT_FLUSH, enum settings_choice */

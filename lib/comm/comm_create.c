@@ -18,6 +18,7 @@
 #include "call/group.h"
 #include "call/runner.h"
 #include "transport_rows.h"
+#include "tuning_file.h"
 #include "health/watch.h"
 
 enum { GPU_HOST_SLOT_BYTES = 4 << 10, MOST_SECONDS = 1000000000 /* as CORALE_TIMEOUT: in ns they fit */ };
@@ -165,9 +166,11 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);
 	ret = ret ? ret : comm_check_rates(comm);
+	ret = ret ? ret : tuning_load(&comm->settings, comm->rank, &comm->tuning);
 	process_started(); /* also where the creation fails: threads stay */
 	hello_init(&mine, b, &comm->settings, ret);
 	mine.gpu = comm->wants_gpu;
+	mine.tuning = tuning_hash(&comm->tuning);
 	if (!ret)
 		hello_probe(&mine, &comm->settings, comm->transport_row);
 	ret = hello_exchange(b, &mine, &hellos);
@@ -179,6 +182,7 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	ret = hello_topology(hellos, comm->size, &comm->settings, &comm->topo);
 	if (ret)
 		goto free_hellos;
+	comm_use_tuning(comm);
 	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
 	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
 	ret = comm->sends && comm->recvs

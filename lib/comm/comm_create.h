@@ -41,11 +41,14 @@ struct comm_rail {
 int comm_open_rail(struct comm *comm, const struct transport_row *row, const struct comm_rail *rail,
 		   struct transport **out);
 
+/* What CORALE_TUNING says of hosts, and of messages between nodes unless CORALE_NET_RATES does, into the topology. */
+void comm_use_tuning(struct comm *comm);
+
 /* 0, or CORALE_ESETTING, logged: CORALE_NET_RATES is malformed. */
 int comm_check_rates(const struct comm *comm);
 
 /*
- * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as this process has measured it, which it does
+ * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as CORALE_TUNING; else as this process has measured it, which it does
  * once for each transport, by one pair of ranks for each pair of nodes, eight at most; built-in rates where ranks share cores, whose turns no
  * measurement of two of them shows. The same on all ranks.
  */

@@ -129,12 +129,36 @@ static int measured(struct comm *comm, const char *transport)
 	return ret;
 }
 
+/* ---- Given ---- */
+
+static int is_auto(const struct comm *comm)
+{
+	return !strcmp(comm->settings.net_rates, "auto");
+}
+
+static int has_tuned_network(const struct comm *comm)
+{
+	return is_auto(comm) && tuning_has_section(&comm->tuning, TUNING_NETWORK);
+}
+
+void comm_use_tuning(struct comm *comm)
+{
+	struct rates_links links = *rates_of_hosts();
+	if (!comm->tuning.given)
+		return;
+	tuning_apply_links(&comm->tuning, TUNING_HOST, &links);
+	if (is_auto(comm))
+		tuning_apply_links(&comm->tuning, TUNING_NETWORK, &links);
+	topo_set_hosts(comm->topo, &links);
+	log_line(LOG_INFO, comm->rank, "rates of CORALE_TUNING=%s, hash %016llx", comm->settings.tuning,
+		 (unsigned long long)tuning_hash(&comm->tuning));
+}
+
 int comm_check_rates(const struct comm *comm)
 {
 	const char *text = comm->settings.net_rates;
 	char error[256];
-	if (!strcmp(text, "auto") || !strcmp(text, "built-in") ||
-	    !topo_parse_rails(text, NULL, error, sizeof error))
+	if (is_auto(comm) || !strcmp(text, "built-in") || !topo_parse_rails(text, NULL, error, sizeof error))
 		return 0;
 	return log_error(CORALE_ESETTING, comm->rank, "CORALE_NET_RATES: %s", error);
 }
@@ -145,9 +169,13 @@ int comm_find_rates(struct comm *comm)
 	char error[256];
 	if (comm->topo->map.nodes == 1)
 		return 0;
-	if (!strcmp(text, "auto") && comm->topo->cores_per_rank_x16 >= 16)
+	if (has_tuned_network(comm)) {
+		log_rates(comm, "as CORALE_TUNING says");
+		return 0;
+	}
+	if (is_auto(comm) && comm->topo->cores_per_rank_x16 >= 16)
 		return measured(comm, comm->engine.transport->row->name);
-	if (strcmp(text, "auto") && strcmp(text, "built-in")) {
+	if (!is_auto(comm) && strcmp(text, "built-in")) {
 		topo_parse_rails(text, comm->topo, error, sizeof error);
 		log_rates(comm, "as CORALE_NET_RATES says");
 	} else {

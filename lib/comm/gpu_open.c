@@ -179,7 +179,9 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, int wor
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
 		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
 		    "process each, or a larger CORALE_MAX_CTAS");
-	engine_cuda.share_machine(comm->gpu, least, rates, words_only);
+	comm->rates = *rates;
+	tuning_apply_gpus(&comm->tuning, &comm->rates);
+	engine_cuda.share_machine(comm->gpu, least, &comm->rates, words_only);
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
 	log_rates(comm, rates, all);

@@ -160,6 +160,16 @@ static int name_difference(const corale_bootstrap *b, const struct settings *set
 	return ret;
 }
 
+/* The error lines of all ranks have the same text: each can compare the hashes with what corale-info says of its file. */
+static int refuse_tuning(const corale_bootstrap *b, const struct hello *all, int odd)
+{
+	return log_error(CORALE_ESETTING, b->rank,
+			 "CORALE_TUNING differs: rates with hash %016llx on rank 0 (%s), %016llx on rank %d "
+			 "(%s; 0: built-in rates); give all ranks the same file",
+			 (unsigned long long)all[0].tuning, all[0].name, (unsigned long long)all[odd].tuning,
+			 odd, all[odd].name);
+}
+
 int hello_compare(const corale_bootstrap *b, const struct hello *all, const struct settings *settings)
 {
 	int differ = 0;
@@ -195,6 +205,8 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 			    "corale_config.device differs: %s on rank 0, %s on rank %d; give all "
 			    "ranks the same",
 			    all[0].gpu ? "CUDA" : "host", h->gpu ? "CUDA" : "host", r);
+		if (h->tuning != all[0].tuning)
+			return refuse_tuning(b, all, r);
 		differ |= h->settings != all[0].settings;
 	}
 	return differ ? name_difference(b, settings) : 0;

@@ -29,6 +29,7 @@ struct hello {
 	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
+	uint64_t tuning; /* tuning_hash; 0: CORALE_TUNING names no rates */
 	char name[64]; /* of the host */
 	struct hello_transport transports[TRANSPORT_ROWS]; /* the preferred one first */
 };

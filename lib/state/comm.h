@@ -14,6 +14,7 @@
 #include "plans.h"
 #include "net/connections.h"
 #include "plan/machine/topo.h"
+#include "plan/machine/tuning.h"
 #include "cuda/trace.h"
 #include "base/wait.h"
 #include "base/collectives.h"
@@ -83,6 +84,7 @@ struct comm {
 	struct comm_origin *origin; /* what the front door wants back */
 	struct settings settings; /* with the configuration's values in */
 	struct comm_traits traits;
+	struct tuning tuning; /* rates of CORALE_TUNING */
 	const char *timeout_name; /* the setting that gave settings.timeout, for messages */
 	struct topo *topo;
 	struct plans plans; /* of the host engine */
@@ -109,6 +111,7 @@ struct comm {
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct gpu_machine
 	    machine; /* what rows and launches depend on: the engine's, settings and the map of ranks */
+	struct rates rates; /* of its GPUs, with those of tuning in: of several ranks' machine */
 	struct trace *trace; /* of its calls; NULL: no tool listens */
 	int registered; /* so far */
 	struct registration *registrations; /* memory that peers may map; mem.c */

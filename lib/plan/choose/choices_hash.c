@@ -21,8 +21,9 @@ static uint64_t add_link(uint64_t hash, const struct topo_link *link)
 
 static uint64_t add_topo(uint64_t hash, const struct topo *topo)
 {
-	const double numbers[] = { topo->reduce_bytes_per_ns, topo->step_ns, topo->fused_step_ns,
-				   topo->reference_bytes, topo->net_bytes_per_ns };
+	const double numbers[] = { topo->reduce_bytes_per_ns, topo->step_ns,
+				   topo->fused_step_ns,       topo->turn_ns,
+				   topo->reference_bytes,     topo->net_bytes_per_ns };
 	hash = add_number(hash, (uint64_t)topo->map.ranks);
 	hash = hash_bytes(hash, topo->map.node_of, (size_t)topo->map.ranks * sizeof *topo->map.node_of);
 	hash = add_link(add_link(hash, &topo->node), &topo->rail);

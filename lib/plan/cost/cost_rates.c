@@ -2,7 +2,6 @@
 #include "cost_rates.h"
 
 #include "corale.h"
-#include "plan/machine/rates.h"
 
 struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int group)
 {
@@ -51,7 +50,7 @@ double cost_cores(const struct topo *topo, const struct plan *plan)
 static double turns_ns(const struct topo *topo)
 {
 	double sharing = 16.0 / topo->cores_per_rank_x16 - 1;
-	return sharing > 0 ? sharing * rates_of_hosts()->turn_ns : 0;
+	return sharing > 0 ? sharing * topo->turn_ns : 0;
 }
 
 double cost_node_latency_ns(const struct topo *topo)

@@ -91,7 +91,13 @@ static void set_links(struct topo *topo, const struct rates_links *links)
 	topo->reduce_bytes_per_ns = links->reduce_gbs;
 	topo->step_ns = links->step_ns;
 	topo->fused_step_ns = links->fused_step_ns;
+	topo->turn_ns = links->turn_ns;
 	topo->net_bytes_per_ns = links->net_gbs;
+}
+
+void topo_set_hosts(struct topo *topo, const struct rates_links *links)
+{
+	set_links(topo, links);
 }
 
 int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
@@ -115,7 +121,7 @@ int topo_create(int ranks, const uint64_t *node_id, struct topo **out)
 		goto free_all;
 	fill_maps(topo, ranks, first_of);
 	describe_map(topo);
-	set_links(topo, rates_of_hosts());
+	topo_set_hosts(topo, rates_of_hosts());
 	topo->shared_memory = 1;
 	topo->cores_per_rank_x16 = 16;
 	free(first_of);

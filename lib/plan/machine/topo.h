@@ -32,6 +32,7 @@ struct topo {
 	struct topo_link rail; /* between nodes, per rank (each local rank has its own rail) */
 	double reduce_bytes_per_ns; /* input bytes that one rank folds per ns */
 	double step_ns; /* fixed cost of a step on its engine */
+	double turn_ns; /* until a rank that shares its core gets its turn */
 	double fused_step_ns; /* the same of a codelet, which reads no list of steps */
 	/* Messages marked PLAN_STABLE go by reference inside a node from this size on; 0: none do. */
 	double reference_bytes;
@@ -49,6 +50,9 @@ struct topo {
  */
 int topo_create(int ranks, const uint64_t *node_id, struct topo **out);
 struct rates; /* rates.h */
+struct rates_links;
+/* Other rates of hosts than the defaults. */
+void topo_set_hosts(struct topo *topo, const struct rates_links *links);
 /* Links and rates of GPUs instead of those of hosts. The arrays stay: it may be a copy of another topology by value. */
 void topo_set_gpus(struct topo *topo, const struct rates *rates);
 /*
@@ -59,6 +63,9 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates);
  * On CORALE_EINVAL error (error_bytes long) holds what was wrong and where.
  */
 int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes);
+/* The same with other rates of hosts and GPUs than the built-in ones, where the text says none. */
+int topo_parse_with(const char *text, const struct rates_links *hosts, const struct rates *gpus,
+		    struct topo **out, char *error, size_t error_bytes);
 /* Reads what a machine has between nodes, "rail_us:2.4 rail_send_us:6.5", into topo, or only checks it (NULL); errors as above. */
 int topo_parse_rails(const char *text, struct topo *topo, char *error, size_t error_bytes);
 /* The same the other way round; returns the length it needs, like snprintf. */

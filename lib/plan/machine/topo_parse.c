@@ -185,8 +185,6 @@ static void set_rate(double *out, double value, double unit)
 static void set_links(struct topo *topo, const struct machine *machine)
 {
 	const double *rates = machine->rates;
-	if (machine->gpu)
-		topo_set_gpus(topo, rates_of_default_gpu());
 	set_rate(&topo->node.bytes_per_ns, rates[NODE_GBS], 1);
 	set_rate(&topo->node.latency_ns, rates[NODE_US], 1000);
 	set_rate(&topo->rail.bytes_per_ns, rates[RAIL_GBS], 1);
@@ -197,7 +195,8 @@ static void set_links(struct topo *topo, const struct machine *machine)
 	set_rate(&topo->net_bytes_per_ns, rates[CORE_GBS], 1);
 }
 
-static int create(const struct machine *machine, struct topo **out)
+static int create(const struct machine *machine, const struct rates_links *hosts, const struct rates *gpus,
+		  struct topo **out)
 {
 	int ranks = 0, per_node = machine->per_node ? machine->per_node : 1;
 	for (int b = 0; b < machine->nodes; b++)
@@ -213,6 +212,10 @@ static int create(const struct machine *machine, struct topo **out)
 	free(node_id);
 	if (ret)
 		return ret;
+	if (machine->gpu)
+		topo_set_gpus(topo, gpus);
+	else
+		topo_set_hosts(topo, hosts);
 	set_links(topo, machine);
 	*out = topo;
 	return 0;
@@ -263,16 +266,22 @@ size_t topo_print_rails(const struct topo *topo, char *buf, size_t bytes)
 	return n > 0 ? (size_t)n : 0;
 }
 
-int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes)
+int topo_parse_with(const char *text, const struct rates_links *hosts, const struct rates *gpus,
+		    struct topo **out, char *error, size_t error_bytes)
 {
 	struct machine machine = new_machine();
 	struct reader in = { text, text, error, error_bytes };
 	int ret = read_machine(&in, &machine);
 	if (!ret) {
-		ret = create(&machine, out);
+		ret = create(&machine, hosts, gpus, out);
 		if (ret)
 			snprintf(error, error_bytes, "machine \"%s\": out of memory", text);
 	}
 	free(machine.sizes);
 	return ret;
+}
+
+int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes)
+{
+	return topo_parse_with(text, rates_of_hosts(), rates_of_default_gpu(), out, error, error_bytes);
 }

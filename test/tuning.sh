@@ -1,0 +1,72 @@
+#!/bin/sh
+# Rates as a file: corale-info shows them, a loaded rate changes what corale-plan chooses, a broken file is refused with its line, and so are ranks
+# with different files. TAP.
+. "$top_srcdir/test/tap.sh"
+. "$top_srcdir/test/launcher-env.sh"
+info=$top_builddir/examples/corale-info
+plan=$top_builddir/examples/corale-plan
+for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+
+# rates FILE LINE...: a file with these lines behind the first one
+rates()
+{
+	file=$scratch/$1
+	shift
+	printf '%s\n' "# corale-tuning 1" "$@" >"$file"
+}
+
+has() # REGULAR-EXPRESSION DESCRIPTION: of the last output
+{
+	grep -Eq "$1" "$scratch/output"
+	tell "$2"
+}
+
+rates a "host.node_ns 10000" "network.rail_ns 800"
+rates b "host.node_ns 10001"
+rates broken "# by hand" "host.node_gbs fast"
+
+CORALE_TUNING=$scratch/a "$info" >"$scratch/output" 2>&1
+tell "corale-info reads the file"
+has "^  file +$scratch/a\$" "and shows its path"
+has '^  hash +[0-9a-f]{16}$' "its hash"
+has '^  host.node_ns +10000 \(built in: 150\)$' "a rate that differs from the built-in one"
+! grep -q 'network.rail_ns' "$scratch/output"
+tell "none that is the same"
+has '^  from +by CORALE_TUNING$' "and that messages between nodes have rates of the file"
+
+CORALE_TUNING=$scratch/broken "$info" >"$scratch/output" 2>&1
+[ $? = 1 ]
+tell "a broken file is status 1"
+has "CORALE_TUNING=$scratch/broken, line 3: found \"host.node_gbs fast\", expected host.node_gbs and a number" "with its line"
+
+"$plan" -n rank:8 all_reduce 4K >"$scratch/output"
+has '^choices: *oneshot.* to 1K; then twoshot' "the choice by built-in rates"
+"$plan" -n --tuning "$scratch/a" rank:8 all_reduce 4K >"$scratch/output"
+has '^choices: *oneshot.* to 8K; then twoshot' "and by the file's"
+"$plan" --tuning "$scratch/broken" rank:8 >"$scratch/output" 2>&1
+[ $? = 2 ]
+tell "corale-plan refuses a broken file"
+
+# ranks FILE FILE: a rank with each
+ranks()
+{
+	timeout -k 5 120 "$MPIRUN" -n 1 env CORALE_DEBUG=info CORALE_TUNING="$1" "$top_builddir/examples/allreduce" : \
+		-n 1 env CORALE_DEBUG=info CORALE_TUNING="$2" "$top_builddir/examples/allreduce" >"$scratch/output" 2>&1 </dev/null
+}
+
+if [ -n "$MPIRUN" ]; then
+	cp "$scratch/a" "$scratch/same"
+	ranks "$scratch/a" "$scratch/same"
+	tell "ranks with equal rates run"
+	has "INFO .*rates of CORALE_TUNING=$scratch/same, hash " "and say by which"
+	! ranks "$scratch/a" "$scratch/b"
+	tell "ranks with different rates do not"
+	has 'CORALE_TUNING differs: rates with hash [0-9a-f]{16} on rank 0 .*, [0-9a-f]{16} on rank 1 ' "and the error names both"
+	! ranks "" "$scratch/b"
+	tell "nor a rank without"
+	has 'CORALE_TUNING differs: rates with hash 0000000000000000 on rank 0 ' "and the error names it"
+	! ranks "$scratch/broken" "$scratch/a"
+	tell "nor a rank with a broken file"
+	has 'ERROR .*line 3: found "host.node_gbs fast"' "whose line is said"
+fi
+echo "1..$number"
