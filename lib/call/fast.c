@@ -28,6 +28,11 @@ static const struct host_fast_list *find_list(struct comm *comm, const struct ca
 	return host_fast_find(entry->fast, &comm->engine, &entry->plan, r->root, r->count);
 }
 
+static int polls_of(const struct comm *comm)
+{
+	return comm->policy.spin_ns > 0 ? POLLS : 1;
+}
+
 int fast_call(struct comm *comm, const struct call *call, struct fast_begun *begun)
 {
 	const struct plan *plan;
@@ -37,6 +42,54 @@ int fast_call(struct comm *comm, const struct call *call, struct fast_begun *beg
 	begun->signature = signature_next(comm, call);
 	begun->steps = 0;
 	const struct host_binding binding = start_binding(comm, call, plan, begun->signature);
-	return host_fast_run(list, &comm->engine, &binding, comm->policy.spin_ns > 0 ? POLLS : 1,
-			     &begun->steps);
+	return host_fast_run(list, &comm->engine, &binding, polls_of(comm), &begun->steps);
+}
+
+/* A send or receive under way. */
+struct pair {
+	const struct host_fast_list *list;
+	struct host_binding binding;
+	int after; /* the one of the same ordered pair of ranks that must end first, or -1 */
+};
+
+static int is_done(const struct pair *pair, const struct fast_begun *begun)
+{
+	return begun->steps == pair->list->nsteps;
+}
+
+/* Each that is not done once, in turn. 1: all are done. */
+static int poll_pairs(const struct comm *comm, const struct pair *pairs, int n, struct fast_begun *begun)
+{
+	int all = 1;
+	for (int i = 0; i < n; i++) {
+		const int after = pairs[i].after;
+		if (after < 0 || is_done(&pairs[after], &begun[after]))
+			all &= host_fast_run(pairs[i].list, &comm->engine, &pairs[i].binding, 1,
+					     &begun[i].steps);
+		else
+			all = 0;
+	}
+	return all;
+}
+
+int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun)
+{
+	struct pair pairs[FAST_PAIRS];
+	const struct plan *plans[FAST_PAIRS];
+	for (int i = 0; i < n; i++) {
+		if (calls[i].record.root == comm->rank ||
+		    !(pairs[i].list = find_list(comm, &calls[i], &plans[i])))
+			return 0;
+	}
+	for (int i = 0; i < n; i++) {
+		begun[i] = (struct fast_begun){ signature_of_pair(comm, &calls[i]), 0 };
+		pairs[i].binding = start_binding(comm, &calls[i], plans[i], begun[i].signature);
+		pairs[i].after = start_after(calls, i);
+	}
+	for (int polls = polls_of(comm); polls > 0; polls--) {
+		if (poll_pairs(comm, pairs, n, begun))
+			return 1;
+		wait_pause();
+	}
+	return 0;
 }

@@ -19,7 +19,8 @@ struct part {
 	int started, ended, ret;
 	int next; /* the collective that runs, or comes next */
 	int polls; /* that one counts for: a user's thread comes by now and then only */
-	struct fast_begun begun; /* of the first collective */
+	const struct fast_begun
+	    *begun; /* of pairs, or of the first collective: what the fast path has begun; NULL: nothing */
 	_Atomic uint64_t actions; /* changes as the part moves */
 	struct progress pairs, collective;
 	struct run_item *items; /* of the pairs */
@@ -45,7 +46,7 @@ static void part_init(struct part *p, const struct runner_part *given, int alone
 	p->alone = alone && !given->comm->manual && (!p->npairs || p->npairs == p->ncalls);
 	p->started = p->ended = p->ret = 0;
 	p->polls = 1;
-	p->begun.signature = 0;
+	p->begun = NULL;
 	p->pairs.n = p->collective.n = 0;
 	p->pairs.actions = p->collective.actions = 0;
 	atomic_init(&p->actions, 0);
@@ -91,14 +92,14 @@ static int start_collective(struct part *p)
 		p->next++;
 		return 1;
 	}
-	const struct fast_begun begun = p->begun;
-	int ret = start_run(p->comm, call, begun.signature ? begun.signature : signature_next(p->comm, call),
-			    &p->item);
+	const struct fast_begun *begun = p->begun;
+	int ret =
+	    start_run(p->comm, call, begun ? begun->signature : signature_next(p->comm, call), &p->item);
 	if (ret)
 		return diagnose_end(p->comm, &call->record, ret);
-	if (begun.signature)
-		host_run_skip(&p->item.run, begun.steps);
-	p->begun.signature = 0;
+	if (begun)
+		host_run_skip(&p->item.run, begun->steps);
+	p->begun = NULL;
 	p->collective = (struct progress){ p->comm, &p->item, .n = 1, .alone = p->alone };
 	return 0;
 }
@@ -111,7 +112,8 @@ static int start(struct part *p)
 	if (ret)
 		ret = refuse(p->comm, p->calls, ret);
 	if (!ret && p->npairs) {
-		ret = start_pairs(p->comm, p->calls, p->npairs, p->items, &used);
+		ret = start_pairs(p->comm, p->calls, p->npairs, p->begun, p->items, &used);
+		p->begun = NULL;
 		ret =
 		    ret ? diagnose_end(p->comm, &p->calls->record, ret) : 0; /* peers count these messages */
 		p->pairs = (struct progress){ p->comm, p->items, .n = used, .alone = p->alone };
@@ -284,8 +286,31 @@ static int submit(struct group *g, const struct runner_part *given, struct coral
 	return ret;
 }
 
+/* Calls of one communicator without a stream are executed at once, as far as that goes. 1: they are complete. 0: *begun, if any of them has begun. */
+static int call_at_once(const struct runner_part *given, struct fast_begun *begun)
+{
+	struct comm *comm = given->comm;
+	const uint64_t number = comm->issued;
+	begun->signature = 0;
+	if (comm->manual || given->ncalls > FAST_PAIRS ||
+	    (given->ncalls > 1 && given->npairs < given->ncalls) ||
+	    atomic_load_explicit(&comm->completed, memory_order_acquire) != number || diagnose_peers(comm))
+		return 0;
+	if (!(given->npairs ? fast_pairs(comm, given->calls, given->npairs, begun)
+			    : fast_call(comm, given->calls, begun)))
+		return 0;
+	comm->issued = number + 1;
+	atomic_store_explicit(&comm->completed, number + 1, memory_order_release);
+	return 1;
+}
+
 int runner_group(const struct runner_part *given, int n, struct corale_stream *stream, int *started)
 {
+	struct fast_begun begun[FAST_PAIRS];
+	*started = 1;
+	begun->signature = 0;
+	if (!stream && n == 1 && call_at_once(given, begun))
+		return 0;
 	*started = 0;
 	for (int i = 0; i < n; i++)
 		if (given[i].comm->manual)
@@ -303,6 +328,7 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 		return ret;
 	}
 	*started = 1;
+	g->parts->begun = begun->signature ? begun : NULL;
 	issue(given, n, NULL);
 	for (int i = 0; i < n; i++)
 		if (is_turn(&g->parts[i]))
@@ -312,25 +338,13 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 	return ret;
 }
 
-/* A single collective is executed at once, as far as that goes. 1: it is complete. */
-static int call_at_once(struct comm *comm, const struct call *call, struct fast_begun *begun)
-{
-	const uint64_t number = comm->issued;
-	if (comm->manual || atomic_load_explicit(&comm->completed, memory_order_acquire) != number ||
-	    diagnose_peers(comm) || !fast_call(comm, call, begun))
-		return 0;
-	comm->issued = number + 1;
-	atomic_store_explicit(&comm->completed, number + 1, memory_order_release);
-	return 1;
-}
-
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)
 {
 	const struct runner_part given = { comm, calls, coll_table[calls->record.coll].pair ? n : 0, n };
 	struct fast_begun begun = { 0 };
 	if (stream || given.npairs)
 		return runner_group(&given, 1, stream, &(int){ 0 });
-	if (call_at_once(comm, calls, &begun))
+	if (call_at_once(&given, &begun))
 		return 0;
 	struct part part; /* nothing sets all of it: a run is large */
 	struct wait_policy policy = comm->policy;
@@ -339,7 +353,7 @@ int runner_call(struct comm *comm, const struct call *calls, int n, struct coral
 	if (comm->manual)
 		drain_manual(comm, NULL);
 	part_init(&part, &given, 1);
-	part.begun = begun;
+	part.begun = begun.signature ? &begun : NULL;
 	comm->issued++;
 	int ret = 0;
 	if (is_turn(&part) && !start(&part) && (ret = start_collective(&part)) < 0)

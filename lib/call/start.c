@@ -4,6 +4,7 @@
 
 #include "base/collectives.h"
 #include "base/status.h"
+#include "fast.h"
 #include "own.h"
 #include "signature.h"
 
@@ -65,6 +66,16 @@ void start_alone(struct comm *comm, const struct call *call)
 		memmove(to, from, count * bytes);
 }
 
+int start_after(const struct call *calls, int i)
+{
+	int p = i - 1;
+	while (p >= 0 &&
+	       (calls[p].record.coll != calls[i].record.coll || calls[p].record.root != calls[i].record.root))
+		p--;
+	return p;
+}
+
+/* By the items, which leave out calls to oneself. */
 static int previous_of_pair(const struct run_item *items, int n, const struct call *call)
 {
 	int p = n - 1;
@@ -74,17 +85,22 @@ static int previous_of_pair(const struct run_item *items, int n, const struct ca
 	return p;
 }
 
-int start_pairs(struct comm *comm, const struct call *calls, int n, struct run_item *items, int *used)
+int start_pairs(struct comm *comm, const struct call *calls, int n, const struct fast_begun *begun,
+		struct run_item *items, int *used)
 {
 	int ret = 0;
 	own_copy(comm, calls, n);
 	*used = 0;
 	for (int i = 0; !ret && i < n; i++) {
 		struct run_item *item = &items[*used];
+		const uint64_t begun_as = begun ? begun[i].signature : 0;
 		if (calls[i].record.root == comm->rank)
 			continue;
-		ret = start_run(comm, &calls[i], signature_of_pair(comm, &calls[i]), item);
+		ret = start_run(comm, &calls[i], begun_as ? begun_as : signature_of_pair(comm, &calls[i]),
+				item);
 		item->after = previous_of_pair(items, *used, &calls[i]);
+		if (!ret && begun_as)
+			host_run_skip(&item->run, begun[i].steps);
 		*used += !ret;
 	}
 	return ret;

@@ -2,6 +2,7 @@
 #ifndef START_H
 #define START_H
 
+#include "fast.h"
 #include "progress.h"
 
 /* What a run of a call has to know beside its plan. */
@@ -16,8 +17,11 @@ void start_alone(struct comm *comm, const struct call *call);
 
 /*
  * The runs of n sends and receives that start together: those of one ordered pair follow each other, those to oneself are executed at once.
- * items: n of them; *used: how many there are, also after a failure.
+ * begun: of each, or NULL. items: n of them; *used: how many there are, also after a failure.
  */
-int start_pairs(struct comm *comm, const struct call *calls, int n, struct run_item *items, int *used);
+int start_pairs(struct comm *comm, const struct call *calls, int n, const struct fast_begun *begun,
+		struct run_item *items, int *used);
+/* The call before number i that is of the same ordered pair of ranks, or -1. */
+int start_after(const struct call *calls, int i);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/collectives.h"
 #include "base/wait.h"
 
 /* ---- From a plan to a list ------------------------------------------------------------- */
@@ -106,6 +107,7 @@ static void make_list(struct host_fast_list *list, struct host_engine *e, const 
 	list->count = count;
 	list->nsteps = 0;
 	list->stride = host_stride(e, plan, 0);
+	list->edge = coll_table[plan->key.coll].pair ? count : 0;
 	plan_env_init(&env, plan, &e->map, e->rank, root, count);
 	for (int i = 0; fits && i < plan->nprograms; i++)
 		fits = add_program(list, &ins, e, plan, &env, i);
@@ -133,14 +135,14 @@ enum { STEP_WAITS, STEP_DONE, STEP_FOREIGN };
 
 /* The payload of the next message of a queue; NULL with *state: it is not there, or is none that is expected here. */
 static const void *payload_of(const struct host_in *in, const struct host_engine *e, size_t bytes,
-			      uint64_t signature, int *state)
+			      uint64_t signature, uint64_t edge, int *state)
 {
 	const struct window_header *header = host_in_ready(in);
 	if (!header)
 		return NULL;
 	const uint64_t bytes_kind = atomic_load_explicit(&header->bytes_kind, memory_order_relaxed);
 	*state = STEP_FOREIGN;
-	if (header->signature != signature || header->edge || bytes_kind >> 8 != bytes)
+	if (header->signature != signature || header->edge != edge || bytes_kind >> 8 != bytes)
 		return NULL;
 	if (bytes <= WINDOW_INLINE)
 		return (bytes_kind & 0xff) == WINDOW_INLINED ? header->inlined : NULL;
@@ -159,8 +161,9 @@ static unsigned char *address_of(const struct host_binding *b, const struct host
 }
 
 /* All that the step folds; 0 with *state: some message is missing. */
-static int find_sources(const struct host_fast_step *step, const struct host_engine *e,
-			const struct host_binding *binding, struct reduce_input *inputs, int *n, int *state)
+static int find_sources(const struct host_fast_step *step, const struct host_fast_list *list,
+			const struct host_engine *e, const struct host_binding *binding,
+			struct reduce_input *inputs, int *n, int *state)
 {
 	*n = 0;
 	for (int i = 0; i <= step->nins; i++) {
@@ -170,7 +173,8 @@ static int find_sources(const struct host_fast_step *step, const struct host_eng
 											     : REDUCE_LOCAL };
 		if (i == step->nins)
 			continue;
-		const void *data = payload_of(step->ins[i], e, step->bytes, binding->signature, state);
+		const void *data =
+		    payload_of(step->ins[i], e, step->bytes, binding->signature, list->edge, state);
 		if (!data)
 			return 0;
 		inputs[(*n)++] = (struct reduce_input){ data, REDUCE_LOCAL };
@@ -211,12 +215,12 @@ static void fold(const struct host_fast_step *step, const struct reduce_spec *sp
 		memcpy(to, inputs->data, step->bytes);
 }
 
-static void publish(struct host_out *out, size_t bytes, uint64_t signature)
+static void publish(struct host_out *out, size_t bytes, uint64_t signature, uint64_t edge)
 {
 	struct window_header *header = &out->headers[out->sent % WINDOW_HEADERS];
 	const int kind = bytes <= WINDOW_INLINE ? WINDOW_INLINED : WINDOW_SLOT;
 	header->signature = signature;
-	header->edge = 0;
+	header->edge = edge;
 	atomic_store_explicit(&header->bytes_kind, (uint64_t)bytes << 8 | (uint64_t)kind,
 			      memory_order_relaxed);
 	atomic_store_explicit(&header->sequence, ++out->sent, memory_order_release);
@@ -229,7 +233,7 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 	struct reduce_input inputs[HOST_FAST_MESSAGES + 1];
 	int n, state = STEP_WAITS;
 	unsigned char *message = NULL, *local = address_of(binding, &step->dst);
-	if (!find_sources(step, e, binding, inputs, &n, &state))
+	if (!find_sources(step, list, e, binding, inputs, &n, &state))
 		return state;
 	if (step->out && !(message = find_room(step, list, e)))
 		return STEP_WAITS;
@@ -240,7 +244,7 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 			memcpy(message, first, step->bytes);
 	}
 	if (step->out)
-		publish(step->out, step->bytes, binding->signature);
+		publish(step->out, step->bytes, binding->signature, list->edge);
 	for (int i = 0; i < step->nins; i++)
 		atomic_store_explicit(step->ins[i]->consumed, ++step->ins[i]->received, memory_order_release);
 	return STEP_DONE;

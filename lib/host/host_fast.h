@@ -36,6 +36,7 @@ struct host_fast_list {
 	int root;
 	int nsteps; /* 0: no such call was made yet; -1: the plan's run must execute it */
 	size_t stride; /* between payloads, as a run has it */
+	uint64_t edge; /* in headers: the elements of a send or receive */
 	struct host_fast_step steps[HOST_FAST_STEPS];
 	struct host_in *ins[HOST_FAST_MESSAGES];
 };
