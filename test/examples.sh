@@ -94,7 +94,7 @@ refuse "more than a GPU a process" "-g 2: a process is one rank" 2 corale_all_re
 refuse "an option of nccl-tests alone" "-x (--cta_policy) is an option of nccl-tests alone; here CORALE_CTA_POLICY" 2 corale_all_reduce_perf -x 2
 refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduce_perf -b 64K -e 8
 refuse "a type that is none: the list" "float16 bfloat16 float32" 2 corale_all_reduce_perf -d bf16
-for program in corale_all_reduce_perf allreduce stencil train; do
+for program in corale_all_reduce_perf corale-tune allreduce stencil train; do
 	try "$program --help" 2 $program --help
 done
 try "corale_all_reduce_perf --version" 2 corale_all_reduce_perf --version

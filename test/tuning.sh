@@ -69,4 +69,44 @@ if [ -n "$MPIRUN" ]; then
 	tell "nor a rank with a broken file"
 	has 'ERROR .*line 3: found "host.node_gbs fast"' "whose line is said"
 fi
+
+# tune SHAPE ARGUMENT...: corale-tune on ranks:ranks of a node
+tune()
+{
+	shape=$1
+	shift
+	CORALE_NODE_SIZE=${shape#*:} timeout -k 5 120 "$MPIRUN" -n "${shape%:*}" "$top_builddir/examples/corale-tune" "$@" \
+		>"$scratch/output" 2>&1 </dev/null
+}
+
+if [ -n "$MPIRUN" ] && [ "$(nproc)" -ge 2 ]; then
+	tune 2:0 --dry-run -o "$scratch/none"
+	tell "corale-tune --dry-run"
+	has '^corale-tune: host.node_ns: .*, 5.0 s$' "says what it would measure, and for how long"
+	[ ! -e "$scratch/none" ]
+	tell "and writes nothing"
+	tune 2:0 -s 0.3 -o "$scratch/tuned"
+	tell "corale-tune of 2 ranks"
+	has '^corale-tune: 3 of 3, ' "shows its progress"
+	hash=$(sed -n 's/^corale-tune: hash \([0-9a-f]*\);.*/\1/p' "$scratch/output")
+	cp "$scratch/tuned" "$scratch/output"
+	[ "$(grep -cE '^host\.(node_ns|node_gbs|reduce_gbs|step_ns) [0-9]' "$scratch/output")" = 4 ]
+	tell "and writes the rates of hosts"
+	CORALE_TUNING=$scratch/tuned "$info" >"$scratch/output" 2>&1
+	tell "corale-info reads them"
+	has "^  hash +$hash\$" "with the hash that corale-tune said"
+	ranks "$scratch/tuned" "$scratch/tuned"
+	tell "and ranks run by them"
+	tune 2:1 -s 0.3 -o "$scratch/tuned"
+	tell "corale-tune of 2 nodes"
+	cp "$scratch/tuned" "$scratch/output"
+	[ "$(grep -cE '^network\.(rail_ns|rail_gbs|send_ns|recv_ns|net_gbs) [0-9]' "$scratch/output")" = 5 ]
+	tell "writes the rates between nodes"
+	! tune 2:0 -s 0
+	tell "no time is refused"
+	! tune 1:0
+	has 'nothing can be measured: there is one rank' "and so is one rank"
+	! tune 2:0 -s 0.1 -o "$scratch/no/such"
+	has "$scratch/no/such can't be written: No such file" "a file that can't be written is said"
+fi
 echo "1..$number"
