@@ -194,13 +194,15 @@ struct sender {
 	struct host_path paths[HOST_PATH_CLASSES];
 	_Atomic uint64_t reader[8]; /* a line of the reader's window */
 	uint64_t number, seen;
+	int one_way;
 };
 
 static enum host_way send_one(struct sender *s, size_t bytes, const struct machine *machine)
 {
 	_Atomic uint64_t *const readers[] = { s->reader };
 	host_path_learn(s->paths, readers, 1, &s->seen);
-	const enum host_way way = host_path_choose(s->paths, bytes, s->number);
+	const enum host_way way =
+	    host_path_choose(s->paths, bytes, s->number, (struct host_flow){ s->one_way, 1 });
 	const int64_t times = machine->odd && s->number % (uint64_t)machine->odd == 0 ? 100 : 1;
 	if (host_path_is_timed(bytes, s->number)) {
 		if (way == HOST_BY_SLOT)
@@ -250,6 +252,18 @@ static void disturbances_do_not_count(void **state)
 	assert_in_range(strays(&s, 32768, &slots, 20000, HOST_BY_SLOT), 1, 400);
 }
 
+/* Copies into slots and out of them overlap where ranks do one of both. */
+static void copies_overlap(void **state)
+{
+	static const struct machine machine = { 3000, { 3500, 5000 }, 0 };
+	struct sender both = { .one_way = 0 }, one = { .one_way = 1 };
+	(void)state;
+	strays(&both, 65536, &machine, 500, HOST_BY_REFERENCE);
+	strays(&one, 65536, &machine, 500, HOST_BY_SLOT);
+	assert_in_range(strays(&both, 65536, &machine, 10000, HOST_BY_REFERENCE), 1, 200);
+	assert_in_range(strays(&one, 65536, &machine, 10000, HOST_BY_SLOT), 1, 200);
+}
+
 static void small_messages_have_slots(void **state)
 {
 	(void)state;
@@ -262,9 +276,9 @@ static void small_messages_have_slots(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_are_plans),           cmocka_unit_test(lists_are_made_anew),
-		cmocka_unit_test(the_faster_way_is_taken),   cmocka_unit_test(disturbances_do_not_count),
-		cmocka_unit_test(small_messages_have_slots),
+		cmocka_unit_test(lists_are_plans),         cmocka_unit_test(lists_are_made_anew),
+		cmocka_unit_test(the_faster_way_is_taken), cmocka_unit_test(disturbances_do_not_count),
+		cmocka_unit_test(copies_overlap),          cmocka_unit_test(small_messages_have_slots),
 	};
 	return cmocka_run_group_tests_name("host_fast", tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/collectives.h"
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/wait.h"
@@ -449,6 +450,13 @@ static size_t least_reference(const struct host_engine *e)
 	return e->settings->reference_bytes ? e->settings->reference_bytes : HOST_PATH_LEAST;
 }
 
+static struct host_flow flow_of(const struct move *m)
+{
+	const corale_coll coll = (corale_coll)m->run->plan->key.coll;
+	return (struct host_flow){ .one_way = coll_is_rooted(coll),
+				   .writes = coll == CORALE_SCATTER ? m->run->engine->locals - 1 : 1 };
+}
+
 /*
  * Within a process a reference saves a copy. Between processes it may pay where the reader copies into memory that it would write anyway, not where it folds
  * from a cache.
@@ -470,7 +478,7 @@ static int reference_pays(struct move *m)
 		return plan->key.coll != CORALE_BROADCAST || out->nreaders == 1;
 	if (out->chosen != out->sent + 1) { /* else it has waited for a slot */
 		host_path_learn(out->paths, out->readers, out->nreaders, &out->learned);
-		out->way = host_path_choose(out->paths, m->message_bytes, out->sent);
+		out->way = host_path_choose(out->paths, m->message_bytes, out->sent, flow_of(m));
 		out->chosen = out->sent + 1;
 	}
 	m->is_timed = host_path_is_timed(m->message_bytes, out->sent);

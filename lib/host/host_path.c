@@ -38,53 +38,57 @@ static void learn(float *value, float sample)
 		*value += (sample < 2 * *value ? sample - *value : *value) / 8;
 }
 
-static float ns_of(const struct host_path *path, enum host_way way)
+/* What a message adds to a call, by a way; 0: not known yet. */
+static float ns_of(const struct host_path *path, enum host_way way, struct host_flow flow)
 {
-	if (path->read_ns[way] <= 0 || (way == HOST_BY_SLOT && path->write_ns <= 0))
+	const float read = path->read_ns[way], write = path->write_ns * (float)flow.writes;
+	if (read <= 0 || (way == HOST_BY_SLOT && write <= 0))
 		return 0;
-	return path->read_ns[way] + (way == HOST_BY_SLOT ? path->write_ns : 0);
+	if (way == HOST_BY_REFERENCE)
+		return read;
+	return !flow.one_way ? read + write : read > write ? read : write;
 }
 
 double host_path_us(const struct host_path *path, enum host_way way)
 {
-	return ns_of(path, way) / 1e3;
+	return ns_of(path, way, (struct host_flow){ 0, 1 }) / 1e3;
 }
 
-/* The faster way, and how often the other is tried: so rarely that it takes under 1 % of the time. */
-static void compare(struct host_path *path)
+static void compare(struct host_path *path, struct host_flow flow)
 {
-	const float now = ns_of(path, path->way), other = ns_of(path, !path->way);
+	const float now = ns_of(path, path->way, flow), other = ns_of(path, !path->way, flow);
 	if (now > 0 && other > 0 && other < .9f * now)
 		path->way = !path->way;
 }
 
-/* So many that tries take about 1 % of the time. */
-static uint16_t until_next_try(const struct host_path *path, size_t bytes)
+/* Soon at first; then so rarely that tries take about 1 % of the time. */
+static void plan_next_try(struct host_path *path, size_t bytes, struct host_flow flow)
 {
-	const float best = ns_of(path, path->way), other = ns_of(path, !path->way),
+	const float best = ns_of(path, path->way, flow), other = ns_of(path, !path->way, flow),
 		    between = bytes >= HOST_PATH_LONG ? BETWEEN_LONG : BETWEEN,
-		    n = best > 0 && other > best ? between * (other / best) : between;
-	return n < BETWEEN_MOST ? (uint16_t)n : BETWEEN_MOST;
+		    n = best > 0 && other > best ? between * (other / best) : between,
+		    most = n < BETWEEN_MOST ? n : BETWEEN_MOST, twice = 2 * (float)path->between;
+	path->between = (uint16_t)(twice < most ? twice : most);
+	path->until_try = path->between;
+	path->tries = TRIES - 1;
 }
 
-enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number)
+enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number, struct host_flow flow)
 {
 	struct host_path *path = &paths[class_of(bytes)];
-	const uint32_t sent = path->sent[HOST_BY_SLOT] + path->sent[HOST_BY_REFERENCE];
-	if (!sent) {
+	if (!path->between) {
 		path->way = bytes >= HOST_PATH_LONG ? HOST_BY_REFERENCE : HOST_BY_SLOT;
-		path->until_try = TRIES;
+		path->between = path->until_try = TRIES;
 	}
 	enum host_way way = path->way;
 	if (host_path_is_timed(bytes, number)) {
-		compare(path);
+		compare(path, flow);
 		way = path->way;
 		if (path->tries) {
 			path->tries--;
 			way = !way;
 		} else if (!path->until_try--) {
-			path->until_try = until_next_try(path, bytes);
-			path->tries = TRIES - 1;
+			plan_next_try(path, bytes, flow);
 			way = !way;
 		}
 	}

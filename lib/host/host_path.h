@@ -23,6 +23,7 @@ struct host_path {
 	float write_ns; /* into a slot; 0: not measured yet */
 	float read_ns[HOST_WAYS]; /* by the slowest reader, by way; 0: not measured yet */
 	uint32_t sent[HOST_WAYS];
+	uint16_t between; /* timed messages between the last two tries */
 	uint16_t until_try; /* timed messages until the slower way is tried again */
 	uint8_t tries; /* timed messages by the slower way that are left of this try */
 	uint8_t way; /* the faster one */
@@ -35,8 +36,14 @@ static inline int host_path_is_timed(size_t bytes, uint64_t number)
 	return bytes >= HOST_PATH_LEAST && (bytes >= HOST_PATH_LONG || number % EVERY == 0);
 }
 
+/* What a call does with the cores beside one message. */
+struct host_flow {
+	int one_way; /* ranks either send or receive: the copy into the next slot overlaps the one out of the last slot */
+	int writes; /* messages that the sender copies while a reader copies one */
+};
+
 /* The sender: the way of its next message. paths: of its queue; number: of the message. */
-enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number);
+enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number, struct host_flow flow);
 /* The sender has written a message into a slot. */
 void host_path_wrote(struct host_path *paths, size_t bytes, int64_t ns);
 /* The sender learns what its readers have published. consumed: their counters; *seen: the first one's last word. */
@@ -46,7 +53,7 @@ void host_path_publish(_Atomic uint64_t *consumed, size_t bytes, enum host_way w
 		       int64_t ns);
 /* Bytes of the class with that index, at least. */
 size_t host_path_bytes(int class);
-/* us of a message by a way, as measured; 0: not measured. */
+/* us of both copies of a message, or of the one by reference, as measured; 0: not measured. */
 double host_path_us(const struct host_path *path, enum host_way way);
 
 #endif

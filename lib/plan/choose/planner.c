@@ -22,6 +22,8 @@ enum {
 	GPU_MOST_SLOT = 128 << 10,
 	CACHED_BYTES =
 	    256 << 10, /* what a fold finds in the second-level cache: measured, docs/lab/hosts.md */
+	COPIED_BYTES =
+	    128 << 10, /* what two ranks of a node find in it that copy into a slot and out of it */
 	CELLS_BYTES = 16 << 20, /* of a channel's cells that one fold takes */
 	MOST_CHUNK = 1 << 30,
 	SMALL_AHEAD_BYTES = 128 << 10,
@@ -160,7 +162,8 @@ static int folds_cells(const struct plan *plan)
 }
 
 /*
- * A slot, but on hosts no more than stays in a cache where a message is folded, or read by several ranks, out of it.
+ * A slot, but on hosts no more than stays in a cache where a message is folded, or read by several ranks, out of it; and on one node no more than that a copy
+ * into a slot and one out of it meet in a cache.
  * A chunk of many messages stays within 32 bits.
  */
 static uint32_t largest_message(const struct algo_call *call, const struct plan *plan, uint32_t messages)
@@ -171,6 +174,8 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 		cached |= plan->queues[i].folded;
 	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
 		most = CACHED_BYTES;
+	if (call->topo->shared_memory && call->topo->map.nodes == 1 && most > COPIED_BYTES && !cached)
+		most = COPIED_BYTES;
 	if (folds_cells(plan) && most > CELLS_BYTES / plan->scratch_cells)
 		most = CELLS_BYTES / plan->scratch_cells;
 	while (most * messages > MOST_CHUNK && most > PLAN_CHUNK_GRAIN)
