@@ -231,7 +231,7 @@ static void the_faster_way_is_taken(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct sender s = { .number = 0 };
-		strays(&s, sizes[i], &slots, 500, HOST_BY_SLOT);
+		strays(&s, sizes[i], &slots, 2000, HOST_BY_SLOT);
 		assert_in_range(strays(&s, sizes[i], &slots, 10000, HOST_BY_SLOT), 1, 200);
 		strays(&s, sizes[i], &references, 20000, HOST_BY_REFERENCE); /* the machine has changed */
 		assert_in_range(strays(&s, sizes[i], &references, 10000, HOST_BY_REFERENCE), 1, 200);
@@ -258,8 +258,8 @@ static void copies_overlap(void **state)
 	static const struct machine machine = { 3000, { 3500, 5000 }, 0 };
 	struct sender both = { .one_way = 0 }, one = { .one_way = 1 };
 	(void)state;
-	strays(&both, 65536, &machine, 500, HOST_BY_REFERENCE);
-	strays(&one, 65536, &machine, 500, HOST_BY_SLOT);
+	strays(&both, 65536, &machine, 2000, HOST_BY_REFERENCE);
+	strays(&one, 65536, &machine, 2000, HOST_BY_SLOT);
 	assert_in_range(strays(&both, 65536, &machine, 10000, HOST_BY_REFERENCE), 1, 200);
 	assert_in_range(strays(&one, 65536, &machine, 10000, HOST_BY_SLOT), 1, 200);
 }

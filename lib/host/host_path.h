@@ -23,9 +23,9 @@ struct host_path {
 	float write_ns; /* into a slot; 0: not measured yet */
 	float read_ns[HOST_WAYS]; /* by the slowest reader, by way; 0: not measured yet */
 	uint32_t sent[HOST_WAYS];
-	uint16_t between; /* timed messages between the last two tries */
-	uint16_t until_try; /* timed messages until the slower way is tried again */
-	uint8_t tries; /* timed messages by the slower way that are left of this try */
+	uint16_t between; /* messages between the last two tries of the slower way */
+	uint16_t until_try; /* messages until it is tried again */
+	uint8_t tries; /* messages that are left of this try */
 	uint8_t way; /* the faster one */
 };
 

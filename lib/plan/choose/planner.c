@@ -172,10 +172,8 @@ static uint32_t largest_message(const struct algo_call *call, const struct plan 
 	int cached = call->key.coll == CORALE_BROADCAST && readers > 1;
 	for (int i = 0; i < plan->nqueues; i++)
 		cached |= plan->queues[i].folded;
-	if (call->topo->shared_memory && cached && most > CACHED_BYTES)
+	if (call->topo->shared_memory && (cached || call->topo->map.nodes == 1) && most > CACHED_BYTES)
 		most = CACHED_BYTES;
-	if (call->topo->shared_memory && call->topo->map.nodes == 1 && most > COPIED_BYTES && !cached)
-		most = COPIED_BYTES;
 	if (folds_cells(plan) && most > CELLS_BYTES / plan->scratch_cells)
 		most = CELLS_BYTES / plan->scratch_cells;
 	while (most * messages > MOST_CHUNK && most > PLAN_CHUNK_GRAIN)
