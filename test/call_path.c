@@ -10,13 +10,14 @@
 
 #include "cuda/engine.h"
 #include "fake_engine.h"
-#include "host/host_engine.h"
+#include "host/host_fast.h"
 #include "team.h"
 
 enum { RANKS = 2, COUNT = 64, WARM_CALLS = 3, MOST_FUNCTIONS = 400 };
 #define UNTRACED __attribute__((no_instrument_function))
 
-/* The first function of a wait that looks whether messages have come. */
+/* The first functions that look whether messages have come: of the fast path, and of a plan's run. */
+#define FIRST_POLL_FAST ((void *)host_fast_run)
 #define FIRST_POLL ((void *)host_channel_progress)
 /* The functions that launch. */
 #define LAUNCH ((void *)engine_cuda.run)
@@ -56,7 +57,8 @@ void __cyg_profile_func_enter(void *function, void *caller)
 	trace.depth++;
 	if (!was_entered(function, trace.depth) && trace.n < MOST_FUNCTIONS)
 		trace.entered[trace.n++] = (struct entered){ function, trace.depth };
-	trace.is_on = function != FIRST_POLL && function != LAUNCH && function != LAUNCH_OF_MESSAGES;
+	trace.is_on = function != FIRST_POLL_FAST && function != FIRST_POLL && function != LAUNCH &&
+		      function != LAUNCH_OF_MESSAGES;
 }
 
 void __cyg_profile_func_exit(void *function, void *caller)

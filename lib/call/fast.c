@@ -10,22 +10,33 @@
 /* Some microseconds; then the plan's run waits, which knows deadlines and deaths, and yields the core. */
 enum { POLLS = 256 };
 
-/* Without memory for lists, or where a setting asks for plain plans, calls run as all others. */
-static const struct host_fast_list *find_list(struct comm *comm, const struct call *call,
-					      const struct plan **plan)
+/* The plan of a call, and where its lists are kept: of a persistent plan, or of the communicator's. 0: there is none. */
+static int find_plan(struct comm *comm, const struct call *call, const struct plan **plan,
+		     struct host_fast ***fast)
 {
 	struct plans_entry *entry;
 	const struct record *r = &call->record;
 	const struct plan_key key = planner_key(r->coll, r->count, r->type, r->op);
-	if (call->plan || !comm->settings.codelets || r->count > HOST_FAST_BYTES || comm->size == 1 ||
+	if (!call->plan && plans_find(&comm->plans, comm->rank, &key, NULL, &entry))
+		return 0;
+	*plan = call->plan ? &call->plan->plan : &entry->plan;
+	*fast = call->plan ? &call->plan->fast : &entry->fast;
+	return 1;
+}
+
+/* Without memory for lists, or where a setting asks for plain plans, calls run as all others. */
+static const struct host_fast_list *find_list(struct comm *comm, const struct call *call,
+					      const struct plan **plan)
+{
+	struct host_fast **fast;
+	const struct record *r = &call->record;
+	if (!comm->settings.codelets || r->count > HOST_FAST_BYTES || comm->size == 1 ||
 	    coll_is_uneven(r->coll) || (coll_overwrites(r->coll) && call->send == call->recv) ||
-	    plans_find(&comm->plans, comm->rank, &key, NULL, &entry) ||
-	    !host_fast_serves(&comm->engine, &entry->plan, r->count))
+	    !find_plan(comm, call, plan, &fast) || !host_fast_serves(&comm->engine, *plan, r->count))
 		return NULL;
-	if (!entry->fast && !(entry->fast = calloc(1, sizeof *entry->fast)))
+	if (!*fast && !(*fast = calloc(1, sizeof **fast)))
 		return NULL;
-	*plan = &entry->plan;
-	return host_fast_find(entry->fast, &comm->engine, &entry->plan, r->root, r->count);
+	return host_fast_find(*fast, &comm->engine, *plan, r->root, r->count);
 }
 
 static int polls_of(const struct comm *comm)

@@ -163,8 +163,10 @@ void call_keep(const struct call *call)
 
 void call_let_go(const struct call *call)
 {
-	if (call->plan && atomic_fetch_sub(&call->plan->users, 1) == 1)
-		free(call->plan);
+	if (!call->plan || atomic_fetch_sub(&call->plan->users, 1) != 1)
+		return;
+	free(call->plan->fast);
+	free(call->plan);
 }
 
 size_t *call_copy_counts(struct call *call, size_t n, size_t *room)

@@ -33,6 +33,7 @@ struct comm_premul {
 struct shared_plan {
 	_Atomic int users;
 	struct plan plan;
+	struct host_fast *fast; /* on hosts, as in struct plans_entry */
 	struct gpu_launch launch; /* of the last call on a GPU; cut.machine NULL: there was none */
 	int memory; /* of enum plan_memory: what that call might use */
 };
