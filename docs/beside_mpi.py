@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Tables of the perf programs' comparison with MPI: a row a collective, a column a size.
 
-Usage: docs/beside_mpi.py RAW...
+Usage: docs/beside_mpi.py [--worst] RAW...
 
-RAW: files of corale_*_perf --vs-mpi --raw (test/beside_mpi makes them). For each machine two tables, calls in a row and one call at a
-time: MPI's time / Corale's, above 1 where Corale is faster, and the two times in us. Needs Python 3 only.
+RAW: files of corale_*_perf --vs-mpi --raw (test/beside_mpi makes them); of several of one collective and machine the medians. For each
+machine two tables, calls in a row and one call at a time: MPI's time / Corale's, above 1 where Corale is faster, and the two times in us.
+--worst: one short table for each machine, the least ratio of each collective and the geometric mean. Needs Python 3 only.
 """
 import math
+import statistics
 import sys
 
 from plot import number, read_lines, size_text
@@ -60,17 +62,53 @@ def print_table(title, lines, ours, mpi, ratio):
     print()
 
 
+def median_of(lines):
+    """One line of several of the same call."""
+    merged = dict(lines[0])
+    for column in [name for table in TABLES for name in table[1:]] + ["noise"]:
+        values = [number(line[column]) for line in lines if line.get(column)]
+        merged[column] = str(statistics.median(values)) if values else ""
+    return merged
+
+
+def worst_cell(lines, ratio):
+    """"0.97 at 64K, **1.41**": the least ratio of a collective's lines, at which size, and the geometric mean."""
+    ratios = [(number(line[ratio]), size_of(line)) for line in lines if line.get(ratio)]
+    if not ratios:
+        return ""
+    least, size = min(ratios)
+    at = f" at {size_text(size)}" if size else ""
+    return f"{text(least)}{at}, **{text(mean([value for value, _ in ratios]))}**"
+
+
+def print_worst(lines):
+    """lines: {(collective, size): line}"""
+    print("| collective | " + ": least, geometric mean | ".join(table[0].lower() for table in TABLES) + ": least, geometric mean | least noise |")
+    print("|---" * (len(TABLES) + 2) + "|")
+    for coll in [coll for coll in ORDER if any(key[0] == coll for key in lines)]:
+        own = [line for key, line in lines.items() if key[0] == coll]
+        noise = min((number(line["noise"]) for line in own if line.get("noise")), default=1)
+        print(f"| {coll} | " + " | ".join(worst_cell(own, table[3]) for table in TABLES) + f" | {text(noise)} |")
+    print()
+
+
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+    worst = sys.argv[1:2] == ["--worst"]
+    paths = sys.argv[1 + worst:]
+    if not paths or paths[0].startswith("-"):
         sys.exit(__doc__)
     machines = {}
-    for path in sys.argv[1:]:
+    for path in paths:
         header, lines = read_lines(path)
         machine = machines.setdefault((int(header["ranks"]), int(header["nodes"])), (header, {}))
         for line in lines:
-            machine[1][line["coll"], size_of(line)] = line
-    for (ranks, nodes), (header, lines) in sorted(machines.items(), key=lambda item: (item[0][0], -item[0][1])):
+            machine[1].setdefault((line["coll"], size_of(line)), []).append(line)
+    for (ranks, nodes), (header, found) in sorted(machines.items(), key=lambda item: (item[0][0], -item[0][1])):
+        lines = {key: median_of(of_key) for key, of_key in found.items()}
         print(f"### {ranks} ranks on {nodes} nodes\n\nCorale {header['version']}, {header['mpi']}, {header['hosts']} hosts.\n")
+        if worst:
+            print_worst(lines)
+            continue
         for table in TABLES:
             print_table(table[0], lines, *table[1:])
 

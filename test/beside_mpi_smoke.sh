@@ -37,6 +37,11 @@ if command -v python3 >/dev/null; then
 	grep -q '^| barrier |  |  | 4.00 (4.0 / 1.0) |$' "$scratch/output" && grep -q '^| all |  |  | 1.59 |$' "$scratch/output" &&
 		grep -q '^Corale is faster in 2 of 3.$' "$scratch/output"
 	tell "all of them"
+	fake reduce 512 2 8 4 2 >"$scratch/d.raw"
+	fake reduce 512 2 10 4 2 >"$scratch/e.raw"
+	python3 "$top_srcdir/docs/beside_mpi.py" --worst "$scratch"/?.raw >"$scratch/output" 2>&1
+	grep -q '^| reduce | 0.50 at 64 B, \*\*1.41\*\* | 0.50 at 512 B, \*\*1.00\*\* | 1.00 |$' "$scratch/output"
+	tell "the least of each collective, of medians"
 else
 	echo "ok $((number + 1)) - tables # SKIP no python3"
 	number=$((number + 1))

@@ -31,6 +31,7 @@ struct shape {
 #define MANY { 1, 130, 2051 }, 3
 static const struct shape shapes[] = {
 	{ "one node, every case", "", 1, 5, 1, COUNTS },
+	{ "one node, every plan interpreted", "CORALE_CODELETS=no", 1, 5, 1, COUNTS },
 	{ "one node, 6 to 8 ranks", "", 6, 8, 5, COUNTS },
 	{ "large buffers", "", 2, 4, 23, { 70001, 130003 }, 2 },
 	{ "many chunks", SMALL "CORALE_SLOTS=2", 2, 5, 5, MANY },
