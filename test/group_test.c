@@ -123,6 +123,30 @@ static void many_small(struct team_member *m)
 	exchange_all(m, sizes, 150, NULL, 1);
 }
 
+/* Of one direction, in one group: more than there are lists of a plan. */
+static void many_counts(struct team_member *m)
+{
+	enum { CALLS = 12, LEAST = 33 };
+	int32_t out[CALLS * 2 * LEAST], in[CALLS * 2 * LEAST];
+	for (int i = 0; i < CALLS * 2 * LEAST; i++) {
+		out[i] = i;
+		in[i] = -1;
+	}
+	corale_group_begin();
+	for (int i = 0; i < CALLS; i++) {
+		if (m->rank == 0)
+			send_to(m, out + i * 2 * LEAST, (size_t)(LEAST + i), 1, NULL);
+		else if (m->rank == 1)
+			recv_from(m, in + i * 2 * LEAST, (size_t)(LEAST + i), 0, NULL);
+	}
+	team_expect(m, corale_group_end(), 0, "sends of many counts");
+	for (int i = 0; m->rank == 1 && i < CALLS * 2 * LEAST; i++) {
+		const int expected = i % (2 * LEAST) < LEAST + i / (2 * LEAST) ? i : -1;
+		if (in[i] != expected)
+			team_fault(m, "%d at %d, expected %d", (int)in[i], i, expected);
+	}
+}
+
 static void on_streams(struct team_member *m)
 {
 	const size_t sizes[] = { 3, 2000, 0, LARGE };
@@ -1114,6 +1138,7 @@ static void allocate_nothing(struct team_member *m)
 static const struct team_case cases[] = {
 	{ "in order per pair, to oneself, of nothing", in_order },
 	{ "many small messages", many_small },
+	{ "many counts", many_counts },
 	{ "on streams", on_streams },
 	{ "on several streams", on_several_streams },
 	{ "sends without a group", one_way },

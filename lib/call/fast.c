@@ -83,15 +83,27 @@ static int poll_pairs(const struct comm *comm, const struct pair *pairs, int n, 
 	return all;
 }
 
+/* The lists of all calls, if as many are kept at a time. */
+static int find_lists(struct comm *comm, const struct call *calls, int n, struct pair *pairs,
+		      const struct plan **plans)
+{
+	for (int i = 0; i < n; i++)
+		if (calls[i].record.root == comm->rank ||
+		    !(pairs[i].list = find_list(comm, &calls[i], &plans[i])))
+			return 0;
+	for (int i = 0; i < n; i++)
+		if (pairs[i].list->root != calls[i].record.root ||
+		    pairs[i].list->count != calls[i].record.count)
+			return 0;
+	return 1;
+}
+
 int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun)
 {
 	struct pair pairs[FAST_PAIRS];
 	const struct plan *plans[FAST_PAIRS];
-	for (int i = 0; i < n; i++) {
-		if (calls[i].record.root == comm->rank ||
-		    !(pairs[i].list = find_list(comm, &calls[i], &plans[i])))
-			return 0;
-	}
+	if (!find_lists(comm, calls, n, pairs, plans))
+		return 0;
 	for (int i = 0; i < n; i++) {
 		begun[i] = (struct fast_begun){ signature_of_pair(comm, &calls[i]), 0 };
 		pairs[i].binding = start_binding(comm, &calls[i], plans[i], begun[i].signature);

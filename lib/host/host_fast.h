@@ -12,7 +12,7 @@ enum {
 	HOST_FAST_BYTES = 1024, /* of a message, at most */
 	HOST_FAST_STEPS = 18,
 	HOST_FAST_MESSAGES = 34, /* received in all steps together */
-	HOST_FAST_KEPT = 4 /* of a plan: lists of several counts or roots */
+	HOST_FAST_KEPT = 8 /* of a plan: lists of several counts, roots or peers */
 };
 
 /* A span of a buffer of the call. */
@@ -49,7 +49,8 @@ struct host_fast {
 
 /* True if calls like this one may have a list: few bytes, one node, no message by reference, nothing copied first. */
 int host_fast_serves(const struct host_engine *engine, const struct plan *plan, size_t count);
-/* The list of a call, made where there is none; NULL: the plan's run must execute the call. */
+/* The list of a call, made where there is none, in place of an older one: calls of other counts or roots may change it. NULL: the plan's run must execute
+ * the call. */
 const struct host_fast_list *host_fast_find(struct host_fast *fast, struct host_engine *engine,
 					    const struct plan *plan, int root, size_t count);
 
