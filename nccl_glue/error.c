@@ -31,6 +31,13 @@ void door_keep_error(const char *text)
 	pthread_mutex_unlock(&lock);
 }
 
+void door_copy_error(char text[DOOR_ERROR_BYTES])
+{
+	pthread_mutex_lock(&lock);
+	snprintf(text, DOOR_ERROR_BYTES, "%s", atomic_load_explicit(&last, memory_order_relaxed));
+	pthread_mutex_unlock(&lock);
+}
+
 ncclResult_t door_refuse(ncclResult_t code, const char *format, ...)
 {
 	char text[DOOR_ERROR_BYTES];

@@ -6,6 +6,8 @@
 
 enum { DOOR_ERROR_BYTES = 1024 };
 
+/* The text that ncclGetLastError returns, while other threads may fail. */
+void door_copy_error(char text[DOOR_ERROR_BYTES]);
 /* Keeps the text for ncclGetLastError, logs it as one ERROR line and returns code: `return door_refuse(ncclInvalidUsage, ...)`. */
 ncclResult_t door_refuse(ncclResult_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -86,9 +86,12 @@ ncclResult_t door_group_job(const struct door_job *job)
 static ncclResult_t run_group(struct door_call *calls, size_t n, ncclResult_t refused)
 {
 	ncclResult_t result = refused;
+	char why[DOOR_ERROR_BYTES];
 	corale_group_begin();
-	if (refused != ncclSuccess)
-		group_refuse(CORALE_ECOMM, pncclGetLastError(NULL));
+	if (refused != ncclSuccess) {
+		door_copy_error(why);
+		group_refuse(CORALE_ECOMM, why);
+	}
 	for (size_t i = 0; i < n; i++) {
 		const int code = calls[i].coll == DOOR_OP_DESTROY ? 0 : door_issue(&calls[i]);
 		if (code && result == ncclSuccess)

@@ -48,7 +48,7 @@ static void run(struct door_job *job)
 	work[job->kind](job);
 	job->result = finish(job, job->result);
 	if (job->result != ncclSuccess)
-		snprintf(job->error, sizeof job->error, "%s", pncclGetLastError(NULL));
+		door_copy_error(job->error);
 }
 
 /* A job that will not run makes nothing, and holds its parent no longer, so that the parent can be destroyed. */
