@@ -165,9 +165,8 @@ int host_no_link(const struct host_engine *e, int rank)
 
 int host_room(const struct window_layout *layout, size_t stride)
 {
-	enum { CACHED_BYTES = 128 << 10 };
 	size_t most = stride ? layout->queue_bytes / stride : WINDOW_HEADERS;
-	size_t room = stride ? CACHED_BYTES / stride : WINDOW_HEADERS;
+	size_t room = stride ? WINDOW_CACHED / stride : WINDOW_HEADERS;
 	room = room < (size_t)layout->slots ? (size_t)layout->slots : room;
 	room = room < most ? room : most;
 	return room < WINDOW_HEADERS ? (int)room : WINDOW_HEADERS;

@@ -134,6 +134,8 @@ int host_room(const struct window_layout *layout, size_t stride);
 
 /* True when a further message fits: fewer than depth are unread. */
 int host_out_free(struct host_out *out, int depth);
+/* The same for a message of a call with so many bytes between payloads, 0: all fit into header lines. It sets out's stride. */
+int host_out_room(struct host_out *out, size_t stride, int depth);
 /* The next message's header once it is there, else NULL. */
 struct window_header *host_in_ready(const struct host_in *in);
 

@@ -187,12 +187,7 @@ static unsigned char *find_room(const struct host_fast_step *step, const struct 
 				const struct host_engine *e)
 {
 	struct host_out *out = step->out;
-	if (list->stride && out->stride != list->stride) {
-		if (!host_out_free(out, 1))
-			return NULL;
-		out->stride = list->stride;
-	}
-	if (!host_out_free(out, step->depth))
+	if (!host_out_room(out, list->stride, step->depth))
 		return NULL;
 	struct window_header *header = &out->headers[out->sent % WINDOW_HEADERS];
 	if (step->bytes <= WINDOW_INLINE)

@@ -117,12 +117,12 @@ static int remote_free(struct host_run *run, struct host_channel *ch, const stru
 
 /* Room for one more header in a queue of our window; host_move looks for a slot, if the message needs one. A call with larger
  * or smaller payloads than the last one's starts when those are read: their readers need nothing of this call to get there. */
-static int local_free(const struct host_run *run, struct host_out *out, int depth)
+int host_out_room(struct host_out *out, size_t stride, int depth)
 {
-	if (run->stride && out->stride != run->stride) {
+	if (stride && out->stride != stride) {
 		if (!host_out_free(out, 1))
 			return 0;
-		out->stride = run->stride;
+		out->stride = stride;
 	}
 	return host_out_free(out, depth);
 }
@@ -143,7 +143,7 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 		return remote_free(run, ch, a, a->to);
 	int d = a->to == PLAN_ALL ? e->locals : e->map.local_of[a->to];
 	if (host_sends_to_local(e, a) &&
-	    !local_free(run, host_out(e, d, ch->env.channel, a->to_queue), depth))
+	    !host_out_room(host_out(e, d, ch->env.channel, a->to_queue), run->stride, depth))
 		return 0;
 	for (int i = 0, n = host_group_size(run->engine, a->to_group);
 	     e->transport && a->to == PLAN_ALL && i < n; i++) {

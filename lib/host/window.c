@@ -129,9 +129,9 @@ static void touch(unsigned char *at, size_t bytes, int is_owner)
 
 void window_touch(const struct window_layout *layout, void *window, int is_owner)
 {
-	enum { TOUCHED = 1 << 20, CACHED = 128 << 10 /* host_room */ };
+	enum { TOUCHED = 1 << 20 };
 	const size_t queues = (size_t)layout->locals * PLAN_MAX_QUEUES, most = TOUCHED / queues;
-	size_t bytes = most < CACHED ? most : CACHED;
+	size_t bytes = most < WINDOW_CACHED ? most : WINDOW_CACHED;
 	bytes = bytes < layout->queue_bytes ? bytes : layout->queue_bytes;
 	for (int d = 0; d < layout->locals; d++) {
 		for (int ring = 0; ring < PLAN_MAX_QUEUES; ring++) {

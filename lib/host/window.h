@@ -19,6 +19,9 @@
 
 enum { WINDOW_LINE = 64, WINDOW_HEADERS = 64, WINDOW_CALLS = 64, WINDOW_INLINE = WINDOW_LINE - 4 * 8 };
 enum { WINDOW_REASON = 192 };
+enum {
+	WINDOW_CACHED = 128 << 10
+}; /* bytes of a queue that its payloads go round, if as many of them fit: they stay in a cache */
 enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has no room */
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
