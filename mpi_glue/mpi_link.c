@@ -395,7 +395,8 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 {
 	struct mpi_link *l = calloc(1, sizeof(*l));
 	if (!l)
-		return CORALE_ENOMEM;
+		return log_error(CORALE_ENOMEM, params->rank, "no memory for a link to rank %d",
+				 params->peer);
 	link_init(&l->base, &mpi_link_ops, params);
 	l->base.direct = 1;
 	l->transport = (struct mpi_transport *)t;

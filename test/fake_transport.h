@@ -6,4 +6,12 @@
 
 extern const struct transport_row transport_fake;
 
+/* What becomes of messages; set before communicators are made. */
+enum fake_network {
+	FAKE_CARRIES,
+	FAKE_DROPS, /* as a firewall does */
+	FAKE_LEADS_NOWHERE
+};
+extern enum fake_network fake_network;
+
 #endif

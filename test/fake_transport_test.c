@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -78,6 +79,49 @@ static int refuse(const char *name)
 	return ret == CORALE_ESETTING && strstr(log_last_error(), wanted) ? 0 : 1;
 }
 
+/* ---- Networks that carry nothing ------------------------------------------------------------------------------- */
+
+struct creator {
+	corale_inproc *group;
+	int rank, code;
+	double seconds;
+	const char *expected;
+	int says_it;
+};
+
+static void *create_one(void *arg)
+{
+	struct creator *c = arg;
+	corale_comm *comm;
+	const double start = team_now();
+	c->code = corale_comm_create_inproc(c->group, c->rank, NULL, &comm);
+	c->seconds = team_now() - start;
+	c->says_it = strstr(log_last_error(), c->expected) != NULL;
+	if (c->code && !c->says_it)
+		printf("# rank %d: %s\n", c->rank, log_last_error());
+	return NULL;
+}
+
+/* Two ranks, each a node: both creations fail with this code and text, within so many seconds; 1: they do not. */
+static int refuse_network(enum fake_network network, int code, double seconds, const char *expected)
+{
+	struct creator ranks[2];
+	pthread_t threads[2];
+	corale_inproc *group;
+	int faults = corale_inproc_create(2, &group) != 0;
+	fake_network = network;
+	for (int r = 0; !faults && r < 2; r++) {
+		ranks[r] = (struct creator){ .group = group, .rank = r, .expected = expected };
+		faults |= pthread_create(&threads[r], NULL, create_one, &ranks[r]);
+	}
+	for (int r = 0; !faults && r < 2; r++)
+		pthread_join(threads[r], NULL);
+	for (int r = 0; !faults && r < 2; r++)
+		if (ranks[r].code != code || ranks[r].seconds > seconds || !ranks[r].says_it)
+			return 1;
+	return faults;
+}
+
 /* What team_spawn starts. */
 static int run_here(const char *argument)
 {
@@ -87,6 +131,10 @@ static int run_here(const char *argument)
 		return team_run(2, NULL, look_for_inproc, NULL) != 0;
 	if (!strcmp(argument, "mismatch"))
 		return team_run(3, NULL, mismatch, NULL) != 0;
+	if (!strcmp(argument, "dropped"))
+		return refuse_network(FAKE_DROPS, CORALE_ETIMEDOUT, 1.9, "was answered within 1 s");
+	if (!strcmp(argument, "unreachable"))
+		return refuse_network(FAKE_LEADS_NOWHERE, CORALE_EPEER, 1.9, "it was told to reach nobody");
 	return refuse("CORALE_TRANSPORT=fke");
 }
 
@@ -113,6 +161,17 @@ static void test_unknown_name(void **state)
 {
 	(void)state;
 	assert_int_equal(team_spawn("CORALE_TRANSPORT=fke CORALE_DEBUG=none", "unknown"), 0);
+}
+
+/* Creation's deadline holds for the timing of links, too, which ends before the other waits do. Ranks that share cores time nothing. */
+static void test_no_network(void **state)
+{
+	(void)state;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip();
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TIMEOUT=2 CORALE_DEBUG=none", "dropped"), 0);
+	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TIMEOUT=2 CORALE_DEBUG=none", "unreachable"),
+			 0);
 }
 
 /* The choice among what two ranks say of themselves. */
@@ -159,10 +218,11 @@ static void test_choice(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_preferred), cmocka_unit_test(test_by_name),
-					    cmocka_unit_test(test_mismatch),
-					    cmocka_unit_test(test_unknown_name),
-					    cmocka_unit_test(test_choice) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_preferred),    cmocka_unit_test(test_by_name),
+		cmocka_unit_test(test_mismatch),     cmocka_unit_test(test_no_network),
+		cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_choice)
+	};
 	if (argc > 1)
 		return run_here(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,9 +9,7 @@
 #include "net/link_measure.h"
 #include "plan/machine/net_rates.h"
 
-enum { MOST_PAIRS = 8 };
-
-static const int64_t measure_timeout_ns = 20 * INT64_C(1000000000);
+enum { MOST_PAIRS = 8, PATIENCE_S = 20 };
 
 /* ---- What this process knows of a transport's links ---- */
 
@@ -58,6 +56,27 @@ static int partner(const struct comm *comm)
 	return map->member[map->node_first[other]];
 }
 
+/* At most half of the creation's deadline: the ranks that wait meanwhile hear why before their own wait ends. */
+static double patience_s(const struct comm *comm)
+{
+	const double limit = comm_wait_seconds(comm);
+	return limit > 0 && limit < 2 * PATIENCE_S ? limit / 2 : PATIENCE_S;
+}
+
+static int refuse_untimed(const struct comm *comm, int peer, int code)
+{
+	if (code != CORALE_ETIMEDOUT)
+		return log_error(code, comm->rank,
+				 "messages to and from rank %d (host %s) could not be timed: %s", peer,
+				 comm->peers[peer].host, corale_strerror(code));
+	return log_error(
+	    code, comm->rank,
+	    "over %s no message to rank %d (host %s) was answered within %g s: is there a firewall between "
+	    "the hosts, or do their network devices not reach each other (CORALE_NET_DEVICES chooses "
+	    "them)? Where the hosts are only busy, CORALE_NET_RATES=built-in does without timing",
+	    comm->engine.transport->row->name, peer, comm->peers[peer].host, patience_s(comm));
+}
+
 static int measure(struct comm *comm, struct net_sample *mine)
 {
 	const int peer = partner(comm);
@@ -66,15 +85,12 @@ static int measure(struct comm *comm, struct net_sample *mine)
 	if (peer < 0)
 		return 0;
 	struct link *link = host_link(&comm->engine, peer, 0, 0);
-	int ret =
-	    link ? link_measure(comm->engine.transport, link, comm->rank < peer, measure_timeout_ns, &costs)
-		 : host_no_link(&comm->engine, peer);
+	if (!link)
+		return host_no_link(&comm->engine, peer);
+	const int ret = link_measure(comm->engine.transport, link, comm->rank < peer,
+				     (int64_t)(patience_s(comm) * 1e9), &costs);
 	if (ret)
-		return log_error(
-		    ret, comm->rank,
-		    "messages to and from rank %d could not be timed: %s; expected an answer within %d s; "
-		    "CORALE_NET_RATES=built-in does without",
-		    peer, corale_strerror(ret), (int)(measure_timeout_ns / 1000000000));
+		return refuse_untimed(comm, peer, ret);
 	/* one way less both ends' parts, but a tenth of it at least */
 	const double rest = costs.one_way_ns - costs.post_ns - costs.recv_ns, least = costs.one_way_ns / 10;
 	*mine = (struct net_sample){ .valid = 1,

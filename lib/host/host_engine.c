@@ -1,5 +1,6 @@
 #include "host_engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -160,7 +161,11 @@ size_t host_engine_memory(const struct host_engine *e)
 int host_no_link(const struct host_engine *e, int rank)
 {
 	const int code = atomic_load(&e->links.code);
-	return log_error(code, e->rank, "there is no link to rank %d: %s", rank, corale_strerror(code));
+	char cause[320];
+	snprintf(cause, sizeof cause, "%s", log_last_error());
+	return log_error(code, e->rank, "%s rank %d: %s",
+			 code == CORALE_ENOMEM ? "there is no memory for messages to" : "no network leads to",
+			 rank, cause);
 }
 
 int host_room(const struct window_layout *layout, size_t stride)

@@ -126,7 +126,7 @@ static inline struct link *host_link(struct host_engine *e, int rank, int channe
 	return link_table_get(&e->links, rank, channel * PLAN_MAX_QUEUES + ring);
 }
 
-/* Logs why there is no link to a rank, and returns it: no memory, or the rank can't be reached. */
+/* Logs that there is no link to a rank, with this thread's last error as the cause, and returns its code: no memory, or the rank can't be reached. */
 int host_no_link(const struct host_engine *e, int rank);
 
 /* Payloads that a queue holds at a time: as many as stay in a cache, at least what the settings ask for. */

@@ -46,7 +46,8 @@ struct link *link_table_get(struct link_table *table, int rank, int index)
 	if (!row) { /* threads may come at once, each for its own links of the row */
 		struct link **fresh = calloc((size_t)table->slots->links, sizeof *fresh);
 		if (!fresh) {
-			atomic_store(&table->code, CORALE_ENOMEM);
+			atomic_store(&table->code, log_error(CORALE_ENOMEM, table->rank,
+							     "no memory for links to rank %d", rank));
 			return NULL;
 		}
 		if (atomic_compare_exchange_strong(&table->rows[rank], &row, fresh))

@@ -107,7 +107,7 @@ static inline void link_init(struct link *l, const struct link_ops *ops, const s
 int link_map(struct transport *t, void *at, size_t bytes, int reads_back, struct link_slab **out,
 	     char *why_not, size_t why_bytes);
 
-/* A link without slots yet. Each peer and index once. */
+/* A link without slots yet. Each peer and index once. 0, or an error, logged: no memory, or the peer can't be reached. */
 int link_open(struct transport *t, const struct link_params *params, struct link **out);
 
 /* Counts the slots of a direction, and returns how many: depth up to a quarter of the cap, half of that up to three eighths, then two. Logs once. */
@@ -176,7 +176,7 @@ int link_table_open(struct link_table *table, struct transport *t, const struct 
 		    int rank, int ranks);
 /* After the transport is closed. A zeroed table is allowed. */
 void link_table_close(struct link_table *table);
-/* A rank's link, made on first use: each by one thread; NULL: table->code says why not. */
+/* A rank's link, made on first use: each by one thread; NULL: table->code says why not, and this thread's last logged error. */
 struct link *link_table_get(struct link_table *table, int rank, int index);
 /* 1 if all messages posted on links [first, last) leave without the user's help and memory. */
 int link_table_sent(const struct link_table *table, int first, int last);

@@ -330,7 +330,8 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 {
 	struct inproc_link *l = calloc(1, sizeof *l);
 	if (!l)
-		return CORALE_ENOMEM;
+		return log_error(CORALE_ENOMEM, params->rank, "no memory for a link to rank %d",
+				 params->peer);
 	link_init(&l->base, t->ops->links, params);
 	l->hub = ((struct inproc *)t)->hub;
 	l->params = *params;

@@ -347,7 +347,7 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 	struct ucx_in *in = &l->ins[number % (uint64_t)l->base.in_depth];
 	in->wire = *wire;
 	if (wire->bytes > UCX_EAGER_BYTES)
-		ucx_slots_enlarge(&l->in);
+		ucx_slots_enlarge(l->worker, &l->in);
 	if (wire->kind == UCX_NOTICE && ucx_link_slab(l)) {
 		arrive_in_gpu(l, in);
 		return UCS_OK;
@@ -403,7 +403,9 @@ static int open_link(struct transport *t, const struct link_params *params, stru
 	}
 	ucx_unlock(c->worker);
 	if (!l)
-		return ret ? ret : CORALE_ENOMEM;
+		return ret ? ret
+			   : log_error(CORALE_ENOMEM, params->rank,
+				       "transport ucx: no memory for a link to rank %d", params->peer);
 	if (other)
 		return log_error(CORALE_EMISMATCH, params->rank,
 				 "transport ucx: slots of %zu bytes where rank %d has %llu",

@@ -231,7 +231,7 @@ int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header
 	out->busy = 1; /* until all its requests are started */
 	l->base.posted++;
 	if (!small && !data)
-		ucx_slots_enlarge(&l->out);
+		ucx_slots_enlarge(l->worker, &l->out);
 	if (small || scheme == UCX_SCHEME_AM) {
 		send_am(out, small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV, bytes);
 	} else if (scheme == UCX_SCHEME_TAG) {

@@ -6,6 +6,12 @@
 
 #include "base/log.h"
 
+/*
+ * Bytes of a worker's slots in large pages, at most. A large page is filled with zeros whole, so slots in them take all their memory at the first message,
+ * and slots of a program's tenth communicator seldom carry another one.
+ */
+enum { LARGE_PAGES = 64 << 20 };
+
 /* Slots of a closed communicator. */
 struct ucx_retired {
 	struct ucx_retired *next;
@@ -46,12 +52,20 @@ int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, cons
 			 ucs_status_string(status));
 }
 
-void ucx_slots_enlarge(struct ucx_slots *s)
+void ucx_slots_enlarge(struct ucx_worker *w, struct ucx_slots *s)
 {
-	if (s->large || s->given)
+	if (s->large || s->given || w->large_bytes + s->bytes > LARGE_PAGES)
 		return;
 	s->large = 1;
+	w->large_bytes += s->bytes;
 	madvise(s->at, s->bytes, MADV_HUGEPAGE);
+}
+
+static void forget_large(struct ucx_worker *w, struct ucx_slots *s)
+{
+	if (s->large)
+		w->large_bytes -= s->bytes;
+	s->large = 0;
 }
 
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
@@ -65,6 +79,7 @@ void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
 	else if (s->user.release)
 		s->user.release(s->user.ctx);
 	s->at = NULL;
+	forget_large(w, s);
 }
 
 void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s)
@@ -75,6 +90,7 @@ void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots
 	if (!retired)
 		return; /* the addresses stay taken */
 	*retired = (struct ucx_retired){ c->worker->retired, c->params.comm_id, c->params.rank, peer, *s };
+	forget_large(c->worker, &retired->slots); /* it has no pages */
 	c->worker->retired = retired;
 }
 

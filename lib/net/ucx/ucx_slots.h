@@ -24,8 +24,8 @@ struct ucx_slots {
 /* Makes them, of the user's memory (NULL: of ours), for messages to (sends) or from a peer; 0 or an error. */
 int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, const struct link_memory *user,
 		   int sends, size_t bytes);
-/* On the first large message: uses large pages. Small messages touch few pages, which stay small. */
-void ucx_slots_enlarge(struct ucx_slots *s);
+/* On each large message: uses large pages, as far as the worker's slots may. Small messages touch few pages, which stay small. */
+void ucx_slots_enlarge(struct ucx_worker *w, struct ucx_slots *s);
 /* Frees slots that nobody reads or writes any more. Slots that were not made are allowed. */
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s);
 /* Keeps slots that a peer may still write until its BYE. */

@@ -49,6 +49,7 @@ struct ucx_worker {
 	struct ucx_endpoint *endpoints;
 	struct ucx_class *classes;
 	struct ucx_comm *comms;
+	size_t large_bytes; /* of slots in large pages */
 	struct ucx_retired *retired; /* slots of closed communicators that a peer may still write */
 	struct ucx_early_queue early;
 	uint64_t closed[64]; /* the last communicators closed; what comes late for them is dropped */
