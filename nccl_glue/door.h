@@ -125,8 +125,10 @@ struct door_meeting {
 	const int *ranks; /* of the parent, in the bootstrap's order */
 	int n;
 	char failure[DOOR_ERROR_BYTES]; /* the first, which says most */
-	uint64_t suspects; /* ranks of the parent that can't come, if they have not: a bit each, */
-	int64_t since_ns; /* as seen first */
+	unsigned char
+	    *flags; /* of each rank: it can't come, if it has not; the same before; it had not come */
+	int *missing; /* ranks of the parent */
+	int64_t since_ns; /* since when the same ranks can't come */
 };
 
 /* An all-gather, to its end, or until one of those ranks can't come or the communicator is aborted. 0 or a CORALE_E*, logged. */

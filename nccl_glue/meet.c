@@ -1,4 +1,7 @@
 /* Ranks meet to make a communicator: one all-gather, which ends when it can't succeed any more. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/wait.h"
 #include "corale.h"
 #include "door.h"
@@ -27,22 +30,25 @@ static int parent_error(const struct door_job *job)
 	return job->kind == DOOR_SPLIT || error == CORALE_EMISMATCH ? error : 0;
 }
 
-/* If a rank of the parent is missing here and can't come: all that are missing, a bit each. Else 0. */
-static uint64_t find_missing(struct door_meeting *m)
+/* If a rank of the parent is missing here and can't come: m->missing gets all that are missing, and their number is the result. Else 0. */
+static int find_missing(struct door_meeting *m)
 {
-	uint64_t all = 0;
-	for (int i = 0; i < m->n; i++)
-		all |= (uint64_t)1 << m->ranks[i];
-	const uint64_t suspects = comm_cannot_come(m->job->comm->core, all);
-	if (suspects != m->suspects)
+	const size_t n = (size_t)m->n;
+	unsigned char *suspects = m->flags, *before = suspects + n, *absent = before + n;
+	if (!comm_cannot_come(m->job->comm->core, m->ranks, m->n, suspects))
+		return 0;
+	if (memcmp(suspects, before, n) != 0)
 		m->since_ns = wait_now_ns();
-	m->suspects = suspects;
-	const uint64_t absent = suspects ? m->boot->ops->absent(m->boot, m->since_ns) : 0;
-	uint64_t missing = 0;
-	for (int i = 0; i < m->n; i++)
-		if (absent >> i & 1)
-			missing |= (uint64_t)1 << m->ranks[i];
-	return missing & suspects ? missing : 0;
+	memcpy(before, suspects, n);
+	if (!m->boot->ops->absent(m->boot, m->since_ns, absent))
+		return 0;
+	int missing = 0, is_over = 0;
+	for (int i = 0; i < m->n; i++) {
+		if (absent[i])
+			m->missing[missing++] = m->ranks[i];
+		is_over |= absent[i] && suspects[i];
+	}
+	return is_over ? missing : 0;
 }
 
 /* 0, or why the meeting is over before all have come. */
@@ -57,8 +63,8 @@ static int look(struct door_meeting *m)
 		return aborted(m, "the parent");
 	char call[48];
 	snprintf(call, sizeof call, "nccl%s", job->call);
-	const uint64_t missing = find_missing(m);
-	const int why = missing ? comm_explain_absence(job->comm->core, missing, call) : 0;
+	const int missing = find_missing(m);
+	const int why = missing ? comm_explain_absence(job->comm->core, m->missing, missing, call) : 0;
 	if (why)
 		return give_up(m, why, log_last_error());
 	const int error = parent_error(job);
@@ -77,8 +83,16 @@ static int look(struct door_meeting *m)
 int door_meet(struct door_meeting *m, const void *in, size_t bytes, void *out)
 {
 	const struct boot_ops *ops = m->boot->ops;
-	int ret = ops->start(m->boot, in, bytes, out);
+	int ret = CORALE_ENOMEM;
+	m->flags = calloc(3, (size_t)m->n);
+	m->missing = malloc((size_t)m->n * sizeof *m->missing);
+	if (m->flags && m->missing)
+		ret = ops->start(m->boot, in, bytes, out);
+	else
+		log_error(ret, m->job->rank, "nccl%s: no memory for %d ranks", m->job->call, m->n);
 	while (!ret && !(ret = look(m)))
 		ret = ops->poll(m->boot); /* sleeps itself */
+	free(m->flags);
+	free(m->missing);
 	return ret > 0 ? 0 : ret;
 }

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,7 +29,7 @@
 #include "boot/boot_wire.h"
 #include "corale.h"
 
-enum { MOST = 64, TEXT = 640 };
+enum { MOST = 256, TEXT = 640 };
 
 /* Tests that fork come first in the table; the thread sanitizer allows no threads in a child of a process with threads. */
 #ifdef __SANITIZE_THREAD__
@@ -274,6 +275,63 @@ static void test_death(void **state)
 	stop_maker();
 }
 
+/* A process that makes an id, and has descriptors for a few ranks only. Its log goes to fd. */
+static pid_t start_short_of_descriptors(unsigned char id[BOOT_ID_BYTES], const char *log)
+{
+	int pipe_out[2];
+	assert_int_equal(pipe(pipe_out), 0);
+	pid_t pid = fork();
+	if (pid)
+		assert_int_equal(read(pipe_out[0], id, BOOT_ID_BYTES), BOOT_ID_BYTES);
+	else {
+		struct rlimit few;
+		getrlimit(RLIMIT_NOFILE, &few);
+		few.rlim_cur = (rlim_t)pipe_out[1] + 8;
+		log_open(LOG_WARN, log);
+		if (boot_id_create(&on_lo, id) || setrlimit(RLIMIT_NOFILE, &few) ||
+		    write(pipe_out[1], id, BOOT_ID_BYTES) != BOOT_ID_BYTES)
+			_exit(1);
+		pause();
+	}
+	close(pipe_out[0]);
+	close(pipe_out[1]);
+	return pid;
+}
+
+static void read_log(int fd, char *text, size_t bytes);
+
+/* A listener without descriptors says so, once, and what to do. */
+static void test_descriptors(void **state)
+{
+	(void)state;
+	struct rank r[20];
+	char path[] = "/tmp/boot_test_XXXXXX", text[8192];
+	int fd = mkstemp(path), status;
+	memset(r, 0, sizeof(r));
+	pid_t maker = start_short_of_descriptors(r[0].id, path);
+	for (int i = 0; i < 20; i++) {
+		r[i] = r[0];
+		r[i].rank = i;
+		r[i].size = 20;
+		r[i].rounds = 1;
+		r[i].options = on_lo;
+		r[i].options.timeout_s = 1;
+	}
+	run(r, 20);
+	kill(maker, SIGKILL);
+	waitpid(maker, &status, 0);
+	for (int i = 0; i < 20; i++)
+		expect_all(&r[i], 1, CORALE_ETIMEDOUT, "");
+	read_log(fd, text, sizeof(text));
+	close(fd);
+	unlink(path);
+	char *line = strstr(text, "bootstrap: accepting the connections of ranks");
+	assert_non_null(line);
+	assert_non_null(strstr(line, "raise the limit (ulimit -n)"));
+	assert_null(strstr(line + 1, "bootstrap: accepting"));
+	assert_null(strstr(text, "cannot accept"));
+}
+
 /* The process that relays is the one that dies. */
 static void test_maker_dies(void **state)
 {
@@ -409,6 +467,109 @@ static void test_64(void **state)
 	expect_all(r, 64, 0, "");
 }
 
+/* Ranks beyond those of one word of bits: all come; some do not; one leaves; one comes twice; some make a child. */
+static void test_256(void **state)
+{
+	(void)state;
+	static struct rank r[256];
+	make_ranks(r, 256);
+	run(r, 256);
+	expect_all(r, 256, 0, "");
+}
+
+static void test_many_missing(void **state)
+{
+	(void)state;
+	static struct rank r[200];
+	int come = 0;
+	make_ranks(r, 200);
+	for (int i = 0; i < 200; i++) {
+		r[i].options.timeout_s = 2;
+		if (i != 3 && !(i >= 70 && i <= 72) && i != 190 && i != 191)
+			r[come++] = r[i];
+	}
+	run(r, come);
+	expect_all(r, come, CORALE_ETIMEDOUT, "ranks 3, 70 to 72, 190, 191 of 200");
+}
+
+static void test_many_closed(void **state)
+{
+	(void)state;
+	static struct rank r[150];
+	make_ranks(r, 150);
+	r[130].rounds = 1;
+	run(r, 150);
+	assert_int_equal(r[130].result, 0);
+	r[130] = r[129];
+	expect_all(r, 150, CORALE_EPEER, "rank 130 (process ");
+}
+
+static void test_many_twice(void **state)
+{
+	(void)state;
+	static struct rank r[100];
+	make_ranks(r, 100);
+	r[66].rank = 99;
+	run(r, 100);
+	expect_all(r, 100, CORALE_EMISMATCH, "rank 99 came twice");
+}
+
+static void *upper_main(void *arg)
+{
+	struct rank *r = arg;
+	struct boot *b, *child;
+	int ranks[100];
+	for (int i = 0; i < 100; i++)
+		ranks[i] = 149 - i;
+	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
+	if (!r->result)
+		r->result = gather(b, 0, 8);
+	if (!r->result && r->rank >= 50) {
+		r->result = b->ops->child(b, ranks, 100, 7, &child);
+		if (!r->result)
+			r->result = child->rank == 149 - r->rank ? gather(child, 0, 8) : CORALE_EINTERNAL;
+		if (!r->result)
+			child->ops->close(child);
+	}
+	keep_text(r);
+	b->ops->close(b);
+	return NULL;
+}
+
+static void run_main(struct rank *r, int n, void *(*work)(void *));
+
+static void test_many_children(void **state)
+{
+	(void)state;
+	static struct rank r[150];
+	make_ranks(r, 150);
+	run_main(r, 150, upper_main);
+	expect_all(r, 150, 0, "");
+}
+
+static void test_missing_text(void **state)
+{
+	(void)state;
+	char text[256];
+	struct boot_missing m = { .ranks = 0 }, again;
+	for (int r = 0; r < 1000; r += r % 8 == 5 ? 3 : 1) /* 0 to 5, 8 to 13, ... */
+		boot_missing_add(&m, r);
+	assert_int_equal(m.ranks, 750);
+	assert_int_equal(m.nranges, BOOT_RANGES);
+	assert_true(boot_missing_has(&m, 505) && !boot_missing_has(&m, 510) && boot_missing_has(&m, 509));
+	assert_false(boot_missing_has(&m, 512)); /* one range too many */
+	boot_missing_text(&m, text, sizeof(text));
+	assert_int_equal(strncmp(text, "0 to 5, 8 to 13, ", 17), 0);
+	assert_non_null(strstr(text, " and "));
+	assert_non_null(strstr(text, " more"));
+	struct frame *f = boot_missing_frame(1, &m);
+	assert_true(boot_missing_decode(frame_payload(f), f->bytes - FRAME_HEADER_BYTES, 1000, &again));
+	assert_memory_equal(&again, &m, sizeof(m));
+	assert_false(boot_missing_decode(frame_payload(f), f->bytes - FRAME_HEADER_BYTES, 500, &again));
+	assert_false(boot_missing_decode(frame_payload(f), f->bytes - FRAME_HEADER_BYTES - 1, 1000, &again));
+	frame_free(f);
+}
+
 static void test_late(void **state)
 {
 	(void)state;
@@ -523,7 +684,7 @@ static void test_altered_id(void **state)
 	(void)state;
 	check_altered(7, 1, CORALE_EINVAL,
 		      "made by another NCCL library: is every process started under corale-run?");
-	check_altered(8, 2, CORALE_ENOTSUP, "version 3 of the protocol");
+	check_altered(8, 1, CORALE_ENOTSUP, "version 3 of the protocol");
 	check_altered(12, 4, CORALE_EINVAL, "damaged"); /* flags */
 	check_altered(16, 1, CORALE_EINVAL, "damaged"); /* family */
 	check_altered(18, 1, CORALE_EPEER, "stale id"); /* port */
@@ -555,8 +716,8 @@ static void test_arguments(void **state)
 	assert_non_null(strstr(log_last_error(), "rank 2 of 2"));
 	assert_int_equal(boot_tcp_open(id, -1, 2, &on_lo, &b), CORALE_EINVAL);
 	assert_int_equal(boot_tcp_open(id, 0, 0, &on_lo, &b), CORALE_EINVAL);
-	assert_int_equal(boot_tcp_open(id, 0, 65, &on_lo, &b), CORALE_ENOTSUP);
-	assert_non_null(strstr(log_last_error(), "65 ranks; at most 64"));
+	assert_int_equal(boot_tcp_open(id, 0, BOOT_MAX_RANKS + 1, &on_lo, &b), CORALE_ENOTSUP);
+	assert_non_null(strstr(log_last_error(), "65537 ranks; at most 65536"));
 }
 
 static void test_used_id(void **state)
@@ -815,7 +976,7 @@ static void alter_size(struct boot_hello *h)
 
 static void alter_size_above(struct boot_hello *h)
 {
-	h->size = 65;
+	h->size = BOOT_MAX_RANKS + 1;
 }
 
 static void alter_process(struct boot_hello *h)
@@ -836,7 +997,7 @@ static void test_hello(void **state)
 	check_hello(alter_rank, CORALE_EMISMATCH, "as rank 2 of 2; expected 0 to 1", CORALE_EMISMATCH);
 	check_hello(alter_rank_below, CORALE_EMISMATCH, "as rank -1 of 2; expected 0 to 1", CORALE_EMISMATCH);
 	check_hello(alter_size, CORALE_EMISMATCH, "with 3 ranks", CORALE_EMISMATCH);
-	check_hello(alter_size_above, CORALE_ENOTSUP, "65 ranks; 1 to 64", CORALE_ENOTSUP);
+	check_hello(alter_size_above, CORALE_ENOTSUP, "65537 ranks; 1 to 65536", CORALE_ENOTSUP);
 	check_hello(alter_process, CORALE_EPEER, "another process", CORALE_ETIMEDOUT);
 	check_hello(alter_name, CORALE_EPEER, "does not know the id", CORALE_ETIMEDOUT);
 }
@@ -1044,8 +1205,19 @@ static void test_silent(void **state)
 
 /* ---- Frames, fuzzed: whatever comes in whatever pieces, a reader and the decoders stay within bounds. */
 
+static void check_missing(const struct boot_missing *m, int size)
+{
+	char text[256];
+	int listed = 0;
+	for (int r = 0; r < size; r++)
+		listed += boot_missing_has(m, r);
+	assert_true(listed <= m->ranks && m->ranks <= size && m->nranges <= BOOT_RANGES);
+	assert_true(strlen(boot_missing_text(m, text, sizeof(text))) < sizeof(text));
+}
+
 static void decode(const struct frame_reader *f)
 {
+	struct boot_missing missing;
 	unsigned char exact_id[BOOT_ID_BYTES], exact_peer[BOOT_PEER_BYTES], nonce[BOOT_NONCE_BYTES];
 	struct boot_hello h;
 	struct boot_reason reason;
@@ -1058,6 +1230,8 @@ static void decode(const struct frame_reader *f)
 	boot_hello_version(data, f->bytes);
 	boot_hello_decode(data, f->bytes, &h);
 	boot_challenge_decode(data, f->bytes, nonce);
+	if (boot_missing_decode(data, f->bytes, 4096, &missing))
+		check_missing(&missing, 4096);
 	if (boot_reason_decode(data, f->bytes, &reason))
 		assert_true(strlen(reason.text) < BOOT_TEXT_BYTES);
 	if (f->bytes >= BOOT_ID_BYTES) {
@@ -1070,6 +1244,26 @@ static void decode(const struct frame_reader *f)
 			assert_true(strlen(peer.host) < BOOT_HOST_BYTES);
 	}
 	free(data);
+}
+
+/* An answer on missing ranks, of which some bytes are altered. */
+static void fuzz_missing(uint64_t *random)
+{
+	struct boot_missing missing = { .ranks = 0 };
+	const int size = 1 + (int)(next(random) % 4096);
+	for (int r = (int)(next(random) % 8); r < size; r += 1 + (int)(next(random) % 100))
+		boot_missing_add(&missing, r);
+	struct frame *f = boot_missing_frame(0, &missing);
+	size_t bytes = f->bytes - FRAME_HEADER_BYTES;
+	for (uint64_t flips = next(random) % 3; flips; flips--)
+		frame_payload(f)[next(random) % bytes] ^= (unsigned char)(1 << next(random) % 8);
+	unsigned char *data = malloc(bytes);
+	memcpy(data, frame_payload(f), bytes);
+	bytes = next(random) % 4 ? bytes : next(random) % bytes;
+	if (boot_missing_decode(data, bytes, size, &missing))
+		check_missing(&missing, size);
+	free(data);
+	frame_free(f);
 }
 
 static void fuzz_reader(uint64_t *random, const unsigned char id[BOOT_ID_BYTES])
@@ -1104,6 +1298,8 @@ static void test_fuzz(void **state)
 	make_id(id);
 	for (int i = 0; i < 50000; i++)
 		fuzz_reader(&random, id);
+	for (int i = 0; i < 5000; i++)
+		fuzz_missing(&random);
 }
 
 /* ---- NCCL_COMM_ID */
@@ -1642,6 +1838,7 @@ static const struct test_case cases[] = {
 	{ "processes", test_processes },
 	{ "a rank dies", test_death },
 	{ "the maker dies", test_maker_dies },
+	{ "the maker has too few descriptors", test_descriptors },
 	{ "the maker has ended", test_stale_process },
 	{ "children of processes", test_child_processes },
 	{ "fork", test_fork },
@@ -1650,6 +1847,12 @@ static const struct test_case cases[] = {
 	{ "threads", test_threads },
 	{ "sizes", test_sizes },
 	{ "64 ranks", test_64 },
+	{ "256 ranks", test_256 },
+	{ "of 200 ranks some are missing", test_many_missing },
+	{ "of 150 ranks one has closed", test_many_closed },
+	{ "of 100 ranks one twice", test_many_twice },
+	{ "a child of 100 ranks", test_many_children },
+	{ "text of missing ranks", test_missing_text },
 	{ "late", test_late },
 	{ "missing", test_missing },
 	{ "missing in an all-gather", test_missing_gather },

@@ -67,9 +67,9 @@ static int lacks(int n, int rank, enum log_level level, const char *what)
 	return 1;
 }
 
-void descriptors_expect(int n, int rank, const char *what)
+int descriptors_expect(int n, int rank, const char *what)
 {
-	lacks(n, rank, LOG_WARN, what);
+	return lacks(n, rank, LOG_WARN, what);
 }
 
 int descriptors_need(int n, int rank, const char *what)

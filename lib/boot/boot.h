@@ -27,10 +27,10 @@ struct boot_ops {
 	 * CORALE_EPEER that names this one, if they wait for it. */
 	void (*abort)(struct boot *b);
 	/*
-	 * Ranks, a bit each, that had not come to the group at some time since since_ns (of wait_now_ns). 0 also where that is not known yet:
-	 * ask again after a poll.
+	 * Sets absent[r], of size bytes, where rank r had not come to the group at some time since since_ns (of wait_now_ns), and returns how many
+	 * that are. 0 also where it is not known yet: ask again after a poll. Of very many absent ranks some may be left out.
 	 */
-	uint64_t (*absent)(struct boot *b, int64_t since_ns);
+	int (*absent)(struct boot *b, int64_t since_ns, unsigned char *absent);
 	/* In place of a poll: ends the bootstrap with a code and text that the caller has logged, also on ranks that wait for this one. */
 	void (*give_up)(struct boot *b, int code, const char *text);
 	/*

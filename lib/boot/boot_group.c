@@ -17,7 +17,8 @@ struct member {
 	struct boot_conn *conn; /* NULL: has left */
 	const char *left_how; /* "was aborted" */
 	struct boot_peer peer;
-	unsigned char *part; /* of the all-gather under way */
+	unsigned char *part; /* of the all-gather under way, of bytes, if it is there (has_part) */
+	unsigned char has_come, has_left, has_part;
 };
 
 struct boot_group {
@@ -26,10 +27,11 @@ struct boot_group {
 	uint64_t here; /* this process's number */
 	int opens; /* groups that this id is still to serve, with this one */
 	int size; /* as the first rank said; 0: nobody has come */
-	uint64_t came, left; /* ranks, a bit each */
-	struct member *members;
+	int come, left; /* how many ranks have */
+	struct member *members; /* by rank; NULL: nobody has come */
 	/* The all-gather under way. */
-	uint64_t round, got; /* how many have ended; ranks whose part is there */
+	uint64_t round; /* how many have ended */
+	int parts; /* that are there */
 	size_t bytes;
 	/* How the group ended, if it failed. */
 	int has_failed;
@@ -37,15 +39,38 @@ struct boot_group {
 	struct boot_reason reason;
 };
 
-static uint64_t everybody(const struct boot_group *g)
+static int is_complete(const struct boot_group *g)
 {
-	return g->size == 64 ? ~(uint64_t)0 : ((uint64_t)1 << g->size) - 1;
+	return g->size && g->come == g->size;
 }
 
-/* The lowest rank of some. */
-static int first_of(uint64_t ranks)
+static int has_come(const struct member *m)
 {
-	return __builtin_ctzll(ranks);
+	return m->has_come;
+}
+
+static int has_part(const struct member *m)
+{
+	return m->has_part;
+}
+
+static int has_left(const struct member *m)
+{
+	return m->has_left;
+}
+
+static int has_left_without_part(const struct member *m)
+{
+	return m->has_left && !m->has_part;
+}
+
+/* The lowest rank of which that is true; size: there is none. */
+static int first_rank(const struct boot_group *g, int (*is)(const struct member *))
+{
+	int r = 0;
+	while (r < g->size && !is(&g->members[r]))
+		r++;
+	return r;
 }
 
 /*
@@ -74,12 +99,22 @@ int boot_groups_has(const struct boot_groups *all, uint64_t name)
 	return find(all, name) != NULL;
 }
 
+int boot_groups_await(const struct boot_groups *all)
+{
+	int n = 0;
+	for (const struct boot_group *g = all->first; g; g = g->next)
+		n += g->has_failed ? 0 : g->size - g->come;
+	return n;
+}
+
 static void free_parts(struct boot_group *g)
 {
-	for (int i = 0; i < g->size && g->members; i++) {
+	for (int i = 0; i < g->size; i++) {
 		free(g->members[i].part);
 		g->members[i].part = NULL;
+		g->members[i].has_part = 0;
 	}
+	g->parts = 0;
 }
 
 /* Back to nobody has come. */
@@ -126,7 +161,7 @@ int boot_groups_add(struct boot_groups *all, const struct boot_id *id)
  */
 static struct boot_group *group_after(struct boot_groups *all, struct boot_group *g)
 {
-	if (!g->id.flags || !g->size || g->came != everybody(g))
+	if (!g->id.flags || !is_complete(g))
 		return g;
 	struct boot_group *next = g->opens > 1 ? create(all, &g->id) : NULL;
 	if (next) {
@@ -260,12 +295,12 @@ static struct boot_reason find_misfit(const struct boot_group *g, const struct b
 		return reason_of(CORALE_EMISMATCH, h->rank,
 				 "rank %d (%s) opened the group with %d ranks, %s with %d; all must give "
 				 "the same number",
-				 h->rank, peer, h->size, who(g, first_of(g->came), one), g->size);
+				 h->rank, peer, h->size, who(g, first_rank(g, has_come), one), g->size);
 	if (h->rank < 0 || h->rank >= h->size)
 		return reason_of(CORALE_EMISMATCH, h->rank,
 				 "%s opened the group as rank %d of %d; expected 0 to %d", peer, h->rank,
 				 h->size, h->size - 1);
-	if (g->came >> h->rank & 1)
+	if (g->size && g->members[h->rank].has_come)
 		return reason_of(CORALE_EMISMATCH, h->rank,
 				 "rank %d came twice: %s and %s; each rank must open the group once", h->rank,
 				 process_text(&g->members[h->rank].peer, one), peer);
@@ -306,16 +341,15 @@ static void accept_rank(struct boot_groups *all, struct boot_group *g, struct bo
 		boot_prove(g->id.key, c->challenge, hello, to, to + BOOT_PEER_BYTES);
 	}
 	g->size = h->size;
-	g->members[h->rank].peer = h->peer;
-	g->members[h->rank].conn = c;
-	g->came |= (uint64_t)1 << h->rank;
+	g->members[h->rank] = (struct member){ .conn = c, .peer = h->peer, .has_come = 1 };
+	g->come++;
 	c->state = BOOT_CONN_MEMBER;
 	c->group = g;
 	c->rank = h->rank;
 	size_t most = (size_t)FRAME_MAX_BYTES / (size_t)g->size;
 	c->reader.limit = (uint32_t)most;
 	boot_conn_send(c, f);
-	if (g->came == everybody(g))
+	if (is_complete(g))
 		send_all(g, table(g));
 }
 
@@ -328,30 +362,29 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		refuse_finally(c, g->reason);
 		return;
 	}
-	if (!g->id.flags && g->size && g->came == everybody(g)) { /* which goes on */
+	if (!g->id.flags && is_complete(g)) { /* which goes on */
 		refuse(c, served_reason(h, g->size, "is still in use"));
 		return;
 	}
 	g = group_after(all, g);
-	if (!g || (g->size && h->rank >= 0 && h->rank < g->size && (g->left >> h->rank & 1) && g->id.flags)) {
+	if (!g || (g->id.flags && h->rank >= 0 && h->rank < g->size && g->members[h->rank].has_left)) {
 		why = reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN,
 				"the group after the last one is not expected yet");
 		boot_conn_dismiss(c, BOOT_REFUSE, &why);
 		return;
 	}
-	if (!g->members)
-		g->members = calloc(BOOT_MAX_RANKS, sizeof(*g->members));
-	if (!g->members) {
-		c->state = BOOT_CONN_DEAD;
-		return;
-	}
 	why = find_misfit(g, h);
-	if (!why.code) {
-		accept_rank(all, g, c, h, hello);
+	if (why.code) {
+		fail(g, why);
+		refuse_finally(c, why);
 		return;
 	}
-	fail(g, why);
-	refuse_finally(c, why);
+	if (!g->members)
+		g->members = calloc((size_t)h->size, sizeof(*g->members));
+	if (g->members)
+		accept_rank(all, g, c, h, hello);
+	else
+		c->state = BOOT_CONN_DEAD;
 }
 
 static int knows_key(const struct boot_group *g, const struct boot_conn *c, const unsigned char *data)
@@ -405,7 +438,6 @@ static void finish_round(struct boot_group *g)
 		memcpy(frame_payload(f) + (size_t)i * g->bytes, g->members[i].part, g->bytes);
 	free_parts(g);
 	g->round++;
-	g->got = 0;
 	send_all(g, f);
 }
 
@@ -413,12 +445,11 @@ static void finish_round(struct boot_group *g)
 static void check_left(struct boot_group *g)
 {
 	char one[WHO_BYTES];
-	uint64_t lost = g->left;
-	if (g->came == everybody(g))
-		lost = g->got ? g->left & ~g->got : 0;
-	if (!lost || g->has_failed)
+	int rank = g->size;
+	if (g->left && (!is_complete(g) || g->parts))
+		rank = first_rank(g, is_complete(g) ? has_left_without_part : has_left);
+	if (rank == g->size || g->has_failed)
 		return;
-	const int rank = first_of(lost);
 	fail(g, reason_of(CORALE_EPEER, rank, "%s %s while other ranks wait for it", who(g, rank, one),
 			  g->members[rank].left_how));
 }
@@ -427,22 +458,23 @@ static void take_part(struct boot_group *g, struct boot_conn *c)
 {
 	char one[WHO_BYTES], two[WHO_BYTES];
 	const unsigned long long expected = g->round + 1;
-	if (c->reader.number != expected || (g->got >> c->rank & 1)) {
+	struct member *m = &g->members[c->rank];
+	if (c->reader.number != expected || m->has_part) {
 		fail(g,
 		     reason_of(CORALE_EINTERNAL, c->rank, "%s sent a part of all-gather %llu, expected %llu",
 			       who(g, c->rank, one), (unsigned long long)c->reader.number, expected));
 		return;
 	}
-	if (g->got && c->reader.bytes != g->bytes) {
+	if (g->parts && c->reader.bytes != g->bytes) {
 		fail(g, reason_of(CORALE_EMISMATCH, c->rank,
 				  "%s gives %u bytes to all-gather %llu, %s gave %zu", who(g, c->rank, one),
-				  c->reader.bytes, expected, who(g, first_of(g->got), two), g->bytes));
+				  c->reader.bytes, expected, who(g, first_rank(g, has_part), two), g->bytes));
 		return;
 	}
 	g->bytes = c->reader.bytes;
-	g->members[c->rank].part = frame_steal(&c->reader);
-	g->got |= (uint64_t)1 << c->rank;
-	if (g->got == everybody(g))
+	m->part = frame_steal(&c->reader);
+	m->has_part = 1;
+	if (++g->parts == g->size)
 		finish_round(g);
 	else
 		check_left(g);
@@ -450,16 +482,17 @@ static void take_part(struct boot_group *g, struct boot_conn *c)
 
 /* ---- A rank asks, and leaves */
 
+/* The one who asks is not among the answer's ranks. */
 static void answer_who(struct boot_group *g, struct boot_conn *c)
 {
-	uint64_t missing = everybody(g) & ~g->came;
-	if (!missing)
-		missing = everybody(g) & ~g->got;
-	struct frame *f = c->writer.items < MOST_QUEUED ? frame_new(BOOT_MISSING, c->reader.number, 8) : NULL;
-	if (!f)
-		return;
-	frame_put(frame_payload(f), missing, 8);
-	boot_conn_send(c, f);
+	struct boot_missing missing = { .ranks = 0 };
+	for (int r = 0; r < g->size; r++)
+		if (r != c->rank && !(is_complete(g) ? has_part : has_come)(&g->members[r]))
+			boot_missing_add(&missing, r);
+	struct frame *f =
+	    c->writer.items < MOST_QUEUED ? boot_missing_frame(c->reader.number, &missing) : NULL;
+	if (f)
+		boot_conn_send(c, f);
 }
 
 /* Takes c out of its group. */
@@ -468,13 +501,15 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 	struct boot_group *g = c->group;
 	c->group = NULL;
 	c->state = BOOT_CONN_DEAD;
-	g->members[c->rank].conn = NULL;
-	g->left |= (uint64_t)1 << c->rank;
-	g->members[c->rank].left_how = how;
+	struct member *m = &g->members[c->rank];
+	m->conn = NULL;
+	m->has_left = 1;
+	m->left_how = how;
+	g->left++;
 	check_left(g);
-	if (g->has_failed || g->left != everybody(g))
+	if (g->has_failed || g->left != g->size)
 		return;
-	if (!g->id.flags && g->came == everybody(g)) {
+	if (!g->id.flags) {
 		const unsigned at = all->nserved++ % BOOT_SERVED;
 		all->served[at].name = g->id.name;
 		all->served[at].size = g->size;

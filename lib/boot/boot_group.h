@@ -24,6 +24,8 @@ struct boot_groups {
 int boot_groups_add(struct boot_groups *all, const struct boot_id *id);
 /* 1 if a group of that name is expected, meets, or has failed lately. */
 int boot_groups_has(const struct boot_groups *all, uint64_t name);
+/* Ranks that groups which meet here still wait for. */
+int boot_groups_await(const struct boot_groups *all);
 /* The frame in the reader of a connection that is new, or a member. */
 void boot_groups_frame(struct boot_groups *all, struct boot_conn *c);
 /* A member's connection is closed or broken. */

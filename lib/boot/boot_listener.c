@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
@@ -17,8 +18,9 @@
 #include "boot_group.h"
 #include "corale.h"
 
-enum { MOST_SOCKETS = 8, MOST_STRANGERS = 128, MOST_ACCEPTS = 64, BACKLOG = 1024 };
-static const int64_t PAUSE_NS = 100000000; /* without accepting, when there are no descriptors */
+enum { MOST_SOCKETS = 8, MOST_STRANGERS = 128, MOST_ACCEPTS = 64, BACKLOG = 65535 /* the kernel's limit */ };
+static const int64_t PAUSE_NS = 100000000, /* without accepting, when there are no descriptors */
+    LACK_NS = 60000000000; /* between two lines that say so */
 
 /* Socket 0 is the process's own; others are at addresses that ids name. */
 struct listening {
@@ -36,7 +38,7 @@ static struct {
 	int nsockets;
 	struct boot_conn *conns;
 	int nconns, nstrangers; /* strangers: not members */
-	int64_t accept_after;
+	int64_t accept_after, say_after;
 	struct boot_groups groups;
 } it = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -80,13 +82,35 @@ static void sweep(void)
 	}
 }
 
+/* Ranks wait meanwhile, and can't know why. */
+static void say_lack(int error, int64_t now)
+{
+	const int awaited = boot_groups_await(&it.groups);
+	if (now < it.say_after)
+		return;
+	it.say_after = now + LACK_NS;
+	if (error == EMFILE && descriptors_expect(awaited ? awaited : 1, -1,
+						  "bootstrap: accepting the connections of ranks that wait"))
+		return;
+	log_line(
+	    LOG_WARN, -1,
+	    "bootstrap: cannot accept a rank's connection (accept): %s. It is tried again, and ranks wait",
+	    strerror(error));
+}
+
+static int is_lack(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void accept_all(int fd, int64_t now)
 {
+	const int most = MOST_STRANGERS + boot_groups_await(&it.groups);
 	for (int i = 0; i < MOST_ACCEPTS; i++) {
 		int taken = boot_fds_accept(fd);
-		if (taken < 0 &&
-		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		if (taken < 0 && is_lack(errno)) {
 			it.accept_after = now + PAUSE_NS;
+			say_lack(errno, now);
 			drop_oldest_stranger();
 		}
 		if (taken < 0)
@@ -96,7 +120,7 @@ static void accept_all(int fd, int64_t now)
 			return;
 		c->next = it.conns;
 		it.conns = c;
-		if (++it.nstrangers > MOST_STRANGERS) {
+		if (++it.nstrangers > most) {
 			drop_oldest_stranger();
 			it.nstrangers--;
 			sweep();

@@ -26,7 +26,7 @@ static int take_table(struct boot_rank *b)
 		if (!boot_peer_decode(b->reader.data + (size_t)i * BOOT_PEER_BYTES, &b->peers[i]))
 			return rank_damaged(b);
 	b->state = RANK_COMPLETE;
-	b->missing = 0;
+	b->missing.ranks = 0;
 	return 0;
 }
 
@@ -44,10 +44,11 @@ static int take_all(struct boot_rank *b)
 
 static int take_missing(struct boot_rank *b)
 {
-	if (b->reader.bytes != 8)
+	struct boot_missing missing;
+	if (!b->reader.bytes || !boot_missing_decode(b->reader.data, b->reader.bytes, b->base.size, &missing))
 		return rank_damaged(b);
 	if (b->reader.number == b->questions) {
-		b->missing = frame_get64(b->reader.data);
+		b->missing = missing;
 		b->missing_at = b->asked_at;
 	}
 	return 0;

@@ -48,7 +48,7 @@ struct boot_rank {
 	void *out;
 	struct frame *part; /* as long as there is no connection for it */
 	int64_t timeout, deadline, waits_since, next_who, next_warn;
-	uint64_t missing; /* as the listener said last, */
+	struct boot_missing missing; /* as the listener said last, */
 	uint64_t questions; /* the number of the last one, which an answer repeats; */
 	int64_t asked_at, missing_at; /* when it was asked; when the one that was answered was; 0: never */
 };

@@ -19,12 +19,6 @@ static const int64_t SECOND = 1000000000, FIRST_PAUSE = 10000000, WARN_NS = 1000
 
 /* ---- Waiting */
 
-static uint64_t others(const struct boot_rank *b)
-{
-	uint64_t all = b->base.size == 64 ? ~(uint64_t)0 : ((uint64_t)1 << b->base.size) - 1;
-	return all & ~((uint64_t)1 << b->base.rank);
-}
-
 /* whom: "ranks 3, 5 of 8", or the listener. absence: why ranks may not have come, since one that can't connect can't say so to the others. */
 struct wait_text {
 	char whom[2 * RANK_TEXT_BYTES], absence[RANK_TEXT_BYTES];
@@ -34,17 +28,16 @@ static struct wait_text describe_wait(const struct boot_rank *b)
 {
 	struct wait_text t = { { 0 }, { 0 } };
 	char ranks[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
-	const uint64_t missing = b->missing & others(b);
 	boot_address_text(&b->id.address, where);
-	if (b->state >= RANK_JOINED && missing)
-		snprintf(t.whom, sizeof(t.whom), "rank%s %s of %d", missing & (missing - 1) ? "s" : "",
-			 boot_ranks_text(missing, ranks, sizeof(ranks)), b->base.size);
+	if (b->state >= RANK_JOINED && b->missing.ranks)
+		snprintf(t.whom, sizeof(t.whom), "rank%s %s of %d", b->missing.ranks > 1 ? "s" : "",
+			 boot_missing_text(&b->missing, ranks, sizeof(ranks)), b->base.size);
 	else if (b->state >= RANK_JOINED)
 		snprintf(t.whom, sizeof(t.whom), "other ranks of %d", b->base.size);
 	else
 		snprintf(t.whom, sizeof(t.whom), "the process that listens at %s%s%s", where,
 			 b->last_failure[0] ? ": " : "", b->last_failure);
-	if (b->state == RANK_JOINED && missing)
+	if (b->state == RANK_JOINED && b->missing.ranks)
 		snprintf(t.absence, sizeof(t.absence),
 			 " Nothing has come from there to %s on host %s: the processes have not started, or "
 			 "have ended, or can't reach that address",
@@ -77,10 +70,15 @@ static int ask_who(struct boot_rank *b, int64_t now)
 	return rank_queue(b, frame_new(BOOT_WHO, ++b->questions, 0));
 }
 
-/* Asks the listener once a second, or more often before a short deadline, so that the ranks can be named when it is over. */
+/*
+ * Asks the listener once a second, or more often before a short deadline, so that the ranks can be named when it is over. Of more than 1,000 ranks
+ * each asks less often, since an answer costs the listener a look at each rank.
+ */
 static int ask_often(struct boot_rank *b, int64_t now)
 {
-	int64_t often = b->timeout / 8 < SECOND ? b->timeout / 8 : SECOND;
+	const int64_t a_ms_each = (int64_t)b->base.size * 1000000,
+		      pause = a_ms_each > SECOND ? a_ms_each : SECOND,
+		      often = b->timeout / 8 < pause ? b->timeout / 8 : pause;
 	if (b->state < RANK_JOINED || now < b->next_who)
 		return 0;
 	b->next_who = now + often;
@@ -159,7 +157,7 @@ static void restart_clock(struct boot_rank *b)
 	b->deadline = now + b->timeout;
 	b->next_warn = now + WARN_NS;
 	b->next_who = now;
-	b->missing = 0;
+	b->missing.ranks = b->missing.nranges = 0;
 	b->missing_at = 0;
 	b->questions++; /* answers to earlier ones are of no use */
 }
@@ -224,18 +222,22 @@ static void tcp_abort(struct boot *base)
 
 /* No rank can have left a group that this one has not joined. Amid the handshake the listener may count this rank in already, and would take its end for a
  * death: it is asked again. */
-static uint64_t tcp_absent(struct boot *base, int64_t since_ns)
+static int tcp_absent(struct boot *base, int64_t since_ns, unsigned char *absent)
 {
 	struct boot_rank *b = of(base);
-	if (is_forked(b) || b->error || b->state == RANK_COMPLETE)
+	const int has_met = b->state >= RANK_JOINED;
+	int n = 0;
+	memset(absent, 0, (size_t)base->size);
+	if (is_forked(b) || b->error || b->state == RANK_COMPLETE || (!has_met && b->fd >= 0))
 		return 0;
-	if (b->state < RANK_JOINED)
-		return b->fd < 0 ? others(b) : 0;
-	if (b->missing_at >= since_ns)
-		return b->missing & others(b);
-	if (b->asked_at < since_ns)
-		ask_who(b, wait_now_ns());
-	return 0;
+	if (has_met && b->missing_at < since_ns) {
+		if (b->asked_at < since_ns)
+			ask_who(b, wait_now_ns());
+		return 0;
+	}
+	for (int r = 0; r < base->size; r++)
+		n += absent[r] = r != base->rank && (!has_met || boot_missing_has(&b->missing, r));
+	return n;
 }
 
 static void tcp_give_up(struct boot *base, int code, const char *text)
@@ -337,17 +339,24 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	return 0;
 }
 
+/* -1: there is no memory to find out. */
 static int is_member_list(const struct boot *b, const int *ranks, int n)
 {
-	uint64_t seen = 0;
-	if (n < 1 || n > b->size)
+	unsigned char *seen;
+	int is_good = n >= 1 && n <= b->size;
+	if (!is_good)
 		return 0;
-	for (int i = 0; i < n; i++) {
-		if (ranks[i] < 0 || ranks[i] >= b->size || (seen >> ranks[i] & 1))
-			return 0;
-		seen |= (uint64_t)1 << ranks[i];
+	seen = calloc((size_t)b->size, 1);
+	if (!seen)
+		return -1;
+	for (int i = 0; i < n && is_good; i++) {
+		is_good = ranks[i] >= 0 && ranks[i] < b->size && !seen[ranks[i]];
+		if (is_good)
+			seen[ranks[i]] = 1;
 	}
-	return (int)(seen >> b->rank & 1);
+	is_good = is_good && seen[b->rank];
+	free(seen);
+	return is_good;
 }
 
 static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out)
@@ -359,7 +368,10 @@ static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, s
 	if (!b->peers)
 		return log_error(CORALE_EINVAL, base->rank,
 				 "bootstrap: a child before the parent has been connected");
-	if (!is_member_list(base, ranks, n))
+	const int is_good = is_member_list(base, ranks, n);
+	if (is_good < 0)
+		return log_error(CORALE_ENOMEM, base->rank, "bootstrap: no memory for %d ranks", base->size);
+	if (!is_good)
 		return log_error(CORALE_EINVAL, base->rank,
 				 "bootstrap: a child of %d ranks; expected different ranks of 0 to %d, this "
 				 "one among them",

@@ -7,7 +7,7 @@
  *
  * What a rank sees when something is wrong (each with a line that names ranks, processes and hosts):
  *   another library's id, a damaged id, an argument out of range     CORALE_EINVAL
- *   another version of the protocol, more than 64 ranks              CORALE_ENOTSUP
+ *   another version of the protocol, more than 65,536 ranks          CORALE_ENOTSUP
  *   a wrong key                                                      CORALE_EINVAL
  *   another size than the other ranks', a rank twice, parts of other sizes: on all ranks of the group CORALE_EMISMATCH
  *   a stale id: its maker's process has ended, or its group has      CORALE_EPEER
@@ -19,7 +19,7 @@
 
 #include "boot.h"
 
-enum { BOOT_ID_BYTES = 128, BOOT_MAX_RANKS = 64 };
+enum { BOOT_ID_BYTES = 128, BOOT_MAX_RANKS = 65536 };
 
 struct boot_options {
 	/* Interfaces for this process's listener, in NCCL_SOCKET_IFNAME's grammar: prefixes separated by commas, a leading "^"

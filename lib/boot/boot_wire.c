@@ -236,17 +236,75 @@ int boot_reason_decode(const unsigned char *in, size_t bytes, struct boot_reason
 	return 1;
 }
 
-const char *boot_ranks_text(uint64_t ranks, char *text, size_t bytes)
+/* ---- MISSING: {how many ranks, then first and last of each range} */
+
+void boot_missing_add(struct boot_missing *missing, int rank)
+{
+	const int n = missing->nranges;
+	missing->ranks++;
+	if (n && missing->ranges[n - 1].last == rank - 1)
+		missing->ranges[n - 1].last = rank;
+	else if (n < BOOT_RANGES)
+		missing->ranges[missing->nranges++] = (struct boot_range){ rank, rank };
+}
+
+int boot_missing_has(const struct boot_missing *missing, int rank)
+{
+	for (int i = 0; i < missing->nranges; i++)
+		if (missing->ranges[i].first <= rank && rank <= missing->ranges[i].last)
+			return 1;
+	return 0;
+}
+
+const char *boot_missing_text(const struct boot_missing *missing, char *text, size_t bytes)
 {
 	size_t at = 0;
+	int left = missing->ranks;
 	text[0] = '\0';
-	for (int i = 0; i < BOOT_MAX_RANKS; i++) {
-		if (!(ranks >> i & 1) || at >= bytes)
-			continue;
-		int n = snprintf(text + at, bytes - at, "%s%d", at ? ", " : "", i);
-		at += n > 0 ? (size_t)n : 0;
+	for (int i = 0; i < missing->nranges && at + 40 < bytes; i++) { /* room for what follows */
+		const struct boot_range *r = &missing->ranges[i];
+		const char *between = r->last - r->first > 1 ? " to " : ", ";
+		at += (size_t)snprintf(text + at, bytes - at, "%s%d", at ? ", " : "", r->first);
+		if (r->last > r->first)
+			at += (size_t)snprintf(text + at, bytes - at, "%s%d", between, r->last);
+		left -= r->last - r->first + 1;
 	}
+	if (left)
+		snprintf(text + at, bytes - at, " and %d more", left);
 	return text;
+}
+
+struct frame *boot_missing_frame(uint64_t number, const struct boot_missing *missing)
+{
+	struct frame *f = frame_new(BOOT_MISSING, number, 4 + 8 * (size_t)missing->nranges);
+	if (!f)
+		return NULL;
+	unsigned char *to = frame_payload(f);
+	frame_put(to, (uint32_t)missing->ranks, 4);
+	for (int i = 0; i < missing->nranges; i++) {
+		frame_put(to + 4 + 8 * i, (uint32_t)missing->ranges[i].first, 4);
+		frame_put(to + 8 + 8 * i, (uint32_t)missing->ranges[i].last, 4);
+	}
+	return f;
+}
+
+int boot_missing_decode(const unsigned char *in, size_t bytes, int size, struct boot_missing *missing)
+{
+	int listed = 0, above = -1;
+	if (bytes < 4 || bytes > 4 + 8 * BOOT_RANGES || (bytes - 4) % 8)
+		return 0;
+	missing->ranks = (int32_t)frame_get32(in);
+	missing->nranges = (int)((bytes - 4) / 8);
+	for (int i = 0; i < missing->nranges; i++) {
+		struct boot_range *r = &missing->ranges[i];
+		r->first = (int32_t)frame_get32(in + 4 + 8 * i);
+		r->last = (int32_t)frame_get32(in + 8 + 8 * i);
+		if (r->first <= above || r->last < r->first || r->last >= size)
+			return 0;
+		above = r->last;
+		listed += r->last - r->first + 1;
+	}
+	return missing->ranks >= listed && missing->ranks <= size;
 }
 
 int boot_random(void *to, size_t bytes)

@@ -25,12 +25,13 @@
 #include "hmac.h"
 
 enum {
-	BOOT_PROTOCOL = 1,
+	BOOT_PROTOCOL = 2,
 	BOOT_NONCE_BYTES = 16,
 	BOOT_KEY_BYTES = 32,
 	BOOT_HOST_BYTES = 64,
 	BOOT_ID_HOST_BYTES = 32,
 	BOOT_TEXT_BYTES = 480,
+	BOOT_RANGES = 64,
 	BOOT_CHALLENGE_BYTES = 8 + 4 + BOOT_NONCE_BYTES,
 	BOOT_PEER_BYTES = 20 + 8 + 8 + BOOT_HOST_BYTES,
 	/* magic, version: the same in all versions, so that another one can be named */
@@ -122,8 +123,22 @@ struct boot_reason {
 struct frame *boot_reason_frame(enum boot_kind kind, const struct boot_reason *reason);
 int boot_reason_decode(const unsigned char *in, size_t bytes, struct boot_reason *reason);
 
-/* "3, 5" of the bits set in ranks. */
-const char *boot_ranks_text(uint64_t ranks, char *text, size_t bytes);
+/* MISSING: ranks in ascending order, as ranges of them. */
+struct boot_missing {
+	int ranks, nranges; /* ranks: how many, those included that the ranges have no room for */
+	struct boot_range {
+		int first, last;
+	} ranges[BOOT_RANGES];
+};
+
+/* A rank above those that were added before. */
+void boot_missing_add(struct boot_missing *missing, int rank);
+int boot_missing_has(const struct boot_missing *missing, int rank);
+/* "3, 5, 8 to 15" */
+const char *boot_missing_text(const struct boot_missing *missing, char *text, size_t bytes);
+struct frame *boot_missing_frame(uint64_t number, const struct boot_missing *missing);
+/* Of a group of so many ranks. */
+int boot_missing_decode(const unsigned char *in, size_t bytes, int size, struct boot_missing *missing);
 
 /* Random bytes of the kernel: 0, or CORALE_ESYSTEM with a line. */
 int boot_random(void *to, size_t bytes);

@@ -41,18 +41,12 @@ static enum absence absence_of(struct comm *comm, int rank)
 	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 
-static int is_among(uint64_t ranks, int rank)
-{
-	return rank < 64 && ranks >> rank & 1;
-}
-
-uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks)
+int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot)
 {
 	struct comm *comm = comm_take(handle, "comm_cannot_come");
-	uint64_t found = 0;
-	for (int r = 0; comm && r < comm->size; r++)
-		if (is_among(ranks, r) && absence_of(comm, r) != MAY_COME)
-			found |= (uint64_t)1 << r;
+	int found = 0;
+	for (int i = 0; i < n; i++)
+		found += cannot[i] = comm && absence_of(comm, ranks[i]) != MAY_COME;
 	if (comm)
 		comm_put(handle);
 	return found;
@@ -78,7 +72,7 @@ static void fail_mismatch(struct comm *comm, int rank, const char *call)
 	comm_fail(comm, CORALE_EMISMATCH, text);
 }
 
-int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call)
+int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const char *call)
 {
 	struct comm *comm = comm_take(handle, call);
 	int code = CORALE_EPEER, rank = 0;
@@ -87,9 +81,9 @@ int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call)
 		return CORALE_EINVAL;
 	liveness_look(); /* another rank's watch thread may have been first */
 	enum absence worst = MAY_COME;
-	for (int r = 0; r < comm->size; r++) {
-		const enum absence why = is_among(ranks, r) ? absence_of(comm, r) : MAY_COME;
-		rank = why > worst ? r : rank;
+	for (int i = 0; i < n; i++) {
+		const enum absence why = absence_of(comm, ranks[i]);
+		rank = why > worst ? ranks[i] : rank;
 		worst = why > worst ? why : worst;
 	}
 	if (worst == MAY_COME) { /* the communicator has just failed, so the call that waited ends */

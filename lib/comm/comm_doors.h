@@ -22,11 +22,11 @@ void comm_quit(corale_comm *handle);
 /* The same, but this rank may still make communicators of its ranks. */
 void comm_revoke(corale_comm *handle);
 
-/* For a function that makes a communicator of this one's ranks. Of ranks of the node (a bit each) those that can't come: they have ended, or wait in a
- * call that this rank has not made. */
-uint64_t comm_cannot_come(corale_comm *handle, uint64_t ranks);
+/* For a function that makes a communicator of this one's ranks. Sets cannot[i] where ranks[i] can't come: it has ended, or waits in a call that this
+ * rank has not made. Returns how many that are. */
+int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot);
 /* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */
-int comm_explain_absence(corale_comm *handle, uint64_t ranks, const char *call);
+int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const char *call);
 /* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */
 void comm_explain_mismatch(corale_comm *handle, const char *call);
 
