@@ -108,9 +108,7 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 		config.memory_cap = settings->nccl_window + settings->nccl_scratch;
 	if (comm->device->is_gpu)
 		config.max_channels = door_max_blocks(&comm->config);
-	static const char one_host[] = "Corale's NCCL interface serves the ranks of one host";
-	const struct comm_traits traits = { .one_host = one_host,
-					    .holds = 1,
+	const struct comm_traits traits = { .holds = 1,
 					    .no_scratch = 1,
 					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Where NCCL's interface of Corale can't make a communicator, every rank says so within 10 s: whom it is about, why, and how to run without
-# Corale. Ranks that die while it is made, another user's, ranks on two hosts and in two containers (network namespaces). TAP.
+# Corale. Ranks that die while it is made, another user's, hosts that do not reach each other. Ranks on two hosts and in two containers (network
+# namespaces) that do. TAP.
 # namespaces.sh runs the second half: it includes this file, with `on HOST COMMAND...` and $tag.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -u
@@ -143,7 +144,8 @@ machine() # HOST COMMAND...
 # In the network namespace of HOST, under the name of this host.
 container() # HOST COMMAND...
 {
-	nsenter --net="/run/netns/$tag$1" "${@:2}"
+	nsenter --net="/run/netns/$tag$1" unshare --mount --propagation unchanged \
+		sh -c 'mount -t sysfs sysfs /sys && exec "$@"' - "${@:2}"
 }
 ranks_on() # machine|on|container
 {
@@ -163,18 +165,18 @@ one_on_each() # machine|on|container: rank 0, which others do not reach, gives u
 
 apart()
 {
-	local name maker
+	local name maker where
 	name=$(hostname)
 	export -f machine container on
 	export tag scratch boot_id data
-	ranks_on machine
-	expect "two hosts" "0 1 2 3" 'rank 0 \(host nodea\) and rank 2 \(host nodeb\) are on different hosts; .*one host'
-	ranks_on on
-	expect "two containers with names of their own" "0 1 2 3" \
-		'rank 0 \(host nodea\) and rank 2 \(host nodeb\) are on one machine, in containers that share no network namespace'
-	ranks_on container
-	expect "two containers of one name" "0 1 2 3" \
-		"rank 0 \\(host $name\\) and rank 2 \\(host $name\\) are on one machine, in containers"
+	for where in machine on container; do
+		[ -f "$build/.libs/corale_ucx.so" ] || break
+		CORALE_MODULES=$build/.libs ranks_on $where
+		[ "$(cat "$scratch"/out.* | grep -c ' code 0 ')" = 4 ]
+		result $? "two ranks on each of two: $where" "$scratch/all"
+	done
+	CORALE_MODULES=$scratch ranks_on machine
+	expect "two hosts without the module of UCX" "0 1 2 3" 'ranks on several nodes need UCX: '
 
 	export NCCL_SOCKET_IFNAME=lo
 	one_on_each machine

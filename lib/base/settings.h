@@ -31,6 +31,8 @@ struct settings {
 	int reference; /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
 	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */
 	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/comm/transport_rows.c */
+	char ucx_library[512]; /* CORALE_UCX_LIBRARY; "": where ucx_find looks */
+	char modules[512]; /* CORALE_MODULES; "": the library's folder */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
 	char ib_hca
 	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */

@@ -43,9 +43,7 @@ static int refuse_nodes(const struct comm *comm, const struct hello *hellos)
 	int other = 1;
 	while (other < comm->size - 1 && map->node_of[other] == map->node_of[0])
 		other++;
-	if (comm->traits.one_host)
-		snprintf(text, sizeof text, "; %s", comm->traits.one_host);
-	for (int i = 0; !comm->traits.one_host && (row = transport_row_at(i, comm->transport_row)); i++) {
+	for (int i = 0; (row = transport_row_at(i, comm->transport_row)); i++) {
 		if (!transport_is_wanted(&comm->settings, row))
 			continue;
 		print_why_not(comm, hellos, row, why_not, sizeof why_not);

@@ -129,7 +129,9 @@ int adapters_add_object(struct adapters *adapters, const struct adapters_object 
 /* The ports of an adapter by the files in folder/name; returns how many it has added. */
 int adapters_add_ports(struct adapters *adapters, const char *folder, const char *name, int object);
 
-/* The PCI tree and the adapters in it (adapters_hwloc.c), or the adapters alone (adapters_none.c). */
+/* The adapters of the folder source->ports. */
+void adapters_read_files(const struct adapters_source *source, struct adapters *adapters);
+/* The PCI tree and the adapters in it (adapters_hwloc.c, or by a module adapters_module.c), or the adapters alone (adapters_none.c). */
 int adapters_read_tree(const struct adapters_source *source, struct adapters *adapters);
 
 #endif

@@ -48,9 +48,6 @@ struct comm_traits {
 	const char *timeout_name; /* the setting that gave config.timeout_seconds; NULL: the program did */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
-	/* Ends the sentence that refuses ranks on several hosts, where nothing carries messages between them; NULL: advice to users of
-	 * corale.h. */
-	const char *one_host;
 };
 
 /* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */

@@ -1,0 +1,7 @@
+/* What corale_hwloc.so exports. */
+#include "module.h"
+
+const struct module corale_module = { .bytes = MODULE_BYTES,
+				      .version = PACKAGE_VERSION,
+				      .start = module_start,
+				      .read_tree = adapters_read_tree };

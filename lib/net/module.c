@@ -1,0 +1,101 @@
+/* The library's side of modules: it finds, checks and starts them. */
+#define _GNU_SOURCE
+#include "module.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/descriptor.h"
+#include "ucx_find.h"
+
+enum { PATH = 1024, WHY = 1024 };
+
+static const char *const files[MODULES] = { "corale_ucx.so", "corale_hwloc.so" };
+
+/* What has become of a module. */
+struct found {
+	pthread_once_t once;
+	const struct module *module;
+	char why_not[WHY];
+};
+
+static struct found all[MODULES] = { { .once = PTHREAD_ONCE_INIT }, { .once = PTHREAD_ONCE_INIT } };
+
+static void write_line(enum log_level level, int rank, const char *text)
+{
+	log_line(level, rank, "%s", text);
+}
+
+/* CORALE_MODULES, or the folder of the library that this code is in. */
+static void path_of(const struct settings *settings, enum module_name name, char path[PATH])
+{
+	Dl_info self;
+	const char *folder = settings->modules;
+	int length = (int)strlen(folder);
+	if (!length && dladdr((const void *)&all, &self)) {
+		folder = self.dli_fname;
+		const char *end = strrchr(folder, '/');
+		length = end ? (int)(end - folder) : 0;
+	}
+	snprintf(path, PATH, "%.*s%s%s", length, folder, length ? "/" : "", files[name]);
+}
+
+static int is_of_this_build(const struct module *module)
+{
+	const size_t bytes[] = MODULE_BYTES;
+	return module->bytes[0] == bytes[0] && !memcmp(module->bytes, bytes, sizeof bytes) &&
+	       !strcmp(module->version, PACKAGE_VERSION);
+}
+
+static void open_module(enum module_name name, struct found *found)
+{
+	const struct settings *settings;
+	char path[PATH], where[WHY / 2] = "";
+	descriptors_hold_standard();
+	if (settings_get(&settings)) {
+		snprintf(found->why_not, WHY, "settings are malformed: see the line above");
+		return;
+	}
+	if (name == MODULE_UCX && ucx_find(settings->ucx_library, found->why_not, WHY))
+		return;
+	if (name == MODULE_UCX)
+		snprintf(where, sizeof where, " with %.400s", found->why_not);
+	path_of(settings, name, path);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	const struct module *module = library ? dlsym(library, "corale_module") : NULL;
+	if (!module) {
+		snprintf(found->why_not, WHY,
+			 "%s can't be loaded%s: %.500s; install Corale with it (configure --with-ucx "
+			 "--with-hwloc), or set CORALE_MODULES to its folder",
+			 files[name], where, library ? "it has no corale_module" : dlerror());
+	} else if (!is_of_this_build(module)) {
+		snprintf(found->why_not, WHY,
+			 "%.700s is of another build of Corale than this library (version %s): install both "
+			 "from one build",
+			 path, PACKAGE_VERSION);
+	} else {
+		module->start(log_level, write_line);
+		log_line(LOG_INFO, -1, "module %s is loaded%s", path, where);
+		found->module = module;
+	}
+}
+
+static void open_ucx(void)
+{
+	open_module(MODULE_UCX, &all[MODULE_UCX]);
+}
+
+static void open_hwloc(void)
+{
+	open_module(MODULE_HWLOC, &all[MODULE_HWLOC]);
+}
+
+const struct module *module_find(enum module_name name, char *why_not, size_t bytes)
+{
+	pthread_once(&all[name].once, name == MODULE_UCX ? open_ucx : open_hwloc);
+	if (!all[name].module)
+		snprintf(why_not, bytes, "%s", all[name].why_not);
+	return all[name].module;
+}

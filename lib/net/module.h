@@ -1,0 +1,43 @@
+/*
+ * Parts of the library that need a library which not every machine has, as shared objects of their own: corale_ucx.so has the transport over UCX,
+ * corale_hwloc.so the reading of PCI trees. libnccl.so.2 links neither library, and opens a module when a communicator first needs it. A module has its own
+ * copy of lib/base, whose log it is given; module and library share the structs of this folder, so they must be of one build.
+ */
+#ifndef MODULE_H
+#define MODULE_H
+
+#include <stddef.h>
+
+#include "adapters.h"
+#include "base/log.h"
+#include "link.h"
+#include "transport.h"
+
+struct module {
+	size_t bytes[8]; /* MODULE_BYTES of its build: of another build they differ, or the version does */
+	const char *version;
+	/* Before all else: where its log lines go. The library's and the program's thread; once. */
+	void (*start)(enum log_level level, log_writer *writer);
+	const struct transport_row *row; /* NULL: it has no transport */
+	int (*read_tree)(const struct adapters_source *source,
+			 struct adapters *adapters); /* NULL: it reads none */
+};
+
+#define MODULE_BYTES                                                                                         \
+	{                                                                                                    \
+		sizeof(struct module), sizeof(struct settings), sizeof(struct transport_row),                \
+		    sizeof(struct transport_params), sizeof(struct transport_ops), sizeof(struct transport), \
+		    sizeof(struct link_ops), sizeof(struct adapters)                                         \
+	}
+
+/* The one name that a module exports. */
+extern const struct module corale_module __attribute__((visibility("default")));
+void module_start(enum log_level level, log_writer *writer); /* its start */
+
+enum module_name { MODULE_UCX, MODULE_HWLOC, MODULES };
+
+/* The module, opened by the first call of the process; NULL: why_not says why, and what to do. The module stays loaded. Any thread; the first call blocks
+ * while files are read. */
+const struct module *module_find(enum module_name name, char *why_not, size_t bytes);
+
+#endif

@@ -1,0 +1,8 @@
+/* What corale_ucx.so exports. */
+#include "net/module.h"
+
+#include "transport_ucx.h"
+
+const struct module corale_module = {
+	.bytes = MODULE_BYTES, .version = PACKAGE_VERSION, .start = module_start, .row = &transport_ucx
+};
