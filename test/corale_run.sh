@@ -141,6 +141,18 @@ if command -v python3 >/dev/null; then
 	is $? 1 "--check of a PyTorch with NCCL inside"
 fi
 
+output=$("$run" --check)
+! printf '%s\n' "$output" | grep -q '^nodes:'
+result $? "--check without the program that looks for UCX says nothing of nodes"
+if [ -f "$top_builddir/.libs/corale_ucx.so" ]; then
+	cp "$top_builddir"/.libs/corale_*.so "$scratch/root/lib/corale/"
+	cp "$top_builddir/nccl_glue/corale-nodes" "$scratch/root/lib/corale/"
+	output=$(unset CORALE_MODULES && "$run" --check)
+	has '^nodes: *UCX [0-9.]+, .*/libucp\.so\.0' "--check names the UCX between nodes"
+	output=$(CORALE_UCX_LIBRARY=$scratch "$run" --check)
+	has '^nodes: *one only: CORALE_UCX_LIBRARY=.*expected the path of a libucp\.so\.0' "--check says why ranks on several nodes would not work"
+fi
+
 tree "$scratch/a root"
 output=$("$scratch/a root/bin/corale-run" sh -c 'echo "$LD_PRELOAD $LD_LIBRARY_PATH"')
 is "$output" "libnccl.so.2 $scratch/a root/lib/corale" "a library with spaces in its path is found by name"
