@@ -290,6 +290,7 @@ static void print_engines(const struct settings *settings)
 	if (settings->reference == SETTINGS_NO)
 		snprintf(text, sizeof(text), "not used: CORALE_REFERENCE=no");
 	line("  process_vm_readv", text);
+	info_ways();
 	line("cuda", engine_cuda.available(text, sizeof(text)) ? "available" : text);
 }
 

@@ -19,6 +19,9 @@ static inline void line(const char *name, const char *value)
 /* A section: each transport, and what it opens. */
 void info_transports(const struct settings *settings);
 
+/* What messages inside a node take each way: lines of the section on engines. */
+void info_ways(void);
+
 /* corale-info --net, whole; returns the exit status. */
 int info_net(void);
 
