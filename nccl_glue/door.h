@@ -201,7 +201,8 @@ void door_forget_buffers(ncclComm_t comm);
 
 /* ---- limits.c */
 
-/* The most blocks of a kernel of a communicator with this configuration. */
-int door_max_blocks(const struct door_config *config);
+/* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (pins.h), which no
+ * number of blocks changes here, so that limits nothing. */
+int door_max_blocks(const struct door_config *config, int pinned);
 
 #endif

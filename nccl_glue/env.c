@@ -262,7 +262,7 @@ static void offer_settings(void)
 	for (int i = 0; i < door_mappings(); i++) {
 		const struct door_mapping *mapping = door_mapping(i);
 		const char *why, *value = map(mapping, &why);
-		if (value)
+		if (value && mapping->setting)
 			settings_offer(mapping->setting, value);
 	}
 }

@@ -75,6 +75,59 @@ static const char *map_proto(const char *value, const char **why)
 	}
 }
 
+static const char all_reduce[] = "allreduce:";
+
+/* "[list;]collective:list;...", upper or lower case. The list that holds for all_reduce: its own, or the one without a collective; *length of it. NULL: none. */
+static const char *find_list(const char *value, size_t *length)
+{
+	const char *list = NULL;
+	for (;; value++) {
+		const size_t n = strcspn(value, ";"), name = sizeof all_reduce - 1;
+		if (n > name && !strncasecmp(value, all_reduce, name)) {
+			*length = n - name;
+			return value + name;
+		}
+		if (!list && n && !memchr(value, ':', n)) {
+			list = value;
+			*length = n;
+		}
+		value += n;
+		if (!*value)
+			return list;
+	}
+}
+
+static int leaves_one(const char *value, const char *const *words)
+{
+	size_t length = 0;
+	const char *list = value ? find_list(value, &length) : NULL;
+	for (; list && *words; words++)
+		if (strlen(*words) == length && !strncasecmp(list, *words, length))
+			return 1;
+	return 0;
+}
+
+int door_map_pins_algorithm(const char *value)
+{
+	static const char *const words[] = { "Tree", "Ring", NULL };
+	return leaves_one(value, words);
+}
+
+int door_map_pins_simple(const char *value)
+{
+	static const char *const words[] = { "Simple", NULL };
+	return leaves_one(value, words);
+}
+
+static const char *map_algo(const char *value, const char **why)
+{
+	if (!door_map_pins_algorithm(value))
+		*why = "the planner chooses algorithms for each call; expected Tree or Ring alone, which is "
+		       "one of the "
+		       "pins of sums";
+	return NULL;
+}
+
 static const char *map_cta_policy(const char *value, const char **why)
 {
 	static const char *const words[] = { "DEFAULT", "0", "EFFICIENCY", "1", "ZERO", "2", NULL };
@@ -89,6 +142,7 @@ static const char *map_cta_policy(const char *value, const char **why)
 static const struct door_mapping mappings[] = {
 	{ "NCCL_DEBUG", "CORALE_DEBUG", map_debug },
 	{ "NCCL_PROTO", "CORALE_PROTO", map_proto },
+	{ "NCCL_ALGO", NULL, map_algo },
 	{ "NCCL_CTA_POLICY", "CORALE_CTA_POLICY", map_cta_policy },
 };
 

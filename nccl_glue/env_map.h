@@ -5,7 +5,7 @@
 /* A variable whose value becomes that of a setting. */
 struct door_mapping {
 	const char *name; /* "NCCL_PROTO" */
-	const char *setting; /* "CORALE_PROTO" */
+	const char *setting; /* "CORALE_PROTO"; NULL: map says only why a value has no effect */
 	/* The setting's value, NULL for none; *why: why a value has no effect, NULL if it needs none. */
 	const char *(*map)(const char *value, const char **why);
 };
@@ -13,5 +13,9 @@ struct door_mapping {
 /* Mappings 0 .. door_mappings() - 1. */
 int door_mappings(void);
 const struct door_mapping *door_mapping(int i);
+
+/* 1 if a value (NULL: none) of NCCL_ALGO leaves all_reduce Tree or Ring alone, of NCCL_PROTO Simple alone. */
+int door_map_pins_algorithm(const char *value);
+int door_map_pins_simple(const char *value);
 
 #endif

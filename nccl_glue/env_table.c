@@ -136,7 +136,10 @@ static const struct door_env_row rows[] = {
 	  "The library chooses how processes pass each other descriptors.", NULL },
 
 	/* Algorithms and resources */
-	{ "NCCL_ALGO", UNNEEDED, PLANNER, NULL },
+	{ "NCCL_ALGO", MAPPED,
+	  "Tree or Ring alone, with NCCL_PROTO=Simple and one channel, means sums in rank order; else the "
+	  "planner chooses.",
+	  NULL },
 	{ "NCCL_PROTO", MAPPED,
 	  "LL, LL128 or Simple alone becomes CORALE_PROTO=LL, LL128 or FIFO; other values have no effect.",
 	  NULL },

@@ -12,6 +12,8 @@
 #include "env.h"
 #include "export.h"
 #include "init_log.h"
+#include "log.h"
+#include "pins.h"
 
 _Static_assert(sizeof(ncclUniqueId) == BOOT_ID_BYTES, "an id is the bootstrap's");
 
@@ -97,7 +99,7 @@ static int policy_of(const struct door_config *config)
 	return policies[config->cta_policy & 3 ? (config->cta_policy & 1 ? 1 : 2) : 0];
 }
 
-static int create_core(struct ncclComm *comm, const struct settings *settings)
+static int create_core(struct ncclComm *comm, const struct settings *settings, int in_order)
 {
 	corale_config config;
 	corale_config_init(&config);
@@ -107,25 +109,51 @@ static int create_core(struct ncclComm *comm, const struct settings *settings)
 	if (settings->nccl_scratch)
 		config.memory_cap = settings->nccl_window + settings->nccl_scratch;
 	if (comm->device->is_gpu)
-		config.max_channels = door_max_blocks(&comm->config);
+		config.max_channels = door_max_blocks(&comm->config, in_order);
 	const struct comm_traits traits = { .holds = 1,
 					    .no_scratch = 1,
 					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,
 					    .timeout_name = "CORALE_NCCL_TIMEOUT",
 					    .creation_timeout = settings->nccl_init_timeout,
+					    .in_order = in_order,
 					    .gpu_window = settings->nccl_window };
 	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm,
 					     comm->boot ? gather : gather_alone };
 	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
 }
 
-/* Where every rank is, for the log. */
+/* Where every rank is, and whether its variables pin sums. */
 static int gather_places(struct ncclComm *comm, struct init_place *all)
 {
-	const struct init_place mine = { process_number(), comm->ordinal };
+	const struct init_place mine = { process_number(), comm->ordinal, door_pins_sums(&comm->config) };
 	*all = mine;
 	return comm->boot ? gather(comm, &mine, sizeof mine, all) : 0;
+}
+
+/* 1 if the variables of all ranks pin sums. Some do: one rank names two that differ. */
+static int agree_pins(const struct ncclComm *comm, const struct init_place *places)
+{
+	int pinned = -1, other = -1;
+	for (int r = 0; r < comm->size; r++)
+		*(places[r].pins ? &pinned : &other) = r;
+	if (comm->rank || pinned < 0)
+		return other < 0;
+	if (other >= 0)
+		log_line(
+		    LOG_WARN, comm->rank,
+		    "rank %d pins one channel, NCCL_PROTO=Simple and one NCCL_ALGO, rank %d does not: sums "
+		    "of "
+		    "this communicator may depend on size and offset; set the variables equally on all ranks",
+		    pinned, other);
+	else
+		door_log(DOOR_LOG_INIT | DOOR_LOG_TUNING | DOOR_LOG_ENV,
+			 "Corale: one channel, NCCL_PROTO=Simple and one NCCL_ALGO are pinned: sums are made "
+			 "in rank "
+			 "order (CORALE_REPRODUCIBLE), whatever their size and offset; blocks and protocols "
+			 "stay the "
+			 "planner's choice");
+	return other < 0;
 }
 
 /* The core, and what the log says of it. */
@@ -136,7 +164,7 @@ static int bring_up(struct ncclComm *comm, const struct door_job *job, const str
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	init_log_start(comm, job, settings->nccl_version);
 	int ret = gather_places(comm, places);
-	ret = ret ? ret : create_core(comm, settings);
+	ret = ret ? ret : create_core(comm, settings, agree_pins(comm, places));
 	if (!ret) {
 		comm->id = atomic_load(&comm->core->comm)->id;
 		init_log_complete(comm, job, places);

@@ -8,6 +8,7 @@
 struct init_place {
 	uint64_t process; /* process_number() */
 	int64_t ordinal; /* of its GPU there */
+	int64_t pins; /* what pins its sums: door_pins_sums */
 };
 
 /* Before the ranks meet: NCCL's version, the network, the start, fields of ncclConfig_t that have no effect. */

@@ -6,12 +6,12 @@
 /* Several communicators at work side by side must fit on a GPU: four of these do on 132 processors. Measured: docs/nccl.md. */
 enum { DEFAULT_BLOCKS = 32 };
 
-int door_max_blocks(const struct door_config *config)
+int door_max_blocks(const struct door_config *config, int pinned)
 {
 	const struct settings *settings;
-	const int asked = door_env_max_ctas(), given = config->min_ctas,
+	const int asked = pinned ? 0 : door_env_max_ctas(), given = config->min_ctas,
 		  least = given > door_env_min_ctas() ? given : door_env_min_ctas();
-	if (config->max_ctas > 0)
+	if (config->max_ctas > 0 && !pinned)
 		return config->max_ctas;
 	if (!door_settings(&settings) && settings->max_ctas > 0)
 		return settings->max_ctas;

@@ -22,6 +22,7 @@
 #include "nccl_glue/env_conf.h"
 #include "nccl_glue/env_map.h"
 #include "nccl_glue/env_table.h"
+#include "nccl_glue/pins.h"
 
 enum { PATIENCE_S = 60, LOG_BYTES = 65536 };
 
@@ -134,7 +135,7 @@ static void test_table(void **state)
 	assert_null(door_env_name(door_env_count()));
 	assert_null(door_env_row(door_env_rows()));
 	assert_int_equal(door_env_find("NCCL_TESTS_DEVICE")->class, DOOR_ENV_NOT_NCCLS);
-	assert_int_equal(door_env_find("NCCL_ALGO")->class, DOOR_ENV_NOT_NEEDED);
+	assert_int_equal(door_env_find("NCCL_ALGO")->class, DOOR_ENV_MAPPED);
 	assert_int_equal(door_env_find("NCCL_P2P_DISABLE")->class, DOOR_ENV_LOST);
 	assert_null(door_env_find("NCCL_"));
 }
@@ -293,6 +294,69 @@ static void test_blocks(void **state)
 	assert_int_equal(run(none, check_blocks, log), 0);
 }
 
+/* ---- Pins ---- */
+
+static const struct {
+	const char *variables[5];
+	struct door_config config;
+	int pins;
+} pin_cases[] = {
+	/* as batch-invariant modes set them */
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=allreduce:tree" },
+	  .pins = 1 },
+	{ .variables = { "MIN_CTAS=1", "MAX_CTAS=1", "PROTO=simple", "ALGO=RING" }, .pins = 1 },
+	{ .variables = { "MIN_NRINGS=1", "MAX_CTAS=1", "PROTO=LL;AllReduce:Simple",
+			 "ALGO=nvls,ring;allreduce:Ring" },
+	  .pins = 1 },
+	{ .variables = { "PROTO=Simple", "ALGO=Tree" },
+	  .config = { .min_ctas = 1, .max_ctas = 1 },
+	  .pins = 1 },
+	{ .variables = { "MIN_NCHANNELS=1", "PROTO=Simple", "ALGO=broadcast:ring;tree" },
+	  .config = { .max_ctas = 1 },
+	  .pins = 1 },
+	/* XLA sets channels alone, others an algorithm alone */
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1" } },
+	{ .variables = { "ALGO=allreduce:tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "PROTO=Simple", "ALGO=Tree" } },
+	{ .variables = { "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=Tree" } },
+	{ .variables = { "MIN_NCHANNELS=2", "MAX_NCHANNELS=2", "PROTO=Simple", "ALGO=Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=Tree,Ring" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=^Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=NVLS" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple",
+			 "ALGO=Tree;allreduce:^Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=LL", "ALGO=Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple,LL", "ALGO=Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=broadcast:Simple", "ALGO=Tree" } },
+	{ .variables = { "MIN_NCHANNELS=1", "MAX_NCHANNELS=1", "PROTO=Simple", "ALGO=Tree" },
+	  .config = { .max_ctas = 8 } },
+};
+
+/* 0, or the number of a case that is wrong, from 1 on. */
+static int check_pins(void)
+{
+	for (size_t c = 0; c < sizeof(pin_cases) / sizeof(*pin_cases); c++) {
+		clearenv();
+		for (const char *const *v = pin_cases[c].variables; *v; v++) {
+			char name[64];
+			snprintf(name, sizeof(name), "NCCL_%.*s", (int)strcspn(*v, "="), *v);
+			setenv(name, strchr(*v, '=') + 1, 1);
+		}
+		if (door_pins_sums(&pin_cases[c].config) != pin_cases[c].pins)
+			return (int)c + 1;
+	}
+	return 0;
+}
+
+static void test_pins(void **state)
+{
+	char log[LOG_BYTES], *const none[] = { NULL };
+
+	(void)state;
+	assert_int_equal(run(none, check_pins, log), 0);
+}
+
 /* ---- What is mapped ---- */
 
 static const struct {
@@ -314,6 +378,8 @@ static const struct {
 	{ "NCCL_PROTO", "LL,", NULL, 1 },
 	{ "NCCL_PROTO", "^", NULL, 1 },
 	{ "NCCL_PROTO", "LL256", NULL, 1 },
+	{ "NCCL_ALGO", "Ring", NULL, 0 },
+	{ "NCCL_ALGO", "Ring,Tree", NULL, 1 },
 	{ "NCCL_DEBUG", "VERSION", NULL, 0 },
 	{ "NCCL_DEBUG", "warn", "warn", 0 },
 	{ "NCCL_DEBUG", "INFO", "info", 0 },
@@ -437,7 +503,7 @@ static void test_recipe(void **state)
 	assert_int_equal(run(variables, open_twice, log), 0);
 	assert_null(strstr(log, "WARN"));
 	assert_int_equal(count(log, "NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0."), 1);
-	assert_int_equal(count(log, "NCCL INFO NCCL_ALGO=Ring has no effect (not needed): The planner"), 1);
+	assert_int_equal(count(log, "NCCL INFO NCCL_ALGO set by environment to Ring."), 1);
 	assert_int_equal(count(log, "NCCL INFO NCCL_PROTO=LL,Simple has no effect: "), 1);
 	assert_int_equal(count(log, "NCCL INFO NCCL_ZEBRA=2 has no effect: the library does not know"), 1);
 	assert_null(strstr(log, "NCCL_TESTS_DEVICE"));
@@ -487,19 +553,13 @@ static void test_missing_file(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_page),
-		cmocka_unit_test(test_conf_lines),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_mappings),
-		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_malformed_setting),
-		cmocka_unit_test(test_all_variables),
-		cmocka_unit_test(test_recipe),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_reported_files),
+		cmocka_unit_test(test_table),         cmocka_unit_test(test_page),
+		cmocka_unit_test(test_conf_lines),    cmocka_unit_test(test_files),
+		cmocka_unit_test(test_numbers),       cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_pins),          cmocka_unit_test(test_mappings),
+		cmocka_unit_test(test_settings),      cmocka_unit_test(test_malformed_setting),
+		cmocka_unit_test(test_all_variables), cmocka_unit_test(test_recipe),
+		cmocka_unit_test(test_lost),          cmocka_unit_test(test_reported_files),
 		cmocka_unit_test(test_missing_file),
 	};
 

@@ -14,11 +14,12 @@ export CORALE_NCCL_DEVICE=host NCCL_SOCKET_IFNAME=lo
 	exit 0
 }
 
+first= # variables of rank 0 alone
 # ranks [NAME=VALUE...]: two ranks. What rank R printed is in $scratch/out.R and $scratch/err.R, less the program's own line.
 ranks()
 {
 	rm -f "$scratch"/*
-	env "$@" timeout -k 2 60 "$program" 0 2 "$scratch/id" >"$scratch/all.0" 2>"$scratch/err.0" &
+	env "$@" $first timeout -k 2 60 "$program" 0 2 "$scratch/id" >"$scratch/all.0" 2>"$scratch/err.0" &
 	env "$@" timeout -k 2 60 "$program" 1 2 "$scratch/id" >"$scratch/all.1" 2>"$scratch/err.1"
 	wait $!
 	for r in 0 1; do
@@ -89,4 +90,19 @@ result $? "INFO of P2P: paths"
 ranks NCCL_DEBUG=INFO NCCL_DEBUG_FILE="$scratch/file.%p"
 empty out.0 out.1 err.0 err.1 && cat "$scratch"/file.* >"$scratch/out.0" && has out.0 "$version" "rank 0 .*Init COMPLETE" "rank 1 .*Init COMPLETE"
 result $? "INFO in a file"
+
+pins="NCCL_MIN_NCHANNELS=1 NCCL_MAX_NCHANNELS=1 NCCL_PROTO=Simple"
+ranks NCCL_DEBUG=INFO $pins NCCL_ALGO=allreduce:tree
+has out.0 "${start}Corale: one channel, .*pinned: sums are made in rank order" "${start}NCCL_ALGO set by environment to allreduce:tree" && empty err.0 err.1
+result $? "pins of sums: said"
+
+ranks NCCL_DEBUG=INFO NCCL_MIN_NCHANNELS=1 NCCL_MAX_NCHANNELS=1
+! grep -qE 'pinned|REPRODUCIBLE' "$scratch/out.0"
+result $? "one channel alone pins nothing"
+
+first=NCCL_ALGO=Ring
+ranks NCCL_DEBUG=INFO $pins
+first=
+has err.0 "rank 0 pins one channel.* rank 1 does not" && ! grep -qE 'are pinned|REPRODUCIBLE' "$scratch/out.0"
+result $? "pins of one rank: a warning, and no effect"
 echo "1..$number"

@@ -333,6 +333,46 @@ static void large(struct world_rank *me)
 	free(b.recv);
 }
 
+/* ---- Pinned sums ----------------------------------------------------------------------------------------------- */
+
+enum { WHOLE = 1 << 20 };
+
+/* Elements of one vector in calls of every size, from any offset, have the bits that one call gives them. */
+static void parts(struct world_rank *me, ncclDataType_t type)
+{
+	const size_t bytes = type_bytes(type);
+	const struct reference ref = { world_type(type), CORALE_SUM, me->size, REFERENCE_RANDOM,
+				       (uint64_t)type };
+	unsigned char *send = malloc(3 * WHOLE * bytes), *whole = send + WHOLE * bytes,
+		      *part = whole + WHOLE * bytes;
+	uint32_t random = 12345;
+	if (!send)
+		abort();
+	reference_fill(&ref, me->rank, 0, WHOLE, send);
+	WORLD_OK(me, ncclAllReduce(send, whole, WHOLE, type, ncclSum, me->comm, NULL));
+	for (size_t most = 1; most < WHOLE; most *= 2)
+		for (int i = 0; i < 2; i++) {
+			random = random * 1664525u + 1013904223u;
+			const size_t count = most + (i ? random >> 8 : 0) % most,
+				     first = (random >> 4) % (WHOLE - count);
+			WORLD_OK(me, ncclAllReduce(send + first * bytes, part, count, type, ncclSum, me->comm,
+						   NULL));
+			if (memcmp(part, whole + first * bytes, count * bytes))
+				world_fault(me,
+					    "AllReduce %s of %zu from element %zu on: other bits than of %d",
+					    world_type_name(type), count, first, WHOLE);
+		}
+	free(send);
+}
+
+static void pinned_sums(struct world_rank *me)
+{
+	me->comm = world_comm(me, 0);
+	parts(me, ncclFloat32);
+	parts(me, ncclBfloat16);
+	WORLD_OK(me, ncclCommDestroy(me->comm));
+}
+
 /* ---- Sends and receives ---------------------------------------------------------------------------------------- */
 
 /* Byte i of message k from one rank to another. */
@@ -760,6 +800,8 @@ static const struct world_case cases[] = {
 	{ "the same on three ranks", 3, WORLD_BOTH, matrix, NULL, 0 },
 	{ "the same on one rank", 1, WORLD_PROCESSES, matrix, NULL, 0 },
 	{ "large buffers", 5, WORLD_BOTH, large, NULL, 0 },
+	{ "pinned sums", 7, WORLD_BOTH, pinned_sums,
+	  "NCCL_MIN_NCHANNELS=1 NCCL_MAX_NCHANNELS=1 NCCL_PROTO=Simple NCCL_ALGO=allreduce:tree", 0 },
 	{ "many sends and receives", 8, WORLD_BOTH, many_messages, NULL, 0 },
 	{ "bytes are compared, not types", 4, WORLD_BOTH, types_of_messages, NULL, 0 },
 	{ "nested groups over four communicators", 8, WORLD_BOTH, nested_groups, NULL, 0 },

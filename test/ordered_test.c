@@ -113,6 +113,52 @@ static void sweep(struct team_member *m,
 		call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
 }
 
+/* ---- Parts of a vector ---- */
+
+enum { WHOLE = 1 << 20 };
+
+static void expect_part(const struct sums *s, size_t first, size_t count, size_t bytes)
+{
+	if (memcmp(s->got, s->expected + first * bytes, count * bytes))
+		team_fault(s->member,
+			   "all_reduce, %s of %zu from element %zu on: other bits than in one call of %d",
+			   corale_type_name(s->ref.type), count, first, WHOLE);
+}
+
+/* The same elements in calls of every size, from any offset, between any others: as a bucket, or a batch of another size. */
+static void parts(struct team_member *m, corale_type type)
+{
+	const size_t bytes = corale_type_bytes(type);
+	struct sums s = { .member = m, .ref = { type, CORALE_SUM, RANKS, REFERENCE_RANDOM, type } };
+	uint32_t random = 12345 + (uint32_t)type;
+	s.send = malloc(3 * WHOLE * bytes);
+	if (!s.send)
+		abort();
+	s.expected = s.send + WHOLE * bytes;
+	s.got = s.expected + WHOLE * bytes;
+	reference_fill(&s.ref, m->rank, 0, WHOLE, s.send);
+	team_expect(m, corale_all_reduce(s.send, s.expected, WHOLE, type, CORALE_SUM, m->comm, NULL), 0,
+		    "all_reduce");
+	for (size_t most = 1; most < WHOLE; most *= 2)
+		for (int i = 0; i < 2; i++) {
+			random = random * 1664525u + 1013904223u;
+			const size_t count = most + (i ? random >> 8 : 0) % most,
+				     first = (random >> 4) % (WHOLE - count);
+			team_expect(m,
+				    corale_all_reduce(s.send + first * bytes, s.got, count, type, CORALE_SUM,
+						      m->comm, NULL),
+				    0, "all_reduce");
+			expect_part(&s, first, count, bytes);
+		}
+	free(s.send);
+}
+
+static void all_parts(struct team_member *m)
+{
+	parts(m, CORALE_FLOAT32);
+	parts(m, CORALE_BFLOAT16);
+}
+
 static void all_reduces(struct team_member *m)
 {
 	sweep(m, all_reduce);
@@ -131,6 +177,7 @@ static void reduce_scatters(struct team_member *m)
 int main(int argc, char **argv)
 {
 	static const struct team_case cases[] = { { "all_reduce", all_reduces },
+						  { "parts", all_parts },
 						  { "reduce", reduces },
 						  { "reduce_scatter", reduce_scatters } };
 	static const char *const settings[] = {

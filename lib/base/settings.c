@@ -123,6 +123,13 @@ static int find_row(const char *name)
 	return -1;
 }
 
+int settings_is_offered(const struct settings *s, const char *name)
+{
+	const int i = find_row(name);
+
+	return i >= 0 && s->from_offer >> i & 1;
+}
+
 int settings_offer(const char *name, const char *value)
 {
 	struct settings probe;

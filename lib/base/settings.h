@@ -93,6 +93,9 @@ const struct settings_row *settings_row(int i);
 /* Value of row i as text into buf, and where it came from. */
 enum settings_origin settings_value(const struct settings *s, int i, char *buf, size_t bytes);
 
+/* 1 if settings_offer gave the value of row name. */
+int settings_is_offered(const struct settings *s, const char *name);
+
 /* Reads one settings struct from a list of "NAME=value" strings (NULL-terminated); for tests and for settings_get.
  * Returns 0 or CORALE_ESETTING, with the reason logged. */
 int settings_parse(char *const *environment, struct settings *out);

@@ -1,6 +1,7 @@
 #include "comm_create.h"
 
 #include <linux/membarrier.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -84,6 +85,19 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	return merge_cta_policy(comm, c.cta_policy);
 }
 
+/* Before the ranks compare settings. */
+static void merge_traits(struct comm *comm)
+{
+	struct settings *s = &comm->settings;
+	if (comm->traits.gpu_window)
+		s->gpu_window = comm->traits.gpu_window;
+	if (!comm->traits.in_order)
+		return;
+	s->reproducible = 1;
+	if (settings_is_offered(s, "CORALE_PROTO"))
+		snprintf(s->proto, sizeof s->proto, "auto");
+}
+
 /* Hosts and processes of ranks on several nodes, for log lines. */
 static int name_peers(struct comm *comm, const struct hello *hellos)
 {
@@ -160,8 +174,7 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 		comm->traits = *traits;
 	int ret = status ? status : merge_config(comm, config);
 	char error[256];
-	if (comm->traits.gpu_window)
-		comm->settings.gpu_window = comm->traits.gpu_window;
+	merge_traits(comm);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);

@@ -48,6 +48,7 @@ struct comm_traits {
 	const char *timeout_name; /* the setting that gave config.timeout_seconds; NULL: the program did */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
+	int in_order; /* sums in rank order, as by CORALE_REPRODUCIBLE; an offered CORALE_PROTO is not used. The same on all ranks */
 };
 
 /* Shared by a communicator and those split from it, which use the front door's transport: the last one gives it back. */
