@@ -186,11 +186,25 @@ static int run_messages(struct comm *comm, const struct call *messages, int n, v
 	return end_run(comm, messages, engine_cuda.run_messages(comm->gpu, messages, n, stream));
 }
 
+/* A collective needs every rank. Sends and receives wait, as their messages may be on their way. */
+static int fail_without(struct comm *comm, const struct call *c)
+{
+	const int gone = coll_is_pair(c->record.coll) ? -1 : gpu_remote_gone(comm, comm->number + 1);
+	if (gone < 0)
+		return 0;
+	const int ret = gpu_failure(comm);
+	if (ret)
+		return ret;
+	engine_cuda.abort(comm->gpu, diagnose_gone(comm, &c->record, gone));
+	return CORALE_EPEER;
+}
+
 static int admit(struct comm *comm, struct call *c, void *stream)
 {
-	if (atomic_load(&comm->left))
-		return gpu_remote_refuse(comm);
-	const int ret = engine_cuda.admit(comm->gpu, c, stream, &c->admission);
+	int ret = atomic_load_explicit(&comm->has_gone, memory_order_relaxed) ? fail_without(comm, c) : 0;
+	if (ret)
+		return ret;
+	ret = engine_cuda.admit(comm->gpu, c, stream, &c->admission);
 	return ret ? ended(comm, c, ret) : 0;
 }
 

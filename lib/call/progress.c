@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "base/log.h"
 #include "health/diagnose.h"
+#include "health/presence.h"
 #include "health/stall.h"
 #include "host/liveness.h"
 #include "host/pool.h"
@@ -94,7 +95,7 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 		return ret;
 	const int peer = awaited(&item->run, first, n);
 	show_wait(comm, call, peer);
-	if (peer >= 0 && diagnose_presence(comm, peer) != IS_PRESENT) {
+	if (peer >= 0 && presence_is_over(comm, peer)) {
 		if (stall->gone++)
 			return diagnose_gone(comm, &call->record, peer);
 		return ret; /* its last message may have come since this thread looked: the next look finds it */
@@ -171,38 +172,61 @@ static int fail_timeout(struct comm *comm, const struct stall *stall, struct run
 	return diagnose_timeout(comm, &item->call->record, atomic_load(&comm->number), text);
 }
 
+/* A rank that has left, and that the run has lost, as far as it is known; or -1. */
+static int find_gone(const struct comm *comm, const struct host_run *run)
+{
+	const int peer = awaited(run, 0, run->nchannels);
+	if (peer >= 0 && presence_of(comm, peer) != IS_PRESENT)
+		return peer;
+	for (int r = 0; comm->peers && r < comm->size; r++)
+		if (!host_is_local(&comm->engine, r) && presence_of(comm, r) != IS_PRESENT)
+			return r;
+	return -1;
+}
+
+struct search {
+	struct comm *comm;
+	const struct host_run *run;
+};
+
+/* 1: it is known why. */
 static int poll_reason(void *arg)
 {
-	struct comm *comm = arg;
+	const struct search *s = arg;
+	struct comm *comm = s->comm;
 	struct transport *transport = comm->engine.transport;
 	if (transport)
 		transport->ops->progress(transport);
 	liveness_look();
 	diagnose_deaths(comm);
-	return diagnose_peers(comm);
+	return diagnose_peers(comm) || find_gone(comm, s->run) >= 0;
 }
 
 /* A peer that found an error says so, then leaves with its memory: what it said counts, not that it left. A thread that is about to
  * say why a peer is lost may come later than the loss shows here. */
-static int learn_reason(struct comm *comm, int code)
+static int learn_reason(struct comm *comm, const struct host_run *run, int code)
 {
+	struct search search = { comm, run };
 	static const struct wait_policy soon = { .timeout_ns = 50 * 1000 * 1000 };
 	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
 		return code;
 	if (code == CORALE_EPEER)
-		wait_until(&soon, poll_reason, comm);
-	const int reason = poll_reason(comm);
+		wait_until(&soon, poll_reason, &search);
+	else
+		poll_reason(&search);
+	const int reason = diagnose_peers(comm);
 	return reason ? reason : code;
 }
 
-/* A call has lost a peer, and nobody has said why: it names the one that it waits for. */
+/* A call has lost a peer, and nobody has said why: it names that one, or the one that it waits for. */
 static int diagnose_awaited(struct comm *comm, const struct run_item *failed)
 {
-	const int peer = awaited(&failed->run, 0, failed->run.nchannels);
-	if (peer < 0)
-		return diagnose_end(comm, &failed->call->record, CORALE_EPEER);
-	return diagnose_presence(comm, peer) != IS_PRESENT ? diagnose_gone(comm, &failed->call->record, peer)
-							   : diagnose_lost(comm, &failed->call->record, peer);
+	const struct record *call = &failed->call->record;
+	const int gone = find_gone(comm, &failed->run),
+		  peer = gone >= 0 ? gone : awaited(&failed->run, 0, failed->run.nchannels);
+	if (gone >= 0)
+		return diagnose_gone(comm, call, gone);
+	return peer < 0 ? diagnose_end(comm, call, CORALE_EPEER) : diagnose_lost(comm, call, peer);
 }
 
 static int fail(struct progress *p, struct run_item *failed, int ret)
@@ -210,7 +234,7 @@ static int fail(struct progress *p, struct run_item *failed, int ret)
 	struct host_mismatch *mismatch = &failed->run.mismatch;
 	if (mismatch->found && call_is_pair(failed->call))
 		mismatch->got_type = signature_type_of_pair(mismatch->got);
-	ret = learn_reason(p->comm, ret);
+	ret = learn_reason(p->comm, &failed->run, ret);
 	if (ret == CORALE_EPEER && !diagnose_peers(p->comm))
 		return diagnose_awaited(p->comm, failed);
 	if (ret == CORALE_EMISMATCH)

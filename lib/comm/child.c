@@ -4,6 +4,7 @@
 #include "comm_doors.h"
 #include "base/log.h"
 #include "health/diagnose.h"
+#include "health/presence.h"
 #include "host/liveness.h"
 
 /*
@@ -33,12 +34,12 @@ enum absence { MAY_COME, LEFT, WAITS_ELSEWHERE, DIED };
 static enum absence absence_of(struct comm *comm, int rank)
 {
 	const int error = diagnose_peers(comm), over = error && error != CORALE_EMISMATCH; /* its calls end */
-	if (rank == comm->rank || !comm_control(comm, rank))
+	if (rank == comm->rank)
 		return MAY_COME;
-	const enum presence presence = diagnose_presence(comm, rank);
+	const enum presence presence = presence_of(comm, rank);
 	if (presence == HAS_LEFT || presence == HAS_DIED)
 		return presence == HAS_LEFT ? LEFT : DIED;
-	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
+	return !over && comm_control(comm, rank) && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 
 int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot)
@@ -76,7 +77,7 @@ int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const cha
 {
 	struct comm *comm = comm_take(handle, call);
 	int code = CORALE_EPEER, rank = 0;
-	char text[160];
+	char text[384];
 	if (!comm)
 		return CORALE_EINVAL;
 	liveness_look(); /* another rank's watch thread may have been first */
@@ -92,7 +93,7 @@ int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const cha
 		fail_mismatch(comm, rank, call);
 		code = CORALE_EMISMATCH;
 	} else {
-		diagnose_print_gone(comm, rank, text, sizeof text);
+		presence_print_gone(comm, rank, text, sizeof text);
 		log_error(code, comm->rank, "%s waits for %s", call, text);
 	}
 	comm_put(handle);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/liveness.h"
 #include "net/transport.h"
@@ -13,12 +12,21 @@
 #include "base/collectives.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "presence.h"
 #include "stall.h"
 
 enum { COLLECT_MS = 400 };
-enum { KIND_ABORT = 1, KIND_REPLY = 2, KIND_CALLS = 3, KIND_ASK = 4, KIND_ANSWER = 5, KIND_REASON = 6 };
+enum {
+	KIND_ABORT = 1,
+	KIND_REPLY = 2,
+	KIND_CALLS = 3,
+	KIND_ASK = 4,
+	KIND_ANSWER = 5,
+	KIND_REASON = 6,
+	KIND_LEFT = 7
+};
 
-/* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of other kinds 0), and the sender's last
+/* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of KIND_LEFT: how it has left; of other kinds 0), and the sender's last
  * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
@@ -243,27 +251,28 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 	}
 }
 
+/* A rank that has left fails the calls that need it, as they find (call/progress.c, gpu_health.c): this ends nothing. */
 void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct comm *comm = ctx;
 	char text[COMM_ERROR_BYTES], name[160];
 	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
 		return;
-	if (comm->proxy &&
-	    !strcmp(reason, transport_peer_left)) { /* it expects messages that no call may ever send */
-		atomic_store(&comm->left, peer + 1);
+	if (!strcmp(reason, transport_peer_left)) {
+		presence_told(comm, peer, WINDOW_DESTROYED);
 		return;
 	}
-	diagnose_print_rank(comm, peer, name, sizeof name);
-	if (peer == comm->rank) /* its own fault: the memory of a message */
+	presence_print_rank(comm, peer, name, sizeof name);
+	if (peer == comm->rank) { /* its own fault: the memory of a message */
 		snprintf(text, sizeof text, "%s", reason);
-	else if (!strcmp(reason, transport_peer_left))
-		snprintf(text, sizeof text,
-			 "%s has destroyed the communicator, and a call of this rank needs it", name);
-	else if (code == CORALE_EPEER)
-		snprintf(text, sizeof text, "%s has died, or its node or link is lost: %s", name, reason);
-	else
+	} else if (code == CORALE_EPEER) {
+		presence_lost(comm, peer, reason);
+		if (comm->traits.leaves_quietly)
+			return;
+		presence_print_end(comm, peer, text, sizeof text);
+	} else {
 		snprintf(text, sizeof text, "the connection to %s failed: %s", name, reason);
+	}
 	comm_fail_by(comm, code, peer, text);
 }
 
@@ -290,9 +299,22 @@ static int is_sound(const struct comm *comm, const struct control *c, int peer)
 		code = c->code < 0 && c->code >= CORALE_EINTERNAL;
 	else if (c->kind == KIND_ANSWER)
 		code = c->code >= STALL_HOST && c->code <= STALL_RUNNING;
+	else if (c->kind == KIND_LEFT)
+		code = c->code > WINDOW_PRESENT && c->code <= WINDOW_REVOKED;
 	else
 		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK || c->kind == KIND_REASON) && !c->code;
 	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
+}
+
+static void hear_of_leaving(struct comm *comm, int peer, enum window_left how)
+{
+	char text[COMM_ERROR_BYTES], name[160];
+	presence_told(comm, peer, how);
+	if (how != WINDOW_EXITED || comm->traits.leaves_quietly || diagnose_peers(comm))
+		return;
+	presence_print_rank(comm, peer, name, sizeof name);
+	snprintf(text, sizeof text, "%s has called exit() without corale_comm_destroy", name);
+	comm_fail_by(comm, CORALE_EPEER, peer, text);
 }
 
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
@@ -314,6 +336,8 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 		send_control(comm, KIND_ANSWER, stall_own_state(comm), comm->rank, peer);
 	if (c.kind == KIND_ANSWER)
 		stall_answered(comm, peer, (enum stall_state)c.code);
+	if (c.kind == KIND_LEFT)
+		hear_of_leaving(comm, peer, (enum window_left)c.code);
 	if (c.kind != KIND_ABORT)
 		return;
 	signal_node(comm, c.code, c.culprit);
@@ -344,98 +368,30 @@ int diagnose_peers(struct comm *comm)
 	return word ? read_ending(comm, word).code : 0;
 }
 
-static enum window_left left_of(const struct comm *comm, int rank)
-{
-	const struct window_control *control = comm_control(comm, rank);
-	return control ? (enum window_left)atomic_load_explicit(&control->left, memory_order_acquire)
-		       : WINDOW_PRESENT;
-}
-
-/* Of a rank of this node. */
-static enum liveness_state process_state(const struct comm *comm, int rank)
-{
-	const struct host_engine *e = &comm->engine;
-	const struct liveness *life =
-	    e->liveness && host_is_local(e, rank) ? e->liveness[e->map.local_of[rank]] : NULL;
-	return life ? liveness_state(life) : LIVENESS_ALIVE;
-}
-
-/* The process is looked at first: behind its end all that it has shown is there. */
-enum presence diagnose_presence(const struct comm *comm, int rank)
-{
-	const int lives = process_state(comm, rank) == LIVENESS_ALIVE;
-	const enum window_left left = left_of(comm, rank);
-	if (left == WINDOW_PRESENT)
-		return lives ? IS_PRESENT : HAS_DIED;
-	return left == WINDOW_REVOKED && lives ? HAS_REVOKED : HAS_LEFT;
-}
-
-/* The process of a rank of this node; 0: this one, or not known. */
-static long pid_of(const struct comm *comm, int rank)
-{
-	const struct host_engine *e = &comm->engine;
-	return e->pids && host_is_local(e, rank) ? (long)e->pids[e->map.local_of[rank]] : 0;
-}
-
-void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes)
-{
-	if (comm->peers)
-		snprintf(buf, bytes, "rank %d (process %d of host %s)", rank, comm->peers[rank].pid,
-			 comm->peers[rank].host);
-	else if (pid_of(comm, rank))
-		snprintf(buf, bytes, "rank %d (process %ld of this host)", rank, pid_of(comm, rank));
-	else
-		snprintf(buf, bytes, "rank %d", rank);
-}
-
 int diagnose_is_stopped(const struct comm *comm, int rank)
 {
 	const struct window_control *own = comm_control(comm, comm->rank);
-	const long pid = pid_of(comm, rank);
+	const long pid = presence_pid(comm, rank);
 	/* a number of another PID namespace is another process's; whose memory can be read has been proved to be that rank's */
 	return pid && own && atomic_load(&own->can_read[comm->engine.map.local_of[rank]]) &&
 	       process_is_stopped(pid);
 }
 
-static const char *text_of_leaving(enum window_left how)
-{
-	switch (how) {
-	case WINDOW_DESTROYED:
-		return "has destroyed the communicator";
-	case WINDOW_EXITED:
-		return "has called exit()";
-	case WINDOW_ABORTED:
-		return "has aborted the communicator";
-	case WINDOW_REVOKED:
-		return "has revoked the communicator";
-	default:
-		return "has died: it was killed, or left by _exit()";
-	}
-}
-
 /* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
 static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
 {
-	char name[160];
-	const char *how = NULL;
 	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
 		liveness_look();
-		const enum liveness_state state = process_state(comm, culprit);
-		const enum window_left left = left_of(comm, culprit);
-		if (!host_is_local(&comm->engine, culprit))
-			how = "has died, has destroyed the communicator, or its link is lost";
-		else if (left == WINDOW_PRESENT && state == LIVENESS_EXITED)
-			how = "has called exit() without corale_comm_destroy";
-		else if (state != LIVENESS_ALIVE ||
-			 left != WINDOW_PRESENT) /* another rank has waited for it first */
-			how = text_of_leaving(left);
+		if (presence_print_end(comm, culprit, buf, bytes))
+			return;
 	}
-	diagnose_print_rank(comm, culprit, name, sizeof name);
-	if (how)
-		snprintf(buf, bytes, "%s %s", name, how);
-	else
-		snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit,
-			 corale_strerror(code));
+	if (code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
+		presence_print_rank(comm, culprit, buf, bytes);
+		const size_t at = strlen(buf);
+		snprintf(buf + at, bytes - at, " has died, has left the communicator, or its link is lost");
+		return;
+	}
+	snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit, corale_strerror(code));
 }
 
 void diagnose_deaths(struct comm *comm)
@@ -445,7 +401,7 @@ void diagnose_deaths(struct comm *comm)
 	for (int q = 0; e->liveness && q < e->locals && !comm->traits.leaves_quietly && !diagnose_peers(comm);
 	     q++) {
 		int r = comm_local_rank(comm, q);
-		if (diagnose_presence(comm, r) != HAS_DIED)
+		if (presence_of(comm, r) != HAS_DIED)
 			continue;
 		print_end(comm, r, CORALE_EPEER, text, sizeof text);
 		comm_fail_by(comm, CORALE_EPEER, r, text);
@@ -736,37 +692,40 @@ int diagnose_one_caller(struct comm *comm, const struct record *call, int rank)
 
 /* ---- Ranks that are gone ------------------------------------------------------------------ */
 
-void diagnose_leave(struct comm *comm, enum window_left how)
+static void tell_other_nodes(struct comm *comm, enum window_left how)
 {
-	struct window_control *control = comm_control(comm, comm->rank);
-	uint64_t present = WINDOW_PRESENT;
-	if (control && !atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how) &&
-	    present == WINDOW_REVOKED)
-		atomic_compare_exchange_strong(&control->left, &present, (uint64_t)how);
+	struct transport *t = comm->engine.transport;
+	for (int r = 0; t && t->ops->has_met && r < comm->size; r++)
+		if (!host_is_local(&comm->engine, r) && t->ops->has_met(t, r))
+			send_control(comm, KIND_LEFT, (int)how, comm->rank, r);
 }
 
-void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes)
+void diagnose_leave(struct comm *comm, enum window_left how)
 {
-	const long pid = (long)comm->engine.pids[comm->engine.map.local_of[rank]];
-	const enum window_left left = left_of(comm, rank);
-	snprintf(buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
-		 text_of_leaving(left == WINDOW_REVOKED && diagnose_presence(comm, rank) == HAS_LEFT
-				     ? WINDOW_PRESENT
-				     : left),
-		 pid ? pid : (long)getpid());
+	if (presence_leave(comm, how))
+		tell_other_nodes(comm, how);
+}
+
+/* Where an exit is a failure, the window says nothing: liveness.h's page shows it to the ranks of this node. */
+void diagnose_exit(struct comm *comm)
+{
+	if (comm->traits.leaves_quietly)
+		diagnose_leave(comm, WINDOW_EXITED);
+	else
+		tell_other_nodes(comm, WINDOW_EXITED);
 }
 
 int diagnose_lost(struct comm *comm, const struct record *call, int rank)
 {
 	char name[160];
-	diagnose_print_rank(comm, rank, name, sizeof name);
+	presence_print_rank(comm, rank, name, sizeof name);
 	return fail_call(comm, call, CORALE_EPEER, rank, " waits for %s, which is lost: %s", name,
 			 log_last_error());
 }
 
 int diagnose_gone(struct comm *comm, const struct record *call, int rank)
 {
-	char gone[160];
-	diagnose_print_gone(comm, rank, gone, sizeof gone);
+	char gone[384];
+	presence_print_gone(comm, rank, gone, sizeof gone);
 	return fail_call(comm, call, CORALE_EPEER, rank, " waits for %s", gone);
 }

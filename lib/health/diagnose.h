@@ -41,26 +41,16 @@ int diagnose_differs_from(struct comm *comm, int rank, uint64_t number);
 /* 1 if the rank is known to have made the collective of that number. */
 int diagnose_has_called(struct comm *comm, int rank, uint64_t number);
 
-/* "rank 3 (process 812 of host b)" */
-void diagnose_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
 /* "all_reduce(count 8, float32, sum)"; of CORALE_NUM_COLLS, which stands for one that is not known, "an earlier call" */
 void diagnose_print_call(const struct record *call, char *buf, size_t bytes);
-/* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is not present. */
-void diagnose_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
 
 /* 1 if the process of a rank of this node is stopped, as far as this rank can know. It reads /proc: for what is seldom. */
 int diagnose_is_stopped(const struct comm *comm, int rank);
-/* Whether a rank of this node makes calls of comm; one of another node is present. */
-enum presence {
-	IS_PRESENT,
-	HAS_REVOKED, /* it has revoked comm, and may make communicators of its ranks */
-	HAS_LEFT,
-	HAS_DIED /* its process has ended without leaving comm first */
-};
-enum presence diagnose_presence(const struct comm *comm, int rank);
-
-/* Shows the ranks of this node that this one has left comm in order; the first time counts. */
+/* Tells the other ranks that this one has left comm; the first time counts. */
 void diagnose_leave(struct comm *comm, enum window_left how);
+
+/* The process calls exit(), and has not destroyed comm. */
+void diagnose_exit(struct comm *comm);
 
 /* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
@@ -77,7 +67,7 @@ int diagnose_one_caller(struct comm *comm, const struct record *call, int rank);
 int diagnose_end(struct comm *comm, const struct record *call, int code);
 /* Fails comm because a call's messages to or from a rank failed, as was logged, and nothing else says why. */
 int diagnose_lost(struct comm *comm, const struct record *call, int rank);
-/* Fails comm because a call waits for a rank of this node that is gone. */
+/* Fails comm because a call waits for a rank that is gone (presence.h). */
 int diagnose_gone(struct comm *comm, const struct record *call, int rank);
 
 #endif

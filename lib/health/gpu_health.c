@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 
+#include "base/collectives.h"
 #include "base/log.h"
 #include "diagnose.h"
+#include "presence.h"
 #include "net/proxy.h"
 #include "gpu_journal.h"
 #include "stall.h"
@@ -11,14 +13,36 @@
 
 enum {
 	STILL_LOOKS = 4, /* of the watch thread, without a message */
-	LEFT_LOOKS = 12 /* while a rank has left */
+	LEFT_LOOKS = 12 /* the same, where a rank has left: what it sent last may still be on its way */
 };
 
-int gpu_remote_refuse(struct comm *comm)
+/* A rank that destroyed the communicator has completed the calls that it made. */
+static int has_completed(struct comm *comm, int rank, uint64_t number)
 {
-	return log_error(CORALE_EPEER, comm->rank,
-			 "rank %d has destroyed the communicator: no further call can end",
-			 atomic_load(&comm->left) - 1);
+	return presence_of(comm, rank) == HAS_LEFT && diagnose_has_called(comm, rank, number);
+}
+
+int gpu_remote_gone(struct comm *comm, uint64_t number)
+{
+	for (int r = 0; r < comm->size; r++)
+		if (gpu_is_remote(comm, r) && presence_of(comm, r) != IS_PRESENT &&
+		    !has_completed(comm, r, number))
+			return r;
+	return -1;
+}
+
+/* The rank for which calls that stand still wait in vain: of sends and receives one of theirs. 0, or CORALE_EPEER, reported. */
+static int find_gone(struct comm *comm)
+{
+	struct record call = gpu_last_call(comm);
+	int gone = -1;
+	if (call.coll == CORALE_NUM_COLLS || !coll_is_pair(call.coll))
+		gone = gpu_remote_gone(comm, atomic_load(&comm->number));
+	for (int r = 0; coll_is_pair(call.coll) && gone < 0 && r < comm->size; r++)
+		if (gpu_is_remote(comm, r) && presence_of(comm, r) != IS_PRESENT &&
+		    gpu_journal_concerns(comm->gpu_journal, r))
+			gone = r;
+	return gone < 0 ? 0 : diagnose_gone(comm, &call, gone);
 }
 
 /* The transport has taken a message no more, and has not ended the communicator: for want of memory, say. */
@@ -26,9 +50,9 @@ static int find_refused(struct comm *comm)
 {
 	const int rank = proxy_lost(comm->proxy);
 	char name[160];
-	if (rank < 0 || atomic_load(&comm->left))
+	if (rank < 0 || presence_of(comm, rank) != IS_PRESENT)
 		return 0;
-	diagnose_print_rank(comm, rank, name, sizeof name);
+	presence_print_rank(comm, rank, name, sizeof name);
 	return log_error(CORALE_ETRANSPORT, comm->rank,
 			 "transport %s has refused or lost a message to or from %s: its own line says why",
 			 comm->engine.transport->row->name, name);
@@ -59,8 +83,8 @@ int gpu_remote_look(struct comm *comm)
 	look_for_stall(comm, state);
 	if (++comm->idle_looks < STILL_LOOKS)
 		return 0;
-	if (comm->idle_looks == LEFT_LOOKS && atomic_load(&comm->left))
-		return gpu_remote_refuse(comm);
+	if (comm->idle_looks >= LEFT_LOOKS && atomic_load(&comm->has_gone) && (ret = find_gone(comm)))
+		return ret;
 	if (comm->idle_looks == STILL_LOOKS && (ret = find_refused(comm)))
 		return ret;
 	for (int r = 0; !ret && comm->idle_looks == STILL_LOOKS && r < comm->size; r++)

@@ -32,8 +32,8 @@ void gpu_watch(struct comm *comm);
 /* For the watch thread, while nothing comes from other nodes: CORALE_EMISMATCH if a rank there is in another call, CORALE_EPEER if one has
  * left, CORALE_ETRANSPORT if messages to one are refused. Says whom a call waits for that stands still (stall.h). */
 int gpu_remote_look(struct comm *comm);
-/* A rank of another node has left: CORALE_EPEER, logged. */
-int gpu_remote_refuse(struct comm *comm);
+/* A rank of another node that has left and that a collective of that number needs; or -1. */
+int gpu_remote_gone(struct comm *comm, uint64_t number);
 
 /* gpu_waits.c. For the watch thread: CORALE_EPEER, reported, if a kernel waits for a rank of this node that is gone. Says of a wait that lasts
  * for whom it is, and whether that rank has made the call. */

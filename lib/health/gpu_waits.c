@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "diagnose.h"
+#include "presence.h"
 #include "gpu_health.h"
 #include "gpu_journal.h"
 #include "stall.h"
@@ -46,7 +47,7 @@ static int is_waiting(struct gpu_wait *w, uint64_t note, int64_t now)
 /* Whether the rank is gone, and the kernel has waited for it since that was seen: what the rank did last may have come after the note before. */
 static int waits_for_gone(const struct comm *comm, struct gpu_wait *w, int rank)
 {
-	if (diagnose_presence(comm, rank) == IS_PRESENT)
+	if (presence_of(comm, rank) == IS_PRESENT)
 		return 0;
 	if (!w->gone_note)
 		w->gone_note = w->note;

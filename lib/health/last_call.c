@@ -3,6 +3,7 @@
 #include "base/collectives.h"
 #include "base/log.h"
 #include "diagnose.h"
+#include "presence.h"
 
 enum { MOST_MS = 2000 };
 
@@ -26,9 +27,7 @@ static int poll_peer(void *arg)
 	if (diagnose_differs_from(c->comm, c->peer, c->number))
 		return CORALE_EMISMATCH;
 	c->timed_out = !called && wait_now_ns() > c->until;
-	return called || c->timed_out ||
-	       (host_is_local(&c->comm->engine, c->peer) &&
-		diagnose_presence(c->comm, c->peer) != IS_PRESENT);
+	return called || c->timed_out || presence_of(c->comm, c->peer) != IS_PRESENT;
 }
 
 int last_call_compare(struct comm *comm)

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "diagnose.h"
+#include "presence.h"
 #include "gpu_health.h"
 #include "net/proxy.h"
 #include "gpu_journal.h"
@@ -137,7 +138,7 @@ void stall_log(struct comm *comm, const struct stall_wait *wait, double seconds)
 		    seconds, call, number);
 		return;
 	}
-	diagnose_print_rank(comm, rank, name, sizeof name);
+	presence_print_rank(comm, rank, name, sizeof name);
 	if (!comm->peers)
 		print_missing(comm, wait, rank, others, sizeof others);
 	else if (more && worst != WAITS_ITSELF)

@@ -11,8 +11,12 @@
 #include "host/liveness.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/wait.h"
 
-enum { TICK_NS = 30 * 1000 * 1000 };
+enum {
+	TICK_NS = 30 * 1000 * 1000,
+	LEAVE_NS = 1000 * 1000 * 1000 /* in which an exit begins to wait for messages to other nodes */
+};
 
 static struct watch {
 	pthread_mutex_t lock;
@@ -70,6 +74,23 @@ static void at_exit(void)
 	pthread_mutex_unlock(&watch.lock);
 }
 
+static void leave_transport(struct transport *t)
+{
+	if (t && t->ops->leave)
+		t->ops->leave(t);
+}
+
+/* What was posted to other nodes goes out, as it lies in this process's memory. */
+static void leave_transports(void)
+{
+	const int64_t until = wait_now_ns() + LEAVE_NS;
+	for (struct comm *comm = watch.first; comm && wait_now_ns() < until; comm = comm->next_watched) {
+		for (int rail = 1; rail < comm->nrails; rail++)
+			leave_transport(comm->rails[rail]);
+		leave_transport(comm->engine.transport);
+	}
+}
+
 /* All exit handlers have run, and the libraries that this one uses are still there. */
 __attribute__((destructor)) static void at_end(void)
 {
@@ -77,8 +98,8 @@ __attribute__((destructor)) static void at_end(void)
 		return;
 	pthread_mutex_lock(&watch.lock);
 	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
-		if (comm->traits.leaves_quietly) /* before the process's end shows */
-			diagnose_leave(comm, WINDOW_EXITED);
+		diagnose_exit(comm); /* before the process's end shows */
+	leave_transports();
 	liveness_exited();
 	watch.exits = EXITED;
 	pthread_mutex_unlock(&watch.lock);

@@ -390,6 +390,11 @@ static int control(struct transport *base, int peer, const void *message, size_t
 		   : 0;
 }
 
+static int has_met(struct transport *t, int peer)
+{
+	return !atomic_load_explicit(&of(t)->hub->boxes[peer].closed, memory_order_relaxed);
+}
+
 static void fail(struct transport *t, int code)
 {
 	atomic_compare_exchange_strong(&of(t)->hub->boxes[of(t)->params.rank].failure, &(int){ 0 }, code);
@@ -428,6 +433,7 @@ static const struct transport_ops ops = {
 	.links = &links,
 	.progress = progress,
 	.control = control,
+	.has_met = has_met,
 	.fail = fail,
 	.close = close_inproc,
 };

@@ -62,8 +62,11 @@ struct comm_origin {
 struct comm_peer {
 	char host[64];
 	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
+	char loss[160]; /* why the transport has lost it: behind is_lost, written once */
 	int pid;
 	_Atomic int answer;
+	_Atomic int left; /* enum window_left, as it has said; */
+	_Atomic int is_lost; /* the transport has said so */
 	struct journal_entry calls[COMM_PEER_CALLS]; /* the last that it has sent; written under error_lock */
 };
 
@@ -98,8 +101,8 @@ struct comm {
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	struct transport *rails[TRANSPORT_RAILS]; /* its transports: the engine's, and nrails - 1 more */
 	int nrails;
+	_Atomic int has_gone; /* some rank of another node has left comm, or is lost */
 	struct gpu_direct *direct; /* slots in GPUs' memory; NULL: none (comm/gpu_direct.h) */
-	_Atomic int left; /* a rank of another node, + 1, that has destroyed the communicator */
 	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
 	int idle_looks; /* and for how many looks so; */
 	int64_t idle_ns; /* since when, while a kernel runs */

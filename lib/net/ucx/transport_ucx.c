@@ -106,6 +106,20 @@ static int control(struct transport *t, int peer, const void *message, size_t by
 	return ret;
 }
 
+static int has_met(struct transport *t, int peer)
+{
+	struct ucx_comm *c = of(t);
+	ucx_lock(c->worker);
+	const int has = c->peers[peer] && c->peers[peer]->state == UCX_PEER_FINE;
+	ucx_unlock(c->worker);
+	return has;
+}
+
+static void leave(struct transport *t)
+{
+	ucx_end_leave(of(t));
+}
+
 static void fail(struct transport *t, int code)
 {
 	ucx_end_fail(of(t), code);
@@ -126,6 +140,8 @@ static const struct transport_ops ops = {
 	.links = &ucx_link_ops,
 	.progress = progress,
 	.control = control,
+	.has_met = has_met,
+	.leave = leave,
 	.fail = fail,
 	.close = close_ucx,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 
 void ucx_comm_free(struct ucx_comm *c)
 {
@@ -165,6 +166,7 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	if (p->state == UCX_PEER_FINE)
 		ucx_comm_report(c, rank, code, reason);
 	p->state = UCX_PEER_LOST;
+	p->lost_ns = wait_now_ns();
 	p->lost = code;
 }
 

@@ -13,6 +13,7 @@ struct ucx_peer {
 	int has_answered; /* something came from it, so it is connected to us */
 	struct ucx_link *links[UCX_PROBE_LINK + 1]; /* NULL: not used */
 	_Atomic int lost; /* 0, or the code with which its links ended */
+	int64_t lost_ns; /* when its connection was lost */
 	int through; /* its BYE says that nothing it sent is on its way to our slots */
 };
 
@@ -95,6 +96,8 @@ void ucx_message_free_early(struct ucx_worker *w);
 void ucx_calibrate(struct ucx_comm *c);
 
 /* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut. */
+/* As transport_ops.leave. */
+void ucx_end_leave(struct ucx_comm *c);
 /* As transport_ops.fail. */
 void ucx_end_fail(struct ucx_comm *c, int code);
 /* Drains, sends BYE, and takes c out of the worker's list; waits up to 2 s more for sends that no peer receives. */

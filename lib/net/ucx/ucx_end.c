@@ -166,6 +166,14 @@ static void say_goodbye(struct ucx_comm *c)
 	ucx_unlock(c->worker);
 }
 
+void ucx_end_leave(struct ucx_comm *c)
+{
+	if (!c->failure)
+		drain(c, &last_policy);
+	say_goodbye(c);
+	ucx_end_flush(c->worker);
+}
+
 /* 1 once no thread is inside c's handlers. */
 static int poll_undispatched(void *arg)
 {

@@ -6,8 +6,14 @@
 #include <sys/random.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 
-enum { READ_BACK_BYTES = 8 };
+enum {
+	READ_BACK_BYTES = 8,
+	READ_NS = 20 * 1000 *
+		  1000, /* after a connection was lost, for which what has come over the other one is read; */
+	SENT_NS = 1000 * 1000 * 1000 /* and for which messages are awaited that the peer has sent */
+};
 
 struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index)
 {
@@ -457,6 +463,17 @@ static int release(struct link *base)
 	return 0;
 }
 
+/*
+ * 1: a message of a peer that is gone may still come: it has said how many it sent, or its connection for data, which does not say when it ends, may have more
+ * than was read when the other one failed.
+ */
+static int may_arrive(const struct ucx_link *l, uint64_t arrived)
+{
+	const struct ucx_peer *p = l->p;
+	const int64_t wait_ns = arrived < l->ends ? SENT_NS : READ_NS;
+	return p->state == UCX_PEER_LOST ? wait_now_ns() - p->lost_ns < wait_ns : arrived < l->ends;
+}
+
 /* The peer is gone, or this side has failed; messages that arrived before still count. */
 static int poll_link(struct link *base, int sends)
 {
@@ -468,8 +485,7 @@ static int poll_link(struct link *base, int sends)
 	const uint64_t arrived = atomic_load_explicit(&base->arrived, memory_order_relaxed);
 	if (l->comm->failure)
 		code = l->comm->failure;
-	else if (!sends &&
-		 (arrived > link_taken(base) || (l->p->state == UCX_PEER_LEFT && arrived < l->ends)))
+	else if (!sends && (arrived > link_taken(base) || may_arrive(l, arrived)))
 		code = 0;
 	else
 		ucx_comm_report(l->comm, base->peer, code, transport_peer_left);

@@ -1,0 +1,251 @@
+/*
+ * Ranks that leave a communicator over nodes by destroy, exit, abort, revoke or death, as processes of one host that CORALE_NODE_SIZE divides: calls that do
+ * not need them go on, the others fail, name them and say how they left. Ranks leave quietly, as those of the NCCL interface do; "loud": as of corale.h.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/settings.h"
+#include "comm/comm_create.h"
+#include "comm/comm_doors.h"
+#include "forked.h"
+
+enum { RANKS = 4, LEAVER = 1, LIMIT_MS = 2000, SETTLE_MS = 200, LARGE = 3 << 20 };
+
+enum leaving { DESTROYS, EXITS, ABORTS, REVOKES, IS_KILLED };
+
+struct scene {
+	const char *name;
+	enum leaving how;
+	int node_size, loud;
+	const char *word; /* in the error line of a call that needs the rank */
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000l }, NULL);
+}
+
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	const struct forked *r = ctx;
+	return forked_gather(r->sockets, r->rank, r->size, in, bytes, out);
+}
+
+static corale_comm *join(struct forked *r, int loud)
+{
+	const corale_bootstrap bootstrap = {
+		.rank = r->rank, .size = r->size, .ctx = r, .allgather = allgather
+	};
+	const struct comm_traits traits = { .leaves_quietly = !loud };
+	corale_comm *comm = NULL;
+	const int ret = corale_private_comm_create(&bootstrap, NULL, NULL, &traits, NULL, NULL, &comm);
+	if (ret)
+		forked_fault(r, "creation: %s", corale_strerror(ret));
+	return comm;
+}
+
+static int reduce(corale_comm *comm)
+{
+	int32_t mine = 1, sum = 0;
+	return corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL);
+}
+
+static void expect(struct forked *r, corale_comm *comm, int got, int expected, const char *what)
+{
+	if (got != expected)
+		forked_fault(r, "%s: %s, expected %s; last error: %s", what, corale_strerror(got),
+			     corale_strerror(expected), corale_comm_last_error(comm));
+}
+
+/* Those that are left send to each other, in a ring, small messages and large ones. */
+static void exchange_without(struct forked *r, corale_comm *comm)
+{
+	static unsigned char out[LARGE], in[LARGE];
+	const int next = (r->rank + 1) % RANKS == LEAVER ? LEAVER + 1 : (r->rank + 1) % RANKS,
+		  before =
+		      (r->rank + RANKS - 1) % RANKS == LEAVER ? LEAVER - 1 : (r->rank + RANKS - 1) % RANKS;
+	for (int i = 0; i < 6; i++) {
+		const size_t bytes = i % 2 ? LARGE : 8;
+		memset(out, 16 * i + r->rank, bytes);
+		corale_group_begin();
+		corale_send(out, bytes, CORALE_UINT8, next, comm, NULL);
+		corale_recv(in, bytes, CORALE_UINT8, before, comm, NULL);
+		expect(r, comm, corale_group_end(), 0, "an exchange without the rank that left");
+		if (in[0] != 16 * i + before || in[bytes - 1] != 16 * i + before)
+			forked_fault(r, "rank %d sent %d", before, in[0]);
+	}
+}
+
+static void leave(corale_comm *comm, enum leaving how)
+{
+	switch (how) {
+	case DESTROYS:
+		corale_comm_destroy(comm);
+		pause_ms(10 * SETTLE_MS); /* the process stays */
+		return;
+	case EXITS:
+		exit(0);
+	case ABORTS:
+		comm_quit(comm);
+		pause_ms(10 * SETTLE_MS);
+		return;
+	case REVOKES:
+		comm_revoke(comm);
+		pause_ms(10 * SETTLE_MS);
+		return;
+	default:
+		kill(getpid(), SIGKILL);
+	}
+}
+
+/* The first call that needs the rank, then all others. */
+static void call_in_vain(struct forked *r, corale_comm *comm, const char *word)
+{
+	pause_ms(SETTLE_MS);
+	const int64_t start = now_ns();
+	expect(r, comm, reduce(comm), CORALE_EPEER, "a call that needs the rank");
+	const double ms = (double)(now_ns() - start) * 1e-6;
+	const char *text = corale_comm_last_error(comm);
+	if (!strstr(text, "rank 1") || !strstr(text, word))
+		forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", text, word);
+	if (ms > LIMIT_MS)
+		forked_fault(r, "the call failed after %.0f ms", ms);
+	expect(r, comm, reduce(comm), CORALE_ECOMM, "the next call");
+}
+
+static int play(struct forked *r)
+{
+	const struct scene *s = r->arg;
+	corale_comm *comm = join(r, s->loud);
+	if (!comm)
+		return 1;
+	expect(r, comm, reduce(comm), 0, "a call of all");
+	if (r->rank == LEAVER) {
+		pause_ms(s->loud ? SETTLE_MS : 0); /* a loud end ends calls of others, the last one too */
+		leave(comm, s->how);
+		return r->faults;
+	}
+	pause_ms(2 * SETTLE_MS);
+	const int ends_at_once = s->loud && s->how >= EXITS;
+	if (!ends_at_once)
+		expect(r, comm, corale_comm_async_error(comm), 0, "when a rank has left");
+	if (!ends_at_once)
+		exchange_without(r, comm);
+	if (ends_at_once)
+		expect(r, comm, corale_comm_async_error(comm), CORALE_EPEER, "when a rank has failed");
+	else
+		call_in_vain(r, comm, s->word);
+	if (ends_at_once && !strstr(corale_comm_last_error(comm), s->word))
+		forked_fault(r, "\"%s\" should say \"%s\"", corale_comm_last_error(comm), s->word);
+	corale_comm_destroy(comm);
+	return r->faults;
+}
+
+/* Everybody exits without destroy behind a last call, in which a large message leaves the process late. */
+static int exit_all(struct forked *r)
+{
+	static int32_t mine[LARGE], sum[LARGE];
+	corale_comm *comm = join(r, 0);
+	for (int i = 0; comm && i < 5; i++)
+		expect(r, comm, reduce(comm), 0, "a call");
+	for (int i = 0; i < LARGE; i++)
+		mine[i] = r->rank + i;
+	if (comm)
+		expect(r, comm, corale_broadcast(mine, sum, LARGE, CORALE_INT32, 0, comm, NULL), 0,
+		       "the last call");
+	for (int i = 0; i < LARGE; i++)
+		if (sum[i] != i) {
+			forked_fault(r, "element %d is %d", i, (int)sum[i]);
+			break;
+		}
+	exit(r->faults);
+}
+
+static const struct scene scenes[] = {
+	{ "destroy", DESTROYS, 1, 0, "has destroyed the communicator" },
+	{ "exit", EXITS, 1, 0, "has called exit()" },
+	{ "abort", ABORTS, 1, 0, "has aborted the communicator" },
+	{ "revoke", REVOKES, 1, 0, "has revoked the communicator" },
+	{ "killed", IS_KILLED, 1, 0, "has died, or its node or link is lost" },
+	{ "destroy, nodes of 2", DESTROYS, 2, 0, "has destroyed the communicator" },
+	{ "exit, nodes of 2", EXITS, 2, 0, "has called exit()" },
+	{ "killed, nodes of 2", IS_KILLED, 2, 0, "has died" },
+	{ "destroy, loud", DESTROYS, 1, 1, "has destroyed the communicator" },
+	{ "exit, loud", EXITS, 1, 1, "has called exit() without corale_comm_destroy" },
+	{ "killed, loud", IS_KILLED, 1, 1, "has died" },
+};
+enum { SCENES = sizeof scenes / sizeof *scenes };
+
+/* Settings are read once a process, so each scene has one of its own. */
+static int apart(int (*body)(struct forked *r), const struct scene *s)
+{
+	int status;
+	const int victim = s->how == IS_KILLED ? LEAVER : FORKED_NOBODY;
+	const pid_t child = fork();
+	if (child == 0) {
+		setenv("CORALE_DEBUG", "none", 0);
+		setenv("CORALE_NODE_SIZE", s->node_size == 1 ? "1" : "2", 1);
+		exit(forked_run(RANKS, victim, body, s) != 0);
+	}
+	return waitpid(child, &status, 0) != child || status;
+}
+
+static void run_scene(void **state)
+{
+	assert_int_equal(apart(play, *state), 0);
+}
+
+static void run_exit_all(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(apart(exit_all, &scenes[i % 2 ? 6 : 1]), 0);
+}
+
+static int has_network(void)
+{
+	int status;
+	const pid_t child = fork();
+	if (child == 0) {
+		const struct settings *settings;
+		_exit(settings_get(&settings) || !forked_has_ucx());
+	}
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* leaving_test [NAME]: the cases of this name only; it may have * and ?. */
+int main(int argc, char **argv)
+{
+	struct CMUnitTest tests[SCENES + 1] = { { "all exit", run_exit_all, NULL, NULL, NULL } };
+	if (!has_network()) {
+		printf("1..0 # skip there is no UCX in this build\n");
+		return 0;
+	}
+	for (int i = 0; i < SCENES; i++)
+		tests[i + 1] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
+						    (void *)(uintptr_t)&scenes[i] };
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return _cmocka_run_group_tests("tests", tests, SCENES + 1, NULL, NULL);
+}
