@@ -10,7 +10,8 @@
 
 enum { NAP_NS = 200 * 1000 };
 static const int64_t call_ns = 500000000ll; /* for which a destroy waits for another thread's call */
-static const int64_t abort_ns = 1000000000ll; /* for which an abort waits for its memory to be freed */
+static const int64_t abort_ns = 100000000ll; /* for which an abort waits for its memory to be freed; */
+static const int64_t exit_ns = 1000000000ll; /* and an exit, for what aborts have not freed */
 
 static void nap(void)
 {
@@ -126,7 +127,7 @@ static void *free_in_thread(void *arg)
 /* A thread that frees while the CUDA runtime ends would crash the process. */
 static void at_exit(void)
 {
-	const int64_t until = wait_now_ns() + abort_ns;
+	const int64_t until = wait_now_ns() + exit_ns;
 	while (!process_is_forked() && atomic_load(&freeing) && wait_now_ns() < until)
 		nap();
 }

@@ -122,7 +122,6 @@ static void leave(corale_comm *comm, enum leaving how)
 /* The first call that needs the rank, then all others. */
 static void call_in_vain(struct forked *r, corale_comm *comm, const char *word)
 {
-	pause_ms(SETTLE_MS);
 	const int64_t start = now_ns();
 	expect(r, comm, reduce(comm), CORALE_EPEER, "a call that needs the rank");
 	const double ms = (double)(now_ns() - start) * 1e-6;
@@ -162,6 +161,81 @@ static int play(struct forked *r)
 	return r->faults;
 }
 
+/* The first call that fails is a collective, or a receive. */
+static int fails_in_pairs;
+
+static int needs_leaver(corale_comm *comm)
+{
+	char byte;
+	return fails_in_pairs ? corale_recv(&byte, 1, CORALE_UINT8, LEAVER, comm, NULL) : reduce(comm);
+}
+
+/*
+ * Rank 0 fails in a call that needs the rank that left, while others have not made the calls before it: these end well, though the ranks have been told when
+ * they make them.
+ */
+static int fail_early(struct forked *r)
+{
+	enum { COUNT = 1000 };
+	const struct scene *s = r->arg;
+	corale_comm *comm = join(r, s->loud);
+	int32_t mine[COUNT] = { r->rank, 7 }, got[COUNT] = { 0 };
+	if (!comm)
+		return 1;
+	expect(r, comm, reduce(comm), 0, "a call of all");
+	if (r->rank > LEAVER)
+		pause_ms(2 * SETTLE_MS * r->rank);
+	expect(r, comm, corale_broadcast(mine, got, COUNT, CORALE_INT32, 0, comm, NULL), 0,
+	       "a collective before the call that fails");
+	if (got[0] != 0 || got[1] != 7)
+		forked_fault(r, "the broadcast brought %d, %d", (int)got[0], (int)got[1]);
+	if (r->rank == LEAVER) {
+		leave(comm, s->how);
+	} else {
+		if (r->rank == 0)
+			expect(r, comm, corale_send(mine, COUNT, CORALE_INT32, RANKS - 1, comm, NULL), 0,
+			       "a send before the call that fails");
+		if (r->rank == RANKS - 1)
+			expect(r, comm, corale_recv(got, COUNT, CORALE_INT32, 0, comm, NULL), 0,
+			       "a receive before the call that fails");
+		expect(r, comm, needs_leaver(comm), CORALE_EPEER, "a call that needs the rank");
+		if (!strstr(corale_comm_last_error(comm), "rank 1") ||
+		    !strstr(corale_comm_last_error(comm), s->word))
+			forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", corale_comm_last_error(comm),
+				     s->word);
+	}
+	corale_comm_destroy(comm);
+	return r->faults;
+}
+
+/* Two ranks have never met; one of them has left when the other one first waits for it. */
+static int leave_unmet(struct forked *r)
+{
+	const struct scene *s = r->arg;
+	corale_comm *comm = join(r, s->loud);
+	char byte;
+	if (!comm)
+		return 1;
+	if (r->rank == LEAVER) {
+		leave(comm, s->how);
+		return r->faults;
+	}
+	pause_ms(SETTLE_MS);
+	const int64_t start = now_ns();
+	if (r->rank == RANKS - 1)
+		expect(r, comm, corale_recv(&byte, 1, CORALE_UINT8, LEAVER, comm, NULL), CORALE_EPEER,
+		       "a receive from a rank that left");
+	const double ms = (double)(now_ns() - start) * 1e-6;
+	const char *text = corale_comm_last_error(comm);
+	if (r->rank == RANKS - 1 && !strstr(text, "waits for rank 1"))
+		forked_fault(r, "\"%s\" should name rank 1", text);
+	if (ms > LIMIT_MS)
+		forked_fault(r, "the call failed after %.0f ms", ms);
+	pause_ms(LIMIT_MS);
+	corale_comm_destroy(comm);
+	return r->faults;
+}
+
 /* Everybody exits without destroy behind a last call, in which a large message leaves the process late. */
 static int exit_all(struct forked *r)
 {
@@ -186,6 +260,7 @@ static const struct scene scenes[] = {
 	{ "destroy", DESTROYS, 1, 0, "has destroyed the communicator" },
 	{ "exit", EXITS, 1, 0, "has called exit()" },
 	{ "abort", ABORTS, 1, 0, "has aborted the communicator" },
+	{ "abort, nodes of 2", ABORTS, 2, 0, "has aborted the communicator" },
 	{ "revoke", REVOKES, 1, 0, "has revoked the communicator" },
 	{ "killed", IS_KILLED, 1, 0, "has died, or its node or link is lost" },
 	{ "destroy, nodes of 2", DESTROYS, 2, 0, "has destroyed the communicator" },
@@ -193,7 +268,7 @@ static const struct scene scenes[] = {
 	{ "killed, nodes of 2", IS_KILLED, 2, 0, "has died" },
 	{ "destroy, loud", DESTROYS, 1, 1, "has destroyed the communicator" },
 	{ "exit, loud", EXITS, 1, 1, "has called exit() without corale_comm_destroy" },
-	{ "killed, loud", IS_KILLED, 1, 1, "has died" },
+	{ "killed, loud", IS_KILLED, 1, 1, "has died, or its node or link is lost" },
 };
 enum { SCENES = sizeof scenes / sizeof *scenes };
 
@@ -206,6 +281,8 @@ static int apart(int (*body)(struct forked *r), const struct scene *s)
 	if (child == 0) {
 		setenv("CORALE_DEBUG", "none", 0);
 		setenv("CORALE_NODE_SIZE", s->node_size == 1 ? "1" : "2", 1);
+		if (body == leave_unmet) /* a creation that times links makes connections */
+			setenv("CORALE_NET_RATES", "built-in", 1);
 		exit(forked_run(RANKS, victim, body, s) != 0);
 	}
 	return waitpid(child, &status, 0) != child || status;
@@ -214,6 +291,23 @@ static int apart(int (*body)(struct forked *r), const struct scene *s)
 static void run_scene(void **state)
 {
 	assert_int_equal(apart(play, *state), 0);
+}
+
+static void run_fail_early(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SCENES; i++)
+		for (fails_in_pairs = 0; fails_in_pairs < 2; fails_in_pairs++)
+			if (scenes[i].how == ABORTS)
+				assert_int_equal(apart(fail_early, &scenes[i]), 0);
+}
+
+static void run_unmet(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SCENES; i++)
+		if (scenes[i].node_size == 1 && !scenes[i].loud)
+			assert_int_equal(apart(leave_unmet, &scenes[i]), 0);
 }
 
 static void run_exit_all(void **state)
@@ -237,15 +331,20 @@ static int has_network(void)
 /* leaving_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[SCENES + 1] = { { "all exit", run_exit_all, NULL, NULL, NULL } };
+	enum { OTHERS = 3 };
+	struct CMUnitTest tests[SCENES + OTHERS] = {
+		{ "all exit", run_exit_all, NULL, NULL, NULL },
+		{ "a call fails before others have made those before it", run_fail_early, NULL, NULL, NULL },
+		{ "ranks that have not met", run_unmet, NULL, NULL, NULL },
+	};
 	if (!has_network()) {
 		printf("1..0 # skip there is no UCX in this build\n");
 		return 0;
 	}
 	for (int i = 0; i < SCENES; i++)
-		tests[i + 1] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
-						    (void *)(uintptr_t)&scenes[i] };
+		tests[i + OTHERS] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
+							 (void *)(uintptr_t)&scenes[i] };
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return _cmocka_run_group_tests("tests", tests, SCENES + 1, NULL, NULL);
+	return _cmocka_run_group_tests("tests", tests, SCENES + OTHERS, NULL, NULL);
 }

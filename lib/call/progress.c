@@ -19,12 +19,14 @@ enum {
 	MOST_POLL_NS = 100 * 1000 * 1000 /* of a poll: time in which nobody polled is not the peers' */
 };
 
-/* Moves what all calls of the communicator share; 0, or why the communicator ends. */
-static int progress_comm(struct comm *comm)
+/* Moves what all calls of the communicator share; 0, or why the call ends. waited_ns: without progress. */
+static int progress_comm(struct comm *comm, int64_t waited_ns)
 {
 	struct transport *transport = comm->engine.transport;
 	int ret = transport ? transport->ops->progress(transport) : 0;
-	return ret < 0 ? ret : diagnose_peers(comm);
+	if (ret < 0 || !(ret = diagnose_peers(comm)))
+		return ret;
+	return waited_ns < diagnose_patience(comm) ? 0 : ret;
 }
 
 static int run_done(const struct host_run *run)
@@ -140,7 +142,7 @@ static int is_time(unsigned *count, unsigned more, unsigned most)
 /* A thread has found nothing to do. channel: of the single run; -1: all that p has. */
 static int look(struct progress *p, struct stall *stall, uint64_t actions, int polls, int channel)
 {
-	int ret = progress_comm(p->comm);
+	int ret = progress_comm(p->comm, stall->waited_ns);
 	if (ret || !is_time(&stall->polls, (unsigned)polls, PROGRESS_POLLS_PER_CLOCK))
 		return ret;
 	if (is_late(stall, actions, p->comm->policy.timeout_ns))

@@ -65,6 +65,7 @@ static void end(struct part *p, int ret)
 		progress_let_go(comm, ret);
 	progress_end(&p->pairs);
 	progress_end(&p->collective);
+	atomic_store_explicit(&comm->engine.position, 0, memory_order_relaxed);
 	p->ended = 1;
 	p->ret = ret;
 	if (ret)
@@ -80,6 +81,14 @@ static int refuse(struct comm *comm, const struct call *call, int why)
 	if (why == CORALE_EMISMATCH)
 		return signature_mismatch(comm, call);
 	return diagnose_end(comm, &call->record, why);
+}
+
+/* Where sends and receives run beside collectives no other rank's call is known to be earlier. */
+static void set_position(struct part *p, uint64_t collective)
+{
+	const int mixed = p->npairs && p->npairs < p->ncalls;
+	atomic_store_explicit(&p->comm->engine.position, mixed ? 0 : window_position(collective, p->npairs),
+			      memory_order_relaxed);
 }
 
 /* Starts collective number next: 0; of a communicator of one rank it is executed: 1. An error ends the communicator: its other ranks wait for
@@ -100,6 +109,7 @@ static int start_collective(struct part *p)
 	if (begun)
 		host_run_skip(&p->item.run, begun->steps);
 	p->begun = NULL;
+	set_position(p, atomic_load(&p->comm->number));
 	p->collective = (struct progress){ p->comm, &p->item, .n = 1, .alone = p->alone };
 	return 0;
 }
@@ -110,6 +120,9 @@ static int start(struct part *p)
 {
 	int used = 0, ret = p->begun ? 0 : diagnose_peers(p->comm);
 	p->started = 1;
+	set_position(p, atomic_load(&p->comm->number) + (!p->begun || p->npairs));
+	if (ret && diagnose_patience(p->comm))
+		ret = 0;
 	if (ret)
 		ret = refuse(p->comm, p->calls, ret);
 	if (!ret && p->npairs) {

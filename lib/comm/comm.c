@@ -94,6 +94,8 @@ static int async_error(struct comm *comm)
 		return gpu_failure(comm);
 	if (error || !(error = diagnose_peers(comm)))
 		return error;
+	if (diagnose_patience(comm)) /* the call that runs ends first */
+		return 0;
 	atomic_store(&comm->error_reported, 1);
 	if (error != CORALE_EMISMATCH) /* which the next call explains: it knows what was called */
 		diagnose_end(comm, &(struct record){ .coll = CORALE_NUM_COLLS }, error);

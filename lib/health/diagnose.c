@@ -16,6 +16,8 @@
 #include "stall.h"
 
 enum { COLLECT_MS = 400 };
+/* Without progress, for which a call goes on that comes before the one that failed; and sends and receives beside failed ones, whose order nobody knows. */
+static const int64_t EARLIER_NS = 5 * 1000000000ll, PAIRS_NS = 200 * 1000000ll;
 enum {
 	KIND_ABORT = 1,
 	KIND_REPLY = 2,
@@ -26,10 +28,21 @@ enum {
 	KIND_LEFT = 7
 };
 
+/* Why a communicator ends. */
+struct ending {
+	int code, culprit; /* CORALE_EINTERNAL and NOBODY where the word says nothing that can be */
+	int how; /* presence_how(culprit) */
+	uint64_t at; /* the call that failed, as window_position says; EVERYWHERE: all calls end */
+};
+
+enum { NOBODY = -1, EVERYWHERE = 1 };
+
 /* One message between nodes: why the communicator ended (of KIND_ANSWER: what the sender is at; of KIND_LEFT: how it has left; of other kinds 0), and the sender's last
  * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
+	uint64_t at; /* of KIND_ABORT, with how: as struct ending */
+	int32_t how, unused;
 	union {
 		struct record records[COMM_PEER_CALLS];
 		char reason[WINDOW_REASON]; /* of KIND_REASON: text */
@@ -116,21 +129,43 @@ void diagnose_print_call(const struct record *r, char *buf, size_t bytes)
 
 /* ---- Ending a communicator -------------------------------------------------------------- */
 
-static void set_abort(struct window_control *control, int code, int culprit)
+/* The call before the code, as who sees the code reads both. */
+static void set_abort(struct window_control *control, const struct ending *end)
 {
-	uint64_t none = 0;
+	uint64_t none = 0, at = atomic_load(&control->abort_at);
+	while ((!at || end->at < at) && !atomic_compare_exchange_weak(&control->abort_at, &at, end->at))
+		;
 	atomic_compare_exchange_strong(&control->abort, &none,
-				       (uint64_t)(uint32_t)-code << 32 | (uint32_t)(culprit + 1));
+				       (uint64_t)end->how << 48 | (uint64_t)(uint32_t)-end->code << 32 |
+					   (uint32_t)(end->culprit + 1));
 }
 
-static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)
+static void send_records(struct comm *comm, struct control c, int peer)
 {
-	struct control c = { kind, code, culprit, comm->rank, { { { 0 } } } };
 	uint64_t last = atomic_load(&comm->number);
 	for (uint64_t i = 0; i < COMM_PEER_CALLS && i < last; i++)
 		c.records[i] = record_of(comm, comm->rank, last - i);
 	struct transport *t = comm->engine.transport;
 	transport_control(t, peer, &c, sizeof c);
+}
+
+static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)
+{
+	send_records(comm,
+		     (struct control){ .kind = kind, .code = code, .culprit = culprit, .rank = comm->rank },
+		     peer);
+}
+
+static void send_abort(struct comm *comm, const struct ending *end, int peer)
+{
+	send_records(comm,
+		     (struct control){ .kind = KIND_ABORT,
+				       .code = end->code,
+				       .culprit = end->culprit,
+				       .rank = comm->rank,
+				       .how = end->how,
+				       .at = end->at },
+		     peer);
 }
 
 void diagnose_ask(struct comm *comm, int rank)
@@ -143,11 +178,11 @@ void diagnose_send_calls(struct comm *comm, int rank)
 	send_control(comm, KIND_CALLS, 0, comm->rank, rank);
 }
 
-static void signal_node(const struct comm *comm, int code, int culprit)
+static void signal_node(const struct comm *comm, const struct ending *end)
 {
 	const struct host_engine *e = &comm->engine;
 	for (int q = 0; e->windows && q < e->locals; q++)
-		set_abort(e->windows[q], code, culprit);
+		set_abort(e->windows[q], end);
 }
 
 /* ---- Why this rank ends the communicator, for others ------------------------------------- */
@@ -183,7 +218,7 @@ static int read_reason(struct comm *comm, int rank, char *buf)
 /* Before the message that ends the communicator. */
 static void send_reason(struct comm *comm, int peer)
 {
-	struct control c = { KIND_REASON, 0, comm->rank, comm->rank, { { { 0 } } } };
+	struct control c = { .kind = KIND_REASON, .culprit = comm->rank, .rank = comm->rank };
 	char reason[WINDOW_REASON];
 	if (!read_reason(comm, comm->rank, reason))
 		return;
@@ -191,14 +226,14 @@ static void send_reason(struct comm *comm, int peer)
 	transport_control(comm->engine.transport, peer, &c, sizeof c);
 }
 
-static void spread(struct comm *comm, int code, int culprit)
+static void spread(struct comm *comm, const struct ending *end)
 {
 	const struct host_engine *e = &comm->engine;
-	signal_node(comm, code, culprit);
+	signal_node(comm, end);
 	for (int r = 0; e->transport && r < comm->size; r++)
 		if (!host_is_local(e, r)) {
 			send_reason(comm, r);
-			send_control(comm, KIND_ABORT, code, culprit, r);
+			send_abort(comm, end, r);
 		}
 }
 
@@ -217,21 +252,19 @@ void comm_fail(struct comm *comm, int code, const char *text)
 	comm_fail_by(comm, code, comm->rank, text);
 }
 
-enum { NOBODY = -1 };
-
 /* The node's ranks are signalled before any call here can see the error and return: until then a peer may read that call's buffers, and
  * must not take for a message what the caller stores there later. */
-static int end_first(struct comm *comm, int code, int culprit, const char *text)
+static int end_first(struct comm *comm, const struct ending *end, const char *text)
 {
 	pthread_mutex_lock(&comm->error_lock);
 	int first = !atomic_load(&comm->error);
 	if (first) {
 		snprintf(comm->failure, sizeof comm->failure, "%s", text);
-		if (culprit == comm->rank && code == CORALE_EMISMATCH)
+		if (end->culprit == comm->rank && end->code == CORALE_EMISMATCH)
 			publish_reason(comm, text);
-		if (culprit != NOBODY)
-			signal_node(comm, code, culprit);
-		atomic_store(&comm->error, code);
+		if (end->culprit != NOBODY)
+			signal_node(comm, end);
+		atomic_store(&comm->error, end->code);
 	}
 	pthread_mutex_unlock(&comm->error_lock);
 	return first;
@@ -239,16 +272,21 @@ static int end_first(struct comm *comm, int code, int culprit, const char *text)
 
 int comm_end(struct comm *comm, int code, const char *text)
 {
-	return end_first(comm, code, NOBODY, text);
+	return end_first(comm, &(struct ending){ .code = code, .culprit = NOBODY }, text);
+}
+
+static void fail(struct comm *comm, const struct ending *end, const char *text)
+{
+	if (end_first(comm, end, text)) {
+		log_line(end->code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s%s", text,
+			 held(comm));
+		spread(comm, end);
+	}
 }
 
 void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 {
-	if (end_first(comm, code, culprit, text)) {
-		log_line(code == CORALE_EABORTED ? LOG_WARN : LOG_ERROR, comm->rank, "%s%s", text,
-			 held(comm));
-		spread(comm, code, culprit);
-	}
+	fail(comm, &(struct ending){ code, culprit, presence_how(comm, culprit), EVERYWHERE }, text);
 }
 
 /* A rank that has left fails the calls that need it, as they find (call/progress.c, gpu_health.c): this ends nothing. */
@@ -269,7 +307,7 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 		presence_lost(comm, peer, reason);
 		if (comm->traits.leaves_quietly)
 			return;
-		presence_print_end(comm, peer, text, sizeof text);
+		presence_print_end(comm, peer, 0, text, sizeof text);
 	} else {
 		snprintf(text, sizeof text, "the connection to %s failed: %s", name, reason);
 	}
@@ -296,7 +334,8 @@ static int is_sound(const struct comm *comm, const struct control *c, int peer)
 {
 	int code = 0;
 	if (c->kind == KIND_ABORT || c->kind == KIND_REPLY)
-		code = c->code < 0 && c->code >= CORALE_EINTERNAL;
+		code = c->code < 0 && c->code >= CORALE_EINTERNAL && c->how >= 0 &&
+		       c->how <= 1 + WINDOW_REVOKED && (c->at || c->kind == KIND_REPLY);
 	else if (c->kind == KIND_ANSWER)
 		code = c->code >= STALL_HOST && c->code <= STALL_RUNNING;
 	else if (c->kind == KIND_LEFT)
@@ -317,6 +356,14 @@ static void hear_of_leaving(struct comm *comm, int peer, enum window_left how)
 	comm_fail_by(comm, CORALE_EPEER, peer, text);
 }
 
+/* To a peer that this rank had not met when it left. */
+static void answer_gone(struct comm *comm, int peer)
+{
+	const int how = presence_how(comm, comm->rank) - 1;
+	if (how > WINDOW_PRESENT)
+		send_control(comm, KIND_LEFT, how, comm->rank, peer);
+}
+
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 {
 	struct comm *comm = ctx;
@@ -332,6 +379,8 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 		return;
 	}
 	keep_message(comm, &c);
+	if (c.kind == KIND_ASK || c.kind == KIND_CALLS)
+		answer_gone(comm, peer);
 	if (c.kind == KIND_ASK)
 		send_control(comm, KIND_ANSWER, stall_own_state(comm), comm->rank, peer);
 	if (c.kind == KIND_ANSWER)
@@ -340,21 +389,24 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 		hear_of_leaving(comm, peer, (enum window_left)c.code);
 	if (c.kind != KIND_ABORT)
 		return;
-	signal_node(comm, c.code, c.culprit);
+	signal_node(comm, &(struct ending){ c.code, c.culprit, c.how, c.at });
 	send_control(comm, KIND_REPLY, c.code, comm->rank, peer);
 }
 
-/* An abort word, which any process of the node may have written. */
-struct ending {
-	int code, culprit; /* CORALE_EINTERNAL and -1 where the word says nothing that can be */
-};
+static uint64_t abort_word(const struct comm *comm)
+{
+	struct window_control *control = comm_control(comm, comm->rank);
+	return control ? atomic_load(&control->abort) : 0;
+}
 
+/* An abort word, which any process of the node may have written. */
 static struct ending read_ending(const struct comm *comm, uint64_t word)
 {
-	long code = -(long)(word >> 32), culprit = (long)(word & 0xffffffff) - 1;
-	if (code_of_peer(code) != code || culprit < 0 || culprit >= comm->size)
-		return (struct ending){ CORALE_EINTERNAL, -1 };
-	return (struct ending){ (int)code, (int)culprit };
+	const long code = -(long)(word >> 32 & 0xffff), culprit = (long)(word & 0xffffffff) - 1,
+		   how = (long)(word >> 48);
+	if (code_of_peer(code) != code || culprit < 0 || culprit >= comm->size || how > 1 + WINDOW_REVOKED)
+		return (struct ending){ CORALE_EINTERNAL, NOBODY, 0, EVERYWHERE };
+	return (struct ending){ (int)code, (int)culprit, (int)how, EVERYWHERE };
 }
 
 int diagnose_peers(struct comm *comm)
@@ -368,6 +420,20 @@ int diagnose_peers(struct comm *comm)
 	return word ? read_ending(comm, word).code : 0;
 }
 
+int64_t diagnose_patience(const struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	const uint64_t position = atomic_load(&((struct comm *)(uintptr_t)comm)->engine.position);
+	const uint64_t word = e->windows && position ? abort_word(comm) : 0;
+	if (!word || atomic_load(&((struct comm *)(uintptr_t)comm)->error) ||
+	    read_ending(comm, word).code == CORALE_EMISMATCH)
+		return 0;
+	if (host_is_earlier(e))
+		return EARLIER_NS;
+	const int is_pair = position % 2 == 0;
+	return is_pair && atomic_load(&comm_control(comm, comm->rank)->abort_at) == position ? PAIRS_NS : 0;
+}
+
 int diagnose_is_stopped(const struct comm *comm, int rank)
 {
 	const struct window_control *own = comm_control(comm, comm->rank);
@@ -378,20 +444,13 @@ int diagnose_is_stopped(const struct comm *comm, int rank)
 }
 
 /* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
-static void print_end(const struct comm *comm, int culprit, int code, char *buf, size_t bytes)
+static void print_end(const struct comm *comm, const struct ending *end, int code, char *buf, size_t bytes)
 {
-	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
+	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
 		liveness_look();
-		if (presence_print_end(comm, culprit, buf, bytes))
-			return;
-	}
-	if (code == CORALE_EPEER && !host_is_local(&comm->engine, culprit)) {
-		presence_print_rank(comm, culprit, buf, bytes);
-		const size_t at = strlen(buf);
-		snprintf(buf + at, bytes - at, " has died, has left the communicator, or its link is lost");
-		return;
-	}
-	snprintf(buf, bytes, "rank %d has ended the communicator: %s", culprit, corale_strerror(code));
+	if (code != CORALE_EPEER || !presence_print_end(comm, end->culprit, end->how, buf, bytes))
+		snprintf(buf, bytes, "rank %d has ended the communicator: %s", end->culprit,
+			 corale_strerror(code));
 }
 
 void diagnose_deaths(struct comm *comm)
@@ -403,7 +462,8 @@ void diagnose_deaths(struct comm *comm)
 		int r = comm_local_rank(comm, q);
 		if (presence_of(comm, r) != HAS_DIED)
 			continue;
-		print_end(comm, r, CORALE_EPEER, text, sizeof text);
+		print_end(comm, &(struct ending){ CORALE_EPEER, r, 0, EVERYWHERE }, CORALE_EPEER, text,
+			  sizeof text);
 		comm_fail_by(comm, CORALE_EPEER, r, text);
 	}
 }
@@ -422,14 +482,11 @@ static int fail_call(struct comm *comm, const struct record *call, int code, int
 	va_start(args, format);
 	text_format_args(text + at, sizeof text - at, format, args);
 	va_end(args);
-	comm_fail_by(comm, code, culprit, text);
+	const uint64_t position = atomic_load(&comm->engine.position);
+	fail(comm,
+	     &(struct ending){ code, culprit, presence_how(comm, culprit), position ? position : EVERYWHERE },
+	     text);
 	return code;
-}
-
-static uint64_t abort_word(const struct comm *comm)
-{
-	struct window_control *control = comm_control(comm, comm->rank);
-	return control ? atomic_load(&control->abort) : 0;
 }
 
 /* The word may not be in all windows yet: whoever finds this rank in its place would name it, which is not the cause. */
@@ -448,7 +505,7 @@ int diagnose_end(struct comm *comm, const struct record *call, int code)
 	if (!word || ending.culprit == comm->rank)
 		return fail_call(comm, call, code, comm->rank, ": %s: %s", corale_strerror(code),
 				 log_last_error());
-	print_end(comm, ending.culprit, code, end, sizeof end);
+	print_end(comm, &ending, code, end, sizeof end);
 	return fail_call(comm, call, code, ending.culprit, ": %s", end);
 }
 
@@ -658,7 +715,9 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 		publish_reason(comm, text);
 	}
 	/* All others come and report. They name the rank that was first, as it alone has said why. */
-	spread(comm, CORALE_EMISMATCH, mismatch ? comm->rank : finder_of(comm));
+	const struct ending end = { CORALE_EMISMATCH, mismatch ? comm->rank : finder_of(comm), 0,
+				    EVERYWHERE };
+	spread(comm, &end);
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {
 		struct collect c = { comm, number ? number : atomic_load(&comm->number),

@@ -21,6 +21,8 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason);
 
 /* 0, or the code with which another rank has ended the communicator; cheap. */
 int diagnose_peers(struct comm *comm);
+/* Where diagnose_peers is not 0: for how many ns without progress the call that runs here goes on all the same, as it comes before the one that failed. */
+int64_t diagnose_patience(const struct comm *comm);
 
 /* CORALE_EMISMATCH if a rank of this node, or (0) one of another, is known to have made another call under the number of the last one here, else 0:
  * for long waits, as two calls may listen on different rings and never meet. */

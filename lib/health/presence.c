@@ -95,6 +95,18 @@ void presence_lost(struct comm *comm, int rank, const char *reason)
 	atomic_store(&comm->has_gone, 1);
 }
 
+int presence_how(const struct comm *comm, int rank)
+{
+	switch (presence_of(comm, rank)) {
+	case IS_PRESENT:
+		return 0;
+	case HAS_DIED:
+		return 1 + WINDOW_PRESENT;
+	default:
+		return 1 + (int)left_of(comm, rank);
+	}
+}
+
 /* ---- Texts ------------------------------------------------------------------------------- */
 
 long presence_pid(const struct comm *comm, int rank)
@@ -129,11 +141,12 @@ static const char *text_of_leaving(enum window_left how)
 	}
 }
 
-/* Of one that is not present. */
-static const char *text_of(const struct comm *comm, int rank)
+/* Of one that is not present, by this rank's own knowledge or another one's. */
+static const char *text_of(const struct comm *comm, int rank, int how)
 {
-	enum window_left left = left_of(comm, rank);
-	if (left == WINDOW_REVOKED && presence_of(comm, rank) == HAS_LEFT)
+	const enum presence presence = presence_of(comm, rank);
+	enum window_left left = presence == IS_PRESENT ? (enum window_left)(how - 1) : left_of(comm, rank);
+	if (left == WINDOW_REVOKED && presence == HAS_LEFT)
 		left = WINDOW_PRESENT;
 	if (left == WINDOW_EXITED || (left == WINDOW_PRESENT && process_state(comm, rank) == LIVENESS_EXITED))
 		return comm->traits.leaves_quietly ? "has called exit()"
@@ -159,20 +172,20 @@ void presence_print_gone(const struct comm *comm, int rank, char *buf, size_t by
 	const long pid = presence_pid(comm, rank);
 	print_loss(comm, rank, loss, sizeof loss);
 	if (remote_of(comm, rank))
-		snprintf(buf, bytes, "rank %d, which %s (process %d of host %s)%s", rank, text_of(comm, rank),
-			 comm->peers[rank].pid, comm->peers[rank].host, loss);
+		snprintf(buf, bytes, "rank %d, which %s (process %d of host %s)%s", rank,
+			 text_of(comm, rank, 0), comm->peers[rank].pid, comm->peers[rank].host, loss);
 	else
 		snprintf(buf, bytes, "rank %d, which %s (process %ld of this host)", rank,
-			 text_of(comm, rank), pid ? pid : (long)getpid());
+			 text_of(comm, rank, 0), pid ? pid : (long)getpid());
 }
 
-int presence_print_end(const struct comm *comm, int rank, char *buf, size_t bytes)
+int presence_print_end(const struct comm *comm, int rank, int how, char *buf, size_t bytes)
 {
 	char name[160], loss[sizeof comm->peers->loss + 2];
-	if (presence_of(comm, rank) == IS_PRESENT)
+	if (presence_of(comm, rank) == IS_PRESENT && !how)
 		return 0;
 	presence_print_rank(comm, rank, name, sizeof name);
 	print_loss(comm, rank, loss, sizeof loss);
-	snprintf(buf, bytes, "%s %s%s", name, text_of(comm, rank), loss);
+	snprintf(buf, bytes, "%s %s%s", name, text_of(comm, rank, how), loss);
 	return 1;
 }

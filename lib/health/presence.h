@@ -24,6 +24,9 @@ int presence_leave(struct comm *comm, enum window_left how);
 void presence_told(struct comm *comm, int rank, enum window_left how);
 void presence_lost(struct comm *comm, int rank, const char *reason);
 
+/* 1 + enum window_left of one that is not present, WINDOW_PRESENT: it has died; 0: it is present. */
+int presence_how(const struct comm *comm, int rank);
+
 /* The process of a rank of this node; 0: this one, or not known. */
 long presence_pid(const struct comm *comm, int rank);
 
@@ -31,7 +34,8 @@ long presence_pid(const struct comm *comm, int rank);
 void presence_print_rank(const struct comm *comm, int rank, char *buf, size_t bytes);
 /* "rank 3, which has destroyed the communicator (process 812 of this host)", of one that is not present. */
 void presence_print_gone(const struct comm *comm, int rank, char *buf, size_t bytes);
-/* "rank 3 (process 812 of this host) has died", of a rank that has ended comm by not being there; 0: it is there. */
-int presence_print_end(const struct comm *comm, int rank, char *buf, size_t bytes);
+/* "rank 3 (process 812 of this host) has died", of a rank that has ended comm by not being there; 0: it is there. how: what another rank knows
+ * (presence_how). */
+int presence_print_end(const struct comm *comm, int rank, int how, char *buf, size_t bytes);
 
 #endif

@@ -78,12 +78,22 @@ struct host_engine {
 	struct link_table links; /* to ranks of other nodes: index channel * PLAN_MAX_QUEUES + ring */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
+	_Atomic uint64_t
+	    position; /* of the call that runs, as window_position says; 0: none, or several kinds */
 	_Atomic int logged_unreadable; /* the line that some rank's memory can't be read any more */
 	/* Kept for the next calls. Only calls whose turn it is take of spare; a move of one thread uses its channel's temp. */
 	struct free_list spare; /* of runs */
 	struct host_temp *temps; /* by channel */
 	_Atomic size_t temp_bytes;
 };
+
+/* 1: the call that runs here comes before all that have failed on any rank: what it needs was sent, or will be. Behind window_control.abort. */
+static inline int host_is_earlier(const struct host_engine *engine)
+{
+	const uint64_t mine = atomic_load(&((struct host_engine *)(uintptr_t)engine)->position);
+	const struct window_control *control = engine->windows[engine->local];
+	return mine && mine < atomic_load(&((struct window_control *)(uintptr_t)control)->abort_at);
+}
 
 /* Fills outs and ins from windows, pids, layout; the caller has set everything above them. */
 int host_engine_open(struct host_engine *engine);

@@ -281,7 +281,7 @@ static int check_lenders(const struct move *m)
 		const struct host_source *s = &m->sources[i];
 		if (!s->lent)
 			continue;
-		if (atomic_load(&own->abort))
+		if (atomic_load(&own->abort) && !host_is_earlier(e))
 			return CORALE_EPEER; /* the communicator has failed: the word says why */
 		if (atomic_load(&lender_of(m, s)->left))
 			return log_error(CORALE_EPEER, e->rank,

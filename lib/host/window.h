@@ -44,6 +44,12 @@ static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, in
 	return number << 16 | (uint64_t)kind << 13 | (uint64_t)rank;
 }
 
+/* Where a rank is among its calls: at the sends and receives before a collective, or at the collective. */
+static inline uint64_t window_position(uint64_t collective, int pairs)
+{
+	return 2 * collective + !pairs;
+}
+
 /* One line: readiness, signature and small payloads arrive together (P5). */
 struct window_header {
 	_Atomic uint64_t sequence; /* message k of a queue has k + 1 here, written last */
@@ -65,13 +71,16 @@ static inline uint64_t window_bytes(const struct window_header *header)
 }
 
 struct window_control {
-	_Atomic uint64_t abort; /* 0, or reason << 32 | rank + 1 of whoever set it first */
+	_Atomic uint64_t
+	    abort; /* 0, or how << 48 | reason << 32 | rank + 1 of the rank that failed first; how: 1 + enum window_left, 0: it is present */
+	_Atomic uint64_t
+	    abort_at; /* the earliest call that has failed anywhere, as window_position says: earlier ones go on; 0: all end */
 	_Atomic uint64_t users; /* ranks of the owner's process; the last one unmaps it */
 	_Atomic uint64_t left; /* enum window_left: that the owner's process ends then is no failure */
 	_Atomic uint64_t asks_unmap; /* the owner asks all others to store nothing more into its memory */
 	_Atomic uint64_t waits; /* window_wait_of: of the owner; 0: it has not waited for long */
 	_Atomic uint64_t readers; /* threads of the owner's process that load from memory that it lends */
-	uint64_t pad[2];
+	uint64_t pad[1];
 	/* [local rank]: the owner can read that process's memory, as far as it knows; its GPU stores nothing more into that rank's memory */
 	_Atomic uint8_t can_read[WINDOW_RANKS];
 	_Atomic uint8_t unmapped[WINDOW_RANKS];

@@ -88,13 +88,29 @@ int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, u
 		memcpy(note->payload, payload, bytes);
 	ucp_request_param_t param = ucx_request(note_sent, note);
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-	param.flags = UCP_AM_SEND_FLAG_EAGER;
+	param.flags = UCP_AM_SEND_FLAG_EAGER | (kind == UCX_HELLO ? UCP_AM_SEND_FLAG_REPLY : 0u);
 	param.memory_type = UCS_MEMORY_TYPE_HOST;
 	void *request =
 	    ucp_am_send_nbx(e->ep, 0, &note->wire, sizeof(note->wire), note->payload, bytes, &param);
 	if (!ucx_goes_on(c->worker, request))
 		note_sent(NULL, UCS_PTR_STATUS(request), note);
 	return UCS_PTR_IS_ERR(request) ? ucx_code(UCS_PTR_STATUS(request)) : 0;
+}
+
+void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *hello)
+{
+	struct note *note = malloc(sizeof(*note));
+	if (!note)
+		return;
+	note->wire = (struct ucx_wire){
+		.comm_id = hello->comm_id, .from = hello->to, .to = hello->from, .kind = UCX_BYE
+	};
+	ucp_request_param_t param = ucx_request(note_sent, note);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+	param.flags = UCP_AM_SEND_FLAG_EAGER;
+	void *request = ucp_am_send_nbx(ep, 0, &note->wire, sizeof(note->wire), NULL, 0, &param);
+	if (!ucx_goes_on(w, request))
+		note_sent(NULL, UCS_PTR_STATUS(request), note);
 }
 
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)

@@ -69,6 +69,8 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
 /* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
 int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,
 		  const void *payload, size_t bytes);
+/* Answers the greeting for a communicator that is closed here, and that had not met the peer: it has left. */
+void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *hello);
 /* All links end with the code of the first call. */
 void ucx_comm_fail(struct ucx_comm *c, int code);
 /* Starts the forced close of failed endpoints, and reports their peers as lost. */

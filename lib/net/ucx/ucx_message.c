@@ -92,8 +92,9 @@ static void arrive_note(struct ucx_comm *c, const struct ucx_wire *wire, const v
 		return;
 	p->has_answered = 1;
 	switch (wire->kind) {
-	case UCX_BYE:
-		ucx_link_leave(p, wire, data, bytes);
+	case UCX_BYE: /* once: both ends may have greeted at a time, and the answer to the later greeting is another */
+		if (p->state == UCX_PEER_FINE)
+			ucx_link_leave(p, wire, data, bytes);
 		ucx_comm_peer_left(c, (int)wire->from);
 		return;
 	case UCX_WANT:
@@ -141,6 +142,8 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 		keep_early(w, &wire, data, bytes);
 	else if (wire.kind == UCX_BYE)
 		ucx_slots_free_retired(w, &wire);
+	else if (wire.kind == UCX_HELLO && param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
+		ucx_comm_refuse(w, param->reply_ep, &wire);
 	return UCS_OK;
 }
 

@@ -13,7 +13,7 @@ extern const char *const ucx_scheme_names[];
 
 enum ucx_kind {
 	/* Notes, which may come before their communicator is open here. */
-	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies */
+	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies; or answers BYE, where it has left */
 	UCX_BYE, /* this side closes in order; payload: how much it has sent; number: 1 if all of that has arrived */
 	UCX_CONTROL, /* transport_ops.control */
 	UCX_WANT, /* the sender asks for slots; the receiving program may not have opened the link yet */
