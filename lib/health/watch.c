@@ -8,6 +8,7 @@
 #include "diagnose.h"
 #include "gpu_health.h"
 #include "net/proxy.h"
+#include "net/transport.h"
 #include "host/liveness.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -91,16 +92,18 @@ static void leave_transports(void)
 	}
 }
 
-/* All exit handlers have run, and the libraries that this one uses are still there. */
+/* All exit handlers have run, and the libraries that this one uses are still there. A module's end may come first (transport_on_exit). */
 __attribute__((destructor)) static void at_end(void)
 {
 	if (process_is_forked())
 		return;
 	pthread_mutex_lock(&watch.lock);
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm && watch.exits != EXITED; comm = comm->next_watched)
 		diagnose_exit(comm); /* before the process's end shows */
-	leave_transports();
-	liveness_exited();
+	if (watch.exits != EXITED) {
+		leave_transports();
+		liveness_exited();
+	}
 	watch.exits = EXITED;
 	pthread_mutex_unlock(&watch.lock);
 }
@@ -139,6 +142,7 @@ void watch_add(struct comm *comm)
 {
 	static int handled; /* under the lock */
 	pthread_mutex_lock(&watch.lock);
+	transport_on_exit(at_end);
 	if (!handled) /* later than what the GPU's libraries have for exit, so it comes before */
 		handled = !atexit(at_exit);
 	comm->next_watched = watch.first;

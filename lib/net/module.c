@@ -76,7 +76,7 @@ static void open_module(enum module_name name, struct found *found)
 			 "from one build",
 			 path, PACKAGE_VERSION);
 	} else {
-		module->start(log_level, write_line);
+		module->start(log_level, write_line, transport_exit);
 		log_line(LOG_INFO, -1, "module %s is loaded%s", path, where);
 		found->module = module;
 	}

@@ -16,8 +16,8 @@
 struct module {
 	size_t bytes[8]; /* MODULE_BYTES of its build: of another build they differ, or the version does */
 	const char *version;
-	/* Before all else: where its log lines go. The library's and the program's thread; once. */
-	void (*start)(enum log_level level, log_writer *writer);
+	/* Before all else, once: where its log lines go, and what it calls at the process's end, before the library ends that it links. */
+	void (*start)(enum log_level level, log_writer *writer, void (*end)(void));
 	const struct transport_row *row; /* NULL: it has no transport */
 	int (*read_tree)(const struct adapters_source *source,
 			 struct adapters *adapters); /* NULL: it reads none */
@@ -32,7 +32,7 @@ struct module {
 
 /* The one name that a module exports. */
 extern const struct module corale_module __attribute__((visibility("default")));
-void module_start(enum log_level level, log_writer *writer); /* its start */
+void module_start(enum log_level level, log_writer *writer, void (*end)(void)); /* its start */
 
 enum module_name { MODULE_UCX, MODULE_HWLOC, MODULES };
 

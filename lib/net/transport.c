@@ -72,6 +72,20 @@ int transport_control(struct transport *t, int peer, const void *message, size_t
 	return t->ops->control(t, peer, message, bytes);
 }
 
+static void (*_Atomic exit_handler)(void);
+
+void transport_on_exit(void (*end)(void))
+{
+	atomic_store(&exit_handler, end);
+}
+
+void transport_exit(void)
+{
+	void (*end)(void) = atomic_load(&exit_handler);
+	if (end)
+		end();
+}
+
 void transport_close(struct transport *t)
 {
 	if (!t)

@@ -124,6 +124,11 @@ int transport_control(struct transport *t, int peer, const void *message, size_t
 /* NULL is allowed. */
 void transport_close(struct transport *t);
 
+/* end: called once the process's exit handlers have run, while libraries of transports can still be used. Before the first transport is opened. */
+void transport_on_exit(void (*end)(void));
+/* Calls it: the end of a library comes that a transport uses. */
+void transport_exit(void);
+
 extern const struct transport_row transport_inproc; /* among threads of one process */
 extern const struct transport_row
     transport_mpi_absent; /* of communicators that were not made over MPI: probe says so */
