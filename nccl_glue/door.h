@@ -128,7 +128,8 @@ struct door_meeting {
 	unsigned char
 	    *flags; /* of each rank: it can't come, if it has not; the same before; it had not come */
 	int *missing; /* ranks of the parent */
-	int64_t since_ns; /* since when the same ranks can't come */
+	int64_t since_ns; /* since when the same ranks can't come; */
+	int64_t asked_ns; /* when those that had not come were last asked whether they are there; 0: never */
 };
 
 /* An all-gather, to its end, or until one of those ranks can't come or the communicator is aborted. 0 or a CORALE_E*, logged. */

@@ -30,13 +30,32 @@ static int parent_error(const struct door_job *job)
 	return job->kind == DOOR_SPLIT || error == CORALE_EMISMATCH ? error : 0;
 }
 
+enum { ASK_NS = 500 * 1000 * 1000 };
+
+/* Ranks of other nodes that have not come are asked, as one that left before this rank met it has told nobody here. */
+static void ask_absent(struct door_meeting *m)
+{
+	unsigned char *absent = m->flags + 2 * (size_t)m->n;
+	const int64_t now = wait_now_ns();
+	if (!m->asked_ns)
+		m->asked_ns = now;
+	if (now - m->asked_ns < ASK_NS || !m->boot->ops->absent(m->boot, m->asked_ns, absent))
+		return;
+	m->asked_ns = now;
+	for (int i = 0; i < m->n; i++)
+		if (absent[i])
+			comm_ask(m->job->comm->core, m->ranks[i]);
+}
+
 /* If a rank of the parent is missing here and can't come: m->missing gets all that are missing, and their number is the result. Else 0. */
 static int find_missing(struct door_meeting *m)
 {
 	const size_t n = (size_t)m->n;
 	unsigned char *suspects = m->flags, *before = suspects + n, *absent = before + n;
-	if (!comm_cannot_come(m->job->comm->core, m->ranks, m->n, suspects))
+	if (!comm_cannot_come(m->job->comm->core, m->ranks, m->n, suspects)) {
+		ask_absent(m);
 		return 0;
+	}
 	if (memcmp(suspects, before, n) != 0)
 		m->since_ns = wait_now_ns();
 	memcpy(before, suspects, n);

@@ -53,6 +53,17 @@ int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char
 	return found;
 }
 
+void comm_ask(corale_comm *handle, int rank)
+{
+	struct comm *comm = comm_take(handle, "comm_ask");
+	if (!comm)
+		return;
+	if (comm->engine.transport && !host_is_local(&comm->engine, rank) &&
+	    presence_of(comm, rank) == IS_PRESENT)
+		diagnose_ask(comm, rank);
+	comm_put(handle);
+}
+
 static void fail_mismatch(struct comm *comm, int rank, const char *call)
 {
 	const uint64_t word = atomic_load(&comm_control(comm, rank)->waits), kind = word >> 13 & 7;

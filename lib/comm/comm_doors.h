@@ -25,6 +25,8 @@ void comm_revoke(corale_comm *handle);
 /* For a function that makes a communicator of this one's ranks. Sets cannot[i] where ranks[i] can't come: it has ended, or waits in a call that this
  * rank has not made. Returns how many that are. */
 int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot);
+/* Asks a rank of another node that has not come whether it is there: one that has left, and had not met this one, says so. */
+void comm_ask(corale_comm *handle, int rank);
 /* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */
 int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const char *call);
 /* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */

@@ -102,9 +102,11 @@ void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *h
 	struct note *note = malloc(sizeof(*note));
 	if (!note)
 		return;
-	note->wire = (struct ucx_wire){
-		.comm_id = hello->comm_id, .from = hello->to, .to = hello->from, .kind = UCX_BYE
-	};
+	note->wire = (struct ucx_wire){ .comm_id = hello->comm_id,
+					.from = hello->to,
+					.to = hello->from,
+					.kind = UCX_BYE,
+					.number = UCX_BYE_UNMET };
 	ucp_request_param_t param = ucx_request(note_sent, note);
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
 	param.flags = UCP_AM_SEND_FLAG_EAGER;

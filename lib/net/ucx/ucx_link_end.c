@@ -7,7 +7,8 @@
 
 void ucx_link_leave(struct ucx_peer *p, const struct ucx_wire *wire, const void *data, size_t bytes)
 {
-	p->through = wire->number == 1; /* bytes: whole sums, or what is left over is not read */
+	p->through =
+	    wire->number == UCX_BYE_THROUGH; /* bytes: whole sums, or what is left over is not read */
 	for (size_t at = 0; at + sizeof(struct ucx_sum) <= bytes; at += sizeof(struct ucx_sum)) {
 		struct ucx_sum sum;
 		memcpy(&sum, (const unsigned char *)data + at, sizeof(sum));
@@ -68,7 +69,8 @@ int ucx_link_say_bye(struct ucx_comm *c, int peer)
 	for (int index = 0; index <= UCX_PROBE_LINK; index++)
 		if (p->links[index] && p->links[index]->base.posted)
 			sums[n++] = (struct ucx_sum){ (uint64_t)index, p->links[index]->base.posted };
-	return ucx_comm_note(c, peer, 0, UCX_BYE, (uint64_t)ucx_link_all_sent(p), sums, n * sizeof(sums[0]));
+	return ucx_comm_note(c, peer, 0, UCX_BYE, ucx_link_all_sent(p) ? UCX_BYE_THROUGH : UCX_BYE_UNDER_WAY,
+			     sums, n * sizeof(sums[0]));
 }
 
 int ucx_link_retire(struct ucx_link *l)

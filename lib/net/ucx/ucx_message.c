@@ -96,6 +96,8 @@ static void arrive_note(struct ucx_comm *c, const struct ucx_wire *wire, const v
 		if (p->state == UCX_PEER_FINE)
 			ucx_link_leave(p, wire, data, bytes);
 		ucx_comm_peer_left(c, (int)wire->from);
+		if (wire->number == UCX_BYE_UNMET) /* its rank could not say how it left */
+			ucx_comm_report(c, (int)wire->from, CORALE_EPEER, transport_peer_left);
 		return;
 	case UCX_WANT:
 		ucx_link_want(c, (int)wire->from, wire->index);

@@ -7,6 +7,13 @@
 
 #include "net/transport.h"
 
+/* What a BYE says besides. */
+enum ucx_bye {
+	UCX_BYE_UNDER_WAY, /* messages are still on their way */
+	UCX_BYE_THROUGH, /* all messages have arrived */
+	UCX_BYE_UNMET /* the answer to a greeting: this side had left before it met the peer */
+};
+
 /* How a large message travels. */
 enum ucx_scheme { UCX_SCHEME_AM, UCX_SCHEME_TAG, UCX_SCHEME_PUT, UCX_SCHEMES };
 extern const char *const ucx_scheme_names[];
@@ -14,7 +21,7 @@ extern const char *const ucx_scheme_names[];
 enum ucx_kind {
 	/* Notes, which may come before their communicator is open here. */
 	UCX_HELLO, /* first contact: the peer makes its own endpoint, and so notices when this side dies; or answers BYE, where it has left */
-	UCX_BYE, /* this side closes in order; payload: how much it has sent; number: 1 if all of that has arrived */
+	UCX_BYE, /* this side closes in order; payload: how much it has sent; number: enum ucx_bye */
 	UCX_CONTROL, /* transport_ops.control */
 	UCX_WANT, /* the sender asks for slots; the receiving program may not have opened the link yet */
 	UCX_GRANT, /* slots are made; payload: where they are */
