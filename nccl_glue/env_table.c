@@ -42,7 +42,8 @@ static const struct door_env_row rows[] = {
 	{ "NCCL_RUNTIME_CONNECT", UNNEEDED, "Creation makes all connections.", NULL },
 
 	/* Hosts and processes */
-	{ "NCCL_HOSTID", LOST, "Ranks count as ranks of the host they run on.", NULL },
+	{ "NCCL_HOSTID", HONOURED,
+	  "Stands for the host's name, by which ranks of one machine are told apart.", NULL },
 	{ "NCCL_COMM_BLOCKING", LOST, "All communicators block.", "1" },
 	{ "NCCL_SET_THREAD_NAME", LOST, "Threads have no names of their own.", "0" },
 	{ "NCCL_IGNORE_CPU_AFFINITY", UNNEEDED, "Threads run where the process may run.", NULL },
@@ -116,14 +117,18 @@ static const struct door_env_row rows[] = {
 	{ "NCCL_IB_CUDA_SUPPORT", UNNEEDED, REMOVED, NULL },
 
 	/* Between GPUs of a host */
-	{ "NCCL_P2P_DISABLE", LOST, "GPUs reach each other's memory; creation fails where they can't.", "0" },
+	{ "NCCL_P2P_DISABLE", HONOURED,
+	  "1: each rank on a GPU is a node of its own, and messages go through host memory and UCX.", NULL },
 	{ "NCCL_P2P_LEVEL", LOST, "GPUs reach each other's memory wherever the driver allows it.", "SYS" },
-	{ "NCCL_IGNORE_DISABLED_P2P", LOST, "Creation fails where GPUs can't reach each other's memory.",
-	  "0" },
+	{ "NCCL_IGNORE_DISABLED_P2P", UNNEEDED,
+	  "GPUs that can't reach each other's memory are on nodes of their own; nothing fails.", NULL },
 	{ "NCCL_P2P_DIRECT_DISABLE", UNNEEDED, "Ranks of one process use no path of their own.", NULL },
 	{ "NCCL_P2P_READ_ENABLE", UNNEEDED, PLANNER, NULL },
 	{ "NCCL_P2P_USE_CUDA_MEMCPY", UNNEEDED, PLANNER, NULL },
-	{ "NCCL_SHM_DISABLE", UNNEEDED, "GPUs exchange no data through host memory.", NULL },
+	{ "NCCL_SHM_DISABLE", HONOURED,
+	  "1: each rank in host memory is a node of its own; GPUs of a node exchange no data through host "
+	  "memory.",
+	  NULL },
 	{ "NCCL_SHM_USE_CUDA_MEMCPY", UNNEEDED, "GPUs exchange no data through host memory.", NULL },
 	{ "NCCL_NVB_DISABLE", UNNEEDED, "No GPU passes on data of two others.", NULL },
 	{ "NCCL_NVLS_ENABLE", UNNEEDED, NO_NVLS, NULL },

@@ -103,19 +103,18 @@ static void test_real_library(void **state)
 
 /* ---- Ranks, as threads -------------------------------------------------------------------------------------- */
 
-enum { RANKS = 3 };
+enum { RANKS = 6 };
 
-/* Of a rank: its links, by rank. */
-struct engine {
-	enum engine_link row[RANKS];
-};
+static _Thread_local const enum engine_link *row; /* of the rank that a thread is */
 
 struct machine {
 	pthread_barrier_t barrier;
 	char gathered[4096];
 	enum engine_link links[RANKS][RANKS];
 	const char *proto;
-	int ret[RANKS], words_only[RANKS];
+	char hosts[RANKS + 1], nodes[RANKS][RANKS + 1]; /* a letter a rank */
+	int asked; /* a bit a rank: to be apart */
+	int ret[RANKS], words_only[RANKS], apart[RANKS][RANKS];
 };
 
 struct rank {
@@ -123,10 +122,10 @@ struct rank {
 	int rank;
 };
 
-static void links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
+static void links(const struct engine_identity *gpus, int n, enum engine_link *out)
 {
 	for (int p = 0; p < n; p++)
-		out[p] = e->row[gpus[p].pci[0] - 'a'];
+		out[p] = row[gpus[p].pci[0] - 'a'];
 }
 
 const struct engine_ops engine_cuda = { .links = links };
@@ -146,36 +145,44 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 static void *play(void *arg)
 {
 	struct rank *r = arg;
-	struct engine engine;
-	struct engine_identity ids[RANKS] = { 0 };
+	struct hello hellos[RANKS] = { 0 };
 	struct comm *comm = calloc(1, sizeof *comm);
 	if (!comm)
 		abort();
-	memcpy(engine.row, r->machine->links[r->rank], sizeof engine.row);
-	for (int p = 0; p < RANKS; p++)
-		ids[p].pci[0] = (char)('a' + p);
+	row = r->machine->links[r->rank];
+	for (int p = 0; p < RANKS; p++) {
+		hellos[p].id.pci[0] = (char)('a' + p);
+		hellos[p].node = hellos[p].host = (uint64_t)r->machine->hosts[p];
+		snprintf(hellos[p].name, sizeof hellos[p].name, "host%c", r->machine->hosts[p]);
+		if (r->machine->asked >> p & 1)
+			hello_set_apart(&hellos[p], HELLO_ASKED, (uint64_t)p + 100);
+	}
 	comm->rank = r->rank;
-	comm->size = comm->engine.locals = RANKS;
-	comm->gpu = &engine;
+	comm->size = RANKS;
 	comm->bootstrap = (corale_bootstrap){ r->rank, RANKS, r, allgather };
 	snprintf(comm->settings.proto, sizeof comm->settings.proto, "%s", r->machine->proto);
-	r->machine->ret[r->rank] = gpu_share_links(comm, ids, sizeof *ids, &r->machine->words_only[r->rank]);
+	r->machine->ret[r->rank] = gpu_find_links(comm, hellos);
+	r->machine->words_only[r->rank] = comm->words_only;
+	for (int p = 0; p < RANKS; p++) { /* the first rank of p's node, and why it is not all of the host */
+		int first = 0;
+		while (hellos[first].node != hellos[p].node)
+			first++;
+		r->machine->nodes[r->rank][p] = (char)('a' + first);
+		r->machine->apart[r->rank][p] = hellos[p].apart;
+	}
 	free(comm);
 	return NULL;
 }
 
 static char log_path[] = "/tmp/corale_link_test_XXXXXX";
 
-/* All of NVLink but for one pair; its lines of log. */
-static void run(struct machine *m, const char *proto, int a, int b, enum engine_link link, char *text,
-		size_t bytes)
+/* The lines of log of all ranks. */
+static void run(struct machine *m, const char *proto, char *text, size_t bytes)
 {
 	struct rank ranks[RANKS];
 	pthread_t threads[RANKS];
-	for (int i = 0; i < RANKS * RANKS; i++)
-		m->links[i / RANKS][i % RANKS] = ENGINE_NVLINK;
-	m->links[a][b] = link;
 	m->proto = proto;
+	memset(m->nodes, 0, sizeof m->nodes);
 	assert_int_equal(truncate(log_path, 0), 0);
 	assert_int_equal(pthread_barrier_init(&m->barrier, NULL, RANKS), 0);
 	for (int r = 0; r < RANKS; r++) {
@@ -192,6 +199,16 @@ static void run(struct machine *m, const char *proto, int a, int b, enum engine_
 	fclose(file);
 }
 
+/* Hosts by a letter a rank; all of NVLink. */
+static struct machine machine_of(const char *hosts)
+{
+	struct machine m = { 0 };
+	snprintf(m.hosts, sizeof m.hosts, "%s", hosts);
+	for (int i = 0; i < RANKS * RANKS; i++)
+		m.links[i / RANKS][i % RANKS] = ENGINE_NVLINK;
+	return m;
+}
+
 static int lines_of(const char *text)
 {
 	int n = 0;
@@ -202,12 +219,14 @@ static int lines_of(const char *text)
 
 static void expect_words(const char *proto, enum engine_link link, int words_only, const char *line)
 {
-	struct machine m;
+	struct machine m = machine_of("AAAAAA");
 	char text[4096];
-	run(&m, proto, 1, 2, link, text, sizeof text);
+	m.links[1][2] = link;
+	run(&m, proto, text, sizeof text);
 	for (int r = 0; r < RANKS; r++) {
 		assert_int_equal(m.ret[r], 0);
 		assert_int_equal(m.words_only[r], words_only);
+		assert_string_equal(m.nodes[r], "aaaaaa");
 	}
 	assert_int_equal(lines_of(text), line != NULL);
 	if (line)
@@ -225,18 +244,46 @@ static void test_all_alike(void **state)
 	expect_words("auto", ENGINE_UNKNOWN_LINK, 1, "the GPUs of ranks 1 and 2 can't be told");
 }
 
-static void test_refused(void **state)
+static void expect_nodes(struct machine *m, const char *nodes, int words_only, char *text, size_t bytes)
+{
+	run(m, "auto", text, bytes);
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(m->ret[r], 0);
+		assert_string_equal(m->nodes[r], nodes);
+		assert_int_equal(m->words_only[r], words_only);
+		assert_memory_equal(m->apart[r], m->apart[0], sizeof m->apart[r]);
+	}
+}
+
+/* Where GPUs can't reach each other, those are a node that do; a warning says so, once a process. */
+static void test_no_access(void **state)
 {
 	(void)state;
-	struct machine m;
 	char text[4096];
-	run(&m, "auto", 2, 0, ENGINE_NO_LINK, text, sizeof text);
-	for (int r = 0; r < RANKS; r++) {
-		assert_int_equal(m.ret[r], CORALE_ENOTSUP);
-		assert_int_equal(m.words_only[r], -1);
-	}
-	assert_non_null(strstr(text, "the GPUs of ranks 2 and 0 can't reach each other's memory"));
-	assert_non_null(strstr(text, "rank 2 could not reach its peers' GPUs"));
+	struct machine one = machine_of("AAAAAA"), two = machine_of("AAABBB"), islands = machine_of("AAAAAA"),
+		       barren = machine_of("ABABAB"), asked = machine_of("AAABBB");
+	two.links[1][0] = ENGINE_NO_LINK; /* one direction is enough */
+	expect_nodes(&two, "abaddd", 0, text, sizeof text);
+	assert_non_null(
+	    strstr(text, "the GPUs of ranks 1 and 0 on host hostA can't reach each other's memory"));
+	assert_int_equal(lines_of(text), 1);
+	assert_int_equal(two.apart[0][2], HELLO_NO_ACCESS);
+	assert_int_equal(two.apart[0][3], HELLO_TOGETHER);
+	for (int i = 0; i < RANKS * RANKS; i++)
+		if (i / RANKS / 3 != i % RANKS / 3)
+			islands.links[i / RANKS][i % RANKS] = ENGINE_NO_LINK;
+	islands.links[4][5] = ENGINE_PEER;
+	expect_nodes(&islands, "aaaddd", 1, text, sizeof text);
+	assert_int_equal(lines_of(text), 1); /* that 4 and 5 have no NVLink */
+	for (int i = 0; i < RANKS * RANKS; i++)
+		barren.links[i / RANKS][i % RANKS] = i / RANKS == i % RANKS ? ENGINE_NVLINK : ENGINE_NO_LINK;
+	expect_nodes(&barren, "abcdef", 0, text, sizeof text);
+	asked.asked = 1 << 1 | 1 << 5;
+	expect_nodes(&asked, "abaddf", 0, text, sizeof text);
+	assert_int_equal(asked.apart[0][0], HELLO_TOGETHER);
+	assert_int_equal(asked.apart[0][1], HELLO_ASKED);
+	expect_nodes(&one, "aaaaaa", 0, text, sizeof text);
+	assert_int_equal(lines_of(text), 0);
 }
 
 int main(void)
@@ -244,7 +291,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unseen),    cmocka_unit_test(test_seen),
 		cmocka_unit_test(test_one_gpu),   cmocka_unit_test(test_real_library),
-		cmocka_unit_test(test_all_alike), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_all_alike), cmocka_unit_test(test_no_access),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)

@@ -136,7 +136,7 @@ static void test_table(void **state)
 	assert_null(door_env_row(door_env_rows()));
 	assert_int_equal(door_env_find("NCCL_TESTS_DEVICE")->class, DOOR_ENV_NOT_NCCLS);
 	assert_int_equal(door_env_find("NCCL_ALGO")->class, DOOR_ENV_MAPPED);
-	assert_int_equal(door_env_find("NCCL_P2P_DISABLE")->class, DOOR_ENV_LOST);
+	assert_int_equal(door_env_find("NCCL_P2P_DISABLE")->class, DOOR_ENV_HONOURED);
 	assert_null(door_env_find("NCCL_"));
 }
 
@@ -512,7 +512,7 @@ static void test_recipe(void **state)
 
 static void test_lost(void **state)
 {
-	char log[LOG_BYTES], conf[100], shown[] = "NCCL_P2P_DISABLE=1", hidden[] = "NCCL_RAS_ENABLE=0";
+	char log[LOG_BYTES], conf[100], shown[] = "NCCL_RAS_ADDR=a:1", hidden[] = "NCCL_RAS_ENABLE=0";
 	char *const variables[] = { shown, hidden, conf, NULL };
 
 	(void)state;
@@ -522,7 +522,7 @@ static void test_lost(void **state)
 	unlink(own_file);
 	assert_int_equal(count(log, "\n"), 1);
 	assert_non_null(strstr(
-	    log, "NCCL WARN Corale: NCCL honours NCCL_P2P_DISABLE, NCCL_TOPO_FILE; this library does not"));
+	    log, "NCCL WARN Corale: NCCL honours NCCL_TOPO_FILE, NCCL_RAS_ADDR; this library does not"));
 }
 
 static void test_reported_files(void **state)

@@ -72,16 +72,21 @@ alone()
 		expect "a rank dies in $call" "0 1" "rank 2( \(process [0-9]+ on [^ ]+\))? (has died|does not listen)"
 	done
 	# As where a container forbids it.
-	for call in memfd_create sendmsg; do
-		fresh
-		start 0 "$program" 0 3 "$scratch/id"
-		start 1 "$program" 1 3 "$scratch/id"
-		start 2 "$program" 2 3 "$scratch/id" no-$call
-		await
-		expect "a rank must not call $call: that rank" 2 "Operation not permitted"
-		expect "a rank must not call $call: the others" "0 1" \
-			"rank 2 could not map the windows of its node on host [^ ]+: .*Operation not permitted"
-	done
+	fresh
+	start 0 "$program" 0 3 "$scratch/id"
+	start 1 "$program" 1 3 "$scratch/id"
+	start 2 "$program" 2 3 "$scratch/id" no-memfd_create
+	await
+	expect "a rank must not call memfd_create: that rank" 2 "Operation not permitted"
+	expect "a rank must not call memfd_create: the others" "0 1" \
+		"rank 2 could not map the windows of its node on host [^ ]+: .*Operation not permitted"
+	fresh
+	start 0 env CORALE_MODULES="$scratch" "$program" 0 3 "$scratch/id"
+	start 1 env CORALE_MODULES="$scratch" "$program" 1 3 "$scratch/id"
+	start 2 env CORALE_MODULES="$scratch" "$program" 2 3 "$scratch/id" no-sendmsg
+	await
+	expect "a rank must not call sendmsg, and there is no UCX" "0 1 2" \
+		"ranks on several nodes need UCX"
 	without_streams
 	fresh
 	start 1 "$program" 1 3 "$scratch/id" memfd_create
@@ -124,10 +129,10 @@ another_user()
 		return
 	fi
 	fresh
-	start 0 "$program" 0 2 "$scratch/id"
-	start 1 setpriv --reuid 65534 --clear-groups "$program" 1 2 "$scratch/id"
+	start 0 env CORALE_MODULES="$scratch" "$program" 0 2 "$scratch/id"
+	start 1 setpriv --reuid 65534 --clear-groups env CORALE_MODULES="$scratch" "$program" 1 2 "$scratch/id"
 	await
-	expect "$description" "0 1" "rank [01] belongs to another user"
+	expect "$description, and there is no UCX" "0 1" "ranks on several nodes need UCX"
 }
 
 # ---- On two hosts

@@ -101,7 +101,7 @@ static void merge_traits(struct comm *comm)
 /* Hosts and processes of ranks on several nodes, for log lines. */
 static int name_peers(struct comm *comm, const struct hello *hellos)
 {
-	if (comm->topo->map.nodes == 1)
+	if (comm->topo->map.nodes == 1 || comm->peers)
 		return 0;
 	comm->peers = calloc((size_t)comm->size, sizeof *comm->peers);
 	for (int r = 0; comm->peers && r < comm->size; r++) {
@@ -129,8 +129,18 @@ static int choose_channels(struct comm *comm)
 	return comm->manual || channels < 1 ? 1 : channels > most ? most : channels;
 }
 
-/* Everything that needs several ranks. */
-static int open_engine(struct comm *comm, const struct hello *hellos)
+/* Which ranks are a node. The same on all ranks. */
+static int map_ranks(struct comm *comm, const struct hello *hellos)
+{
+	topo_destroy(comm->topo);
+	comm->topo = NULL;
+	int ret = hello_topology(hellos, comm->size, &comm->settings, &comm->topo);
+	if (!ret)
+		comm_use_tuning(comm);
+	return ret;
+}
+
+static void place_engine(struct comm *comm)
 {
 	struct host_engine *e = &comm->engine;
 	e->rank = comm->rank;
@@ -140,7 +150,29 @@ static int open_engine(struct comm *comm, const struct hello *hellos)
 	e->locals = plan_group_size(&e->map, PLAN_NODE, comm->rank);
 	e->channels = choose_channels(comm);
 	comm->settings.max_channels = e->channels;
-	int ret = comm_open_windows(comm, hellos);
+}
+
+/* Ranks that can't share memory show it by trying: then the map is made anew. */
+static int open_windows(struct comm *comm, struct hello *hellos)
+{
+	int ret;
+	place_engine(comm);
+	while ((ret = comm_open_windows(comm, hellos)) == COMM_APART) {
+		comm_close_windows(comm);
+		ret = map_ranks(comm, hellos);
+		ret = comm_agree(comm, ret ? ret : name_peers(comm, hellos), "name its peers");
+		if (ret)
+			return ret;
+		place_engine(comm);
+	}
+	return ret;
+}
+
+/* Everything that needs several ranks. */
+static int open_engine(struct comm *comm, struct hello *hellos)
+{
+	struct host_engine *e = &comm->engine;
+	int ret = open_windows(comm, hellos);
 	ret = ret ? ret : comm_open_transport(comm, hellos);
 	ret = ret ? ret : comm_agree(comm, host_engine_open(e), "open the host engine");
 	return ret ? ret : comm_find_rates(comm);
@@ -181,8 +213,12 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	ret = ret ? ret : comm_check_rates(comm);
 	ret = ret ? ret : tuning_load(&comm->settings, comm->rank, &comm->tuning);
 	process_started(); /* also where the creation fails: threads stay */
-	hello_init(&mine, b, &comm->settings, ret);
+	hello_init(&mine, b, &comm->settings, comm->traits.host_id, ret);
+	if (comm->traits.apart)
+		hello_set_apart(&mine, HELLO_ASKED, mine.token);
 	mine.gpu = comm->wants_gpu;
+	if (!ret && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
+		engine_cuda.identify(&mine.id);
 	mine.tuning = tuning_hash(&comm->tuning);
 	if (!ret)
 		hello_probe(&mine, &comm->settings, comm->transport_row);
@@ -192,10 +228,11 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	if (ret)
 		goto free_hellos;
 	comm->id = hellos[0].token ? hellos[0].token : 1;
-	ret = hello_topology(hellos, comm->size, &comm->settings, &comm->topo);
+	if (comm->wants_gpu && comm->size > 1 && engine_cuda.links)
+		ret = gpu_find_links(comm, hellos);
+	ret = ret ? ret : map_ranks(comm, hellos);
 	if (ret)
 		goto free_hellos;
-	comm_use_tuning(comm);
 	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
 	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
 	ret = comm->sends && comm->recvs

@@ -18,8 +18,13 @@ static inline void *comm_gather(const struct comm *comm, int *status, const char
 	return agree_gather(&comm->bootstrap, status, what, mine, bytes);
 }
 
-/* Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. */
-int comm_open_windows(struct comm *comm, const struct hello *hellos);
+enum { COMM_APART = 1 };
+
+/*
+ * Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. COMM_APART, on all ranks: those of a
+ * host can't pass each other descriptors, so hellos says now that each is apart.
+ */
+int comm_open_windows(struct comm *comm, struct hello *hellos);
 void comm_close_windows(struct comm *comm);
 
 /* Collective. Opens the transport if there are several nodes. */

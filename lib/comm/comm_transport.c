@@ -10,8 +10,17 @@
 /* Why two ranks can't share memory. */
 static const char *why_apart(const struct hello *a, const struct hello *b)
 {
+	static const char *const on_one_host[] = {
+		[HELLO_TOGETHER] = "on one host, which CORALE_NODE_SIZE divides into nodes",
+		[HELLO_ASKED] = "on one host, where each is to be a node of its own (NCCL_P2P_DISABLE, or "
+				"NCCL_SHM_DISABLE in host memory)",
+		[HELLO_NO_ACCESS] =
+		    "on one host, where GPUs can't reach each other's memory (no peer access)",
+		[HELLO_NO_DESCRIPTORS] =
+		    "on one host, where ranks can't pass each other descriptors of memory"
+	};
 	if (a->host == b->host)
-		return "on one host, which CORALE_NODE_SIZE divides into nodes";
+		return on_one_host[(a->apart ? a->apart : b->apart) & 3];
 	if (a->machine && a->machine == b->machine)
 		return "on one machine, in containers that share no network namespace or have different host "
 		       "names, so they can't pass each other descriptors of memory";

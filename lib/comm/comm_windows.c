@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_create.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -129,23 +130,81 @@ static int touches(const struct comm *comm)
 
 enum { SPARE_DESCRIPTORS = 16, FEW = 4 /* ranks of a node that touch each other's windows */ };
 
-int comm_open_windows(struct comm *comm, const struct hello *hellos)
+/* How a rank has fared with windows. */
+struct passed {
+	int32_t status;
+	char why[FDPASS_WHY_BYTES]; /* CORALE_ENOTSUP: why it can't pass descriptors */
+};
+
+/* A rank that can't pass descriptors, and knows why, where nothing else has failed but what follows from it; -1: none. */
+static int find_barred(const struct passed *all, int size)
+{
+	int barred = -1;
+	for (int r = size - 1; r >= 0; r--) {
+		if (all[r].status && all[r].status != CORALE_ENOTSUP && all[r].status != CORALE_EPEER)
+			return -1;
+		if (all[r].status == CORALE_ENOTSUP && all[r].why[0])
+			barred = r;
+	}
+	return barred;
+}
+
+static void warn_barred(const struct comm *comm, const struct hello *host, int barred, const char *why)
+{
+	static _Atomic int said;
+	if (!comm->rank)
+		log_once(&said, LOG_WARN, comm->rank,
+			 "rank %d can't pass descriptors of memory to other ranks of its host %s (%s): each "
+			 "rank of that "
+			 "host is a node of its own, and messages take longer",
+			 barred, host->name, why);
+}
+
+/* Each rank of a host with a barred one becomes a node of its own. */
+static int agree_on_windows(struct comm *comm, struct hello *hellos, const struct passed *mine,
+			    struct passed *all)
+{
+	int failed = 0;
+	const int ret = bootstrap_gather(&comm->bootstrap, mine, sizeof *mine, all);
+	for (int r = 0; !ret && r < comm->size; r++)
+		failed |= all[r].status != 0;
+	const int barred = failed ? find_barred(all, comm->size) : -1;
+	if (ret || !failed)
+		return ret;
+	if (barred < 0)
+		return comm_agree(comm, mine->status, "map the windows of its node");
+	for (int r = 0; r < comm->size; r++)
+		for (int q = 0; q < comm->size; q++)
+			if (all[q].status == CORALE_ENOTSUP && hellos[q].host == hellos[r].host)
+				hellos[r].apart = HELLO_NO_DESCRIPTORS;
+	for (int r = 0; r < comm->size; r++)
+		if (hellos[r].apart == HELLO_NO_DESCRIPTORS)
+			hello_set_apart(&hellos[r], HELLO_NO_DESCRIPTORS, hellos[r].token);
+	all[barred].why[sizeof all[barred].why - 1] = 0;
+	warn_barred(comm, &hellos[barred], barred, all[barred].why);
+	return COMM_APART;
+}
+
+int comm_open_windows(struct comm *comm, struct hello *hellos)
 {
 	struct host_engine *e = &comm->engine;
 	const corale_bootstrap *b = &comm->bootstrap;
 	/* the peers' values are not at this address here, should a peer's process number mean this process here */
 	const uint64_t probe = hellos[comm->rank].token;
 	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&probe }, *all = NULL;
+	struct passed passed = { 0 }, *outcomes = calloc((size_t)comm->size, sizeof *outcomes);
 	struct fdpass *pass = NULL;
 	int fd = -1;
 	int layout = choose_layout(comm); /* the same on every rank */
-	if (layout)
+	if (layout) {
+		free(outcomes);
 		return layout;
+	}
 	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
 	e->liveness = calloc((size_t)e->locals, sizeof *e->liveness);
 	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = e->windows && e->pids && e->liveness && all
+	mine.status = e->windows && e->pids && e->liveness && all && outcomes
 			  ? 0
 			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
 	if (!mine.status) /* two from each peer, sockets, and what is open for a moment */
@@ -160,7 +219,7 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	if (!mine.status)
 		mine.status = fdpass_listen(&pass, mine.name);
 	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
-	int ret = all ? 0 : CORALE_ENOMEM;
+	int ret = all && outcomes ? 0 : CORALE_ENOMEM;
 	ret = ret ? ret : bootstrap_gather(b, &mine, sizeof mine, all);
 	ret = ret ? ret : mine.status;
 	int failed = ret;
@@ -171,11 +230,15 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 		if (!ret)
 			probe_references(comm, hellos, all);
 	}
-	if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
+	if (ret == CORALE_ENOTSUP && pass)
+		snprintf(passed.why, sizeof passed.why, "%s", fdpass_why(pass));
+	/* Ranks that wait for this one's descriptors find that it does not listen. */
+	if (ret && ret != CORALE_ENOTSUP) {
 		fdpass_close(pass);
 		pass = NULL;
 	}
-	ret = comm_agree(comm, ret, "map the windows of its node");
+	passed.status = ret;
+	ret = outcomes ? agree_on_windows(comm, hellos, &passed, outcomes) : ret;
 	for (int q = 0; !ret && touches(comm) && e->locals <= FEW && q < e->locals; q++)
 		if (e->pids[q])
 			window_touch(&e->layout, e->windows[q], 0);
@@ -183,6 +246,7 @@ int comm_open_windows(struct comm *comm, const struct hello *hellos)
 	if (fd >= 0)
 		close(fd);
 	free(all);
+	free(outcomes);
 	return ret;
 }
 

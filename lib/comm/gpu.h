@@ -6,6 +6,7 @@
 #define GPU_H
 
 #include "health/gpu_health.h"
+#include "hello.h"
 #include "host/fdpass.h"
 
 /* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. */
@@ -24,10 +25,11 @@ void comm_close_fds(const struct comm *comm, int n, int *fds); /* and frees them
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
 
 /*
- * gpu_links.c. Collective: how the GPUs of each node reach each other. ids: of all ranks, stride bytes on. *words_only: a link of some node tears
- * lines, or may, or a setting says so; the same on all ranks. CORALE_ENOTSUP on all: two GPUs don't reach each other.
+ * gpu_links.c. Collective, before the map of ranks is made: how the GPUs of each host reach each other. Where two can't, hellos says now which ranks of
+ * the host are nodes of their own: those in a node all reach each other. comm->words_only: a link of some node tears lines, or may, or a setting says
+ * so; the same on all ranks.
  */
-int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only);
+int gpu_find_links(struct comm *comm, struct hello *hellos);
 
 /* gpu_remote.c: kernels know a peer by its index: its local rank on this node, and behind those the ranks of other nodes in order. */
 int gpu_indices_open(struct comm *comm);

@@ -54,6 +54,9 @@ int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size
 {
 	const int nothing = fd < 0 ? descriptor_open("/dev/null", O_RDONLY) : -1;
 	const int ret = comm_pass_fds(comm, pass, names, stride, fd < 0 ? &nothing : &fd, 1, NULL, fds);
+	if (ret == CORALE_ENOTSUP)
+		log_error(ret, comm->rank, "no descriptors of memory can be passed: %s",
+			  *fdpass_why(pass) ? fdpass_why(pass) : "a rank of this node can't");
 	if (nothing >= 0)
 		close(nothing);
 	return ret;

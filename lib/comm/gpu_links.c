@@ -1,4 +1,4 @@
-/* How the GPUs of a CUDA communicator reach each other, and by which protocols small messages may travel. */
+/* How the GPUs of a CUDA communicator reach each other: which ranks may be one node, and by which protocols small messages may travel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,45 +7,93 @@
 #include "gpu.h"
 #include "plan/codelet/row.h"
 
-/* The slowest link from a rank's GPU to another GPU of its node. */
-struct worst {
-	int32_t link; /* enum engine_link */
-	int32_t peer;
+/* What all ranks know: the link from rank r to the k-th rank of its host is at link[r * most + k]. */
+struct links {
+	const struct hello *hellos;
+	int size, most; /* ranks, and those of the largest host */
+	const uint8_t *link; /* enum engine_link */
 };
 
-static int find_worst(const struct comm *comm, const struct engine_identity *ids, size_t stride,
-		      struct worst *out)
+/* Two ranks, and how one's GPU reaches the other's. */
+struct pair {
+	int from, to;
+	enum engine_link link;
+};
+
+static int place_on_host(const struct hello *hellos, int rank)
 {
-	const int n = comm->engine.locals;
-	struct engine_identity *local = calloc((size_t)n, sizeof *local);
-	enum engine_link *links = calloc((size_t)n, sizeof *links);
-	int ret = local && links ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", n);
-	*out = (struct worst){ ENGINE_NVLINK, comm->rank };
-	for (int p = 0; !ret && p < n; p++)
-		memcpy(&local[p], (const char *)ids + stride * (size_t)gpu_rank_at(comm, p), sizeof *local);
+	int place = 0;
+	for (int r = 0; r < rank; r++)
+		place += hellos[r].node == hellos[rank].node;
+	return place;
+}
+
+static int largest_host(const struct hello *hellos, int size)
+{
+	int most = 0;
+	for (int r = 0; r < size; r++) {
+		const int place = place_on_host(hellos, r);
+		most = place >= most ? place + 1 : most;
+	}
+	return most;
+}
+
+/* This rank's row. */
+static int ask(const struct comm *comm, const struct hello *hellos, int most, uint8_t *row)
+{
+	struct engine_identity *gpus = calloc((size_t)most, sizeof *gpus);
+	enum engine_link *found = calloc((size_t)most, sizeof *found);
+	int n = 0,
+	    ret = gpus && found ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", most);
+	for (int r = 0; !ret && r < comm->size; r++)
+		if (hellos[r].node == hellos[comm->rank].node)
+			gpus[n++] = hellos[r].id;
 	if (!ret)
-		engine_cuda.links(comm->gpu, local, n, links);
-	for (int p = 0; !ret && p < n; p++)
-		if ((int)links[p] < out->link)
-			*out = (struct worst){ (int32_t)links[p], gpu_rank_at(comm, p) };
-	free(local);
-	free(links);
+		engine_cuda.links(gpus, n, found);
+	for (int k = 0; k < n; k++)
+		row[k] = (uint8_t)found[k];
+	free(gpus);
+	free(found);
 	return ret;
 }
 
-static int check(const struct comm *comm, struct worst w)
+static enum engine_link link_of(const struct links *l, const int *place, int from, int to)
 {
-	if (w.link != ENGINE_NO_LINK)
-		return 0;
-	return log_error(
-	    CORALE_ENOTSUP, comm->rank,
-	    "a CUDA communicator: the GPUs of ranks %d and %d can't reach each other's memory (no peer "
-	    "access): use host memory (CORALE_DEVICE_HOST)",
-	    comm->rank, w.peer);
+	return (enum engine_link)l->link[(size_t)from * (size_t)l->most + (size_t)place[to]];
 }
 
-/* By one rank for all; the warning once a process. */
-static void log_links(const struct comm *comm, int rank, struct worst w)
+static int reach_each_other(const struct links *l, const int *place, int a, int b)
+{
+	return link_of(l, place, a, b) != ENGINE_NO_LINK && link_of(l, place, b, a) != ENGINE_NO_LINK;
+}
+
+/* The first rank of the first node of its host in all of which a rank fits; itself: of none. */
+static int find_node(const struct links *l, const int *place, const int *first, int rank)
+{
+	for (int head = 0; head < rank; head++) {
+		int fits = first[head] == head && l->hellos[head].node == l->hellos[rank].node;
+		for (int q = head; fits && q < rank; q++)
+			fits = first[q] != head || reach_each_other(l, place, q, rank);
+		if (fits)
+			return head;
+	}
+	return rank;
+}
+
+/* The slowest link of a node, or of a host that is divided. */
+static struct pair find_worst(const struct links *l, const int *place, const int *first)
+{
+	struct pair worst = { 0, 0, ENGINE_NVLINK };
+	for (int a = 0; a < l->size; a++)
+		for (int b = 0; b < l->size; b++)
+			if (l->hellos[a].node == l->hellos[b].node && (!first || first[a] == first[b]) &&
+			    link_of(l, place, a, b) < worst.link)
+				worst = (struct pair){ a, b, link_of(l, place, a, b) };
+	return worst;
+}
+
+/* By one rank for all; warnings once a process. */
+static void log_links(const struct comm *comm, struct pair w)
 {
 	static _Atomic int said;
 	static const char how[] =
@@ -58,27 +106,66 @@ static void log_links(const struct comm *comm, int rank, struct worst w)
 			 "which may be slower than need be; let the processes load libnvidia-ml.so.1 (in "
 			 "containers: "
 			 "NVIDIA_DRIVER_CAPABILITIES=compute,utility), or see all GPUs of their node",
-			 rank, w.peer, how);
+			 w.from, w.to, how);
 	else if (w.link == ENGINE_PEER)
 		log_line(LOG_INFO, comm->rank, "the GPUs of ranks %d and %d have no NVLink between them: %s",
-			 rank, w.peer, how);
+			 w.from, w.to, how);
 	else if (plan_words_forced(&comm->settings))
 		log_line(LOG_INFO, comm->rank, "CORALE_PROTO=LL: %s", how);
 }
 
-/* One such pair on any node is enough, as all ranks choose alike. */
-int gpu_share_links(struct comm *comm, const struct engine_identity *ids, size_t stride, int *words_only)
+static void warn_divided(const struct comm *comm, const struct hello *hellos, struct pair w)
 {
-	struct worst mine;
-	int rank = 0, ret = find_worst(comm, ids, stride, &mine);
-	ret = ret ? ret : check(comm, mine);
-	struct worst *all = comm_gather(comm, &ret, "reach its peers' GPUs", &mine, sizeof mine);
-	if (!all)
-		return ret;
-	for (int r = 1; r < comm->size; r++)
-		rank = all[r].link < all[rank].link ? r : rank;
-	*words_only = all[rank].link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
-	log_links(comm, rank, all[rank]);
+	static _Atomic int said;
+	if (!comm->rank && w.link == ENGINE_NO_LINK)
+		log_once(&said, LOG_WARN, comm->rank,
+			 "the GPUs of ranks %d and %d on host %s can't reach each other's memory (no peer "
+			 "access): they are on "
+			 "nodes of their own, between which messages go through host memory and take longer",
+			 w.from, w.to, hellos[w.from].name);
+}
+
+/* Ranks of a divided host know each other's node by its first rank. */
+static void divide(struct hello *hellos, int size, const int *first)
+{
+	for (int r = 0; r < size; r++)
+		for (int q = 0; q < size; q++)
+			if (hellos[q].host == hellos[r].host && hellos[q].apart != HELLO_ASKED &&
+			    hellos[r].apart != HELLO_ASKED && first[q] != first[r])
+				hellos[r].apart = HELLO_NO_ACCESS;
+	for (int r = 0; r < size; r++)
+		if (hellos[r].apart == HELLO_NO_ACCESS)
+			hello_set_apart(&hellos[r], HELLO_NO_ACCESS, (uint64_t)first[r]);
+}
+
+/* place: room for two numbers a rank. */
+static void share(struct comm *comm, struct hello *hellos, int most, const uint8_t *all, int *place)
+{
+	const struct links l = { hellos, comm->size, most, all };
+	int *first = place + comm->size;
+	for (int r = 0; r < comm->size; r++) {
+		place[r] = place_on_host(hellos, r);
+		first[r] = find_node(&l, place, first, r);
+	}
+	const struct pair worst = find_worst(&l, place, first);
+	comm->words_only = worst.link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
+	log_links(comm, worst);
+	warn_divided(comm, hellos, find_worst(&l, place, NULL));
+	divide(hellos, comm->size, first);
+}
+
+int gpu_find_links(struct comm *comm, struct hello *hellos)
+{
+	const int most = largest_host(hellos, comm->size);
+	int *places = calloc(2 * (size_t)comm->size, sizeof *places);
+	uint8_t *row = calloc((size_t)most, 1);
+	int ret = row && places ? ask(comm, hellos, most, row)
+				: log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	uint8_t *all = comm_gather(comm, &ret, "find out how it reaches its peers' GPUs", row, (size_t)most);
+	if (all)
+		share(comm, hellos, most, all, places);
 	free(all);
-	return 0;
+	free(row);
+	free(places);
+	return ret;
 }

@@ -163,7 +163,7 @@ static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
 }
 
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
-static int share_machine(struct comm *comm, const struct gpu_hello *all, int words_only)
+static int share_machine(struct comm *comm, const struct gpu_hello *all)
 {
 	/* of all ranks: GPUs of several classes are none that is known */
 	const struct rates *rates = rates_of_gpu(find_other(comm, all) < 0 ? all->gpu : NULL);
@@ -181,7 +181,7 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, int wor
 		    "process each, or a larger CORALE_MAX_CTAS");
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
-	engine_cuda.share_machine(comm->gpu, least, &comm->rates, words_only);
+	engine_cuda.share_machine(comm->gpu, least, &comm->rates, comm->words_only);
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
 	log_rates(comm, rates, all);
@@ -211,7 +211,7 @@ static int connect_engines(struct comm *comm)
 {
 	struct gpu_hello mine = { 0 };
 	struct fdpass *pass = NULL;
-	int fd = -1, words_only = 0, ret = engine_cuda.window_fd(comm->gpu, &fd);
+	int fd = -1, ret = engine_cuda.window_fd(comm->gpu, &fd);
 	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	mine.max_blocks = comm->machine.max_blocks;
@@ -221,8 +221,7 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
 	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
-	ret = ret ? ret : gpu_share_links(comm, &all->id, sizeof *all, &words_only);
-	ret = ret ? ret : share_machine(comm, all, words_only);
+	ret = ret ? ret : share_machine(comm, all);
 	if (!ret) {
 		ret = exchange_windows(comm, all, pass, fd);
 		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */

@@ -36,7 +36,7 @@ static uint64_t machine_hash(void)
 }
 
 /* One machine, one network namespace: what memory descriptors and abstract sockets reach. The name tells fake
- * hosts apart that share a kernel. */
+ * hosts apart that share a kernel, and containers. */
 static uint64_t host_hash(const char *name, uint64_t machine)
 {
 	uint64_t hash = hash_bytes(hash_start, name, strlen(name));
@@ -68,7 +68,7 @@ static uint64_t settings_hash(const struct settings *settings)
 }
 
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
-		int status)
+		const char *host_id, int status)
 {
 	memset(hello, 0, sizeof *hello);
 	hello->magic = HELLO_MAGIC;
@@ -81,7 +81,7 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
 	hello->machine = machine_hash();
-	hello->host = host_hash(hello->name, hello->machine);
+	hello->node = hello->host = host_hash(host_id ? host_id : hello->name, hello->machine);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
 		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;
 	if (!status)
@@ -248,11 +248,11 @@ int hello_topology(const struct hello *all, int size, const struct settings *set
 		return log_error(CORALE_ENOMEM, -1, "no memory for the map of %d ranks", size);
 	}
 	for (int r = 0; r < size; r++) {
-		node[r] = all[r].host;
-		if (settings->node_size > 0) { /* fake nodes: every node_size ranks of a host */
+		node[r] = all[r].node;
+		if (settings->node_size > 0) { /* fake nodes: every node_size ranks of a real one */
 			int before = 0;
 			for (int q = 0; q < r; q++)
-				before += all[q].host == all[r].host;
+				before += all[q].node == all[r].node;
 			node[r] ^=
 			    hash_bytes(hash_start, &(int){ before / settings->node_size }, sizeof(int));
 		}

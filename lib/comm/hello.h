@@ -6,9 +6,19 @@
 #define HELLO_H
 
 #include "corale.h"
+#include "base/hash.h"
 #include "base/settings.h"
+#include "cuda/engine.h"
 #include "net/transport.h"
 #include "plan/machine/topo.h"
+
+/* Why a rank is in no node with all others of its host. */
+enum hello_apart {
+	HELLO_TOGETHER,
+	HELLO_ASKED, /* comm_traits.apart of this rank */
+	HELLO_NO_ACCESS, /* GPUs of the host lack access to each other's memory */
+	HELLO_NO_DESCRIPTORS /* ranks of the host can't pass each other descriptors */
+};
 
 /* A transport that a rank can use; ranks of equal reach can use it with each other. 0: none. */
 struct hello_transport {
@@ -26,17 +36,28 @@ struct hello {
 	uint64_t pid; /* as it calls itself: for people */
 	uint64_t process; /* process_number() */
 	uint64_t host; /* equal on ranks that can share memory and sockets */
+	uint64_t node; /* host, or a part of it: equal on ranks that do so, and whose GPUs reach each other */
+	int32_t apart; /* enum hello_apart */
 	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
 	uint64_t tuning; /* tuning_hash; 0: CORALE_TUNING names no rates */
 	char name[64]; /* of the host */
+	struct engine_identity id; /* of its GPU, if one is wanted */
 	struct hello_transport transports[TRANSPORT_ROWS]; /* the preferred one first */
 };
 
-/* Fills in this process's facts. */
+/* The rank is in a node with those ranks of its host alone that are set apart with an equal part. */
+static inline void hello_set_apart(struct hello *hello, enum hello_apart why, uint64_t part)
+{
+	hello->apart = why;
+	hello->node = hash_bytes(hash_start, &hello->host, sizeof hello->host);
+	hello->node = hash_bytes(hello->node, &part, sizeof part);
+}
+
+/* Fills in this process's facts. host_id: stands for the host's name (NULL: none), to tell hosts apart. */
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
-		int status);
+		const char *host_id, int status);
 /* Those transports that settings allow; own: as of transport_row_at. hello->gpu is known. */
 void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own);
 /* The reach of a transport on a rank, or 0. */

@@ -133,12 +133,13 @@ struct engine_ops {
 	int (*spare_captures)(void);
 	void (*end_spare)(int mode);
 
+	/* Without an engine, of the thread's current GPU: which it is, all zero where none can be used; how it reaches n others of this machine,
+	 * which need not be visible to this process. May take some 10 ms for each GPU. */
+	void (*identify)(struct engine_identity *out);
+	void (*links)(const struct engine_identity *gpus, int n, enum engine_link *out);
+
 	/* As the driver has it. */
 	const struct engine_own_gpu *(*own_gpu)(const struct engine *engine);
-
-	/* How its GPU reaches n others of this machine, which need not be visible to this process. May take some 10 ms for each GPU. */
-	void (*links)(const struct engine *engine, const struct engine_identity *gpus, int n,
-		      enum engine_link *out);
 
 	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
 	int (*window_fd)(struct engine *engine, int *fd);

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "kernels/probe.h"
-#include "nvml.h"
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
@@ -53,36 +52,6 @@ static int make_window(struct engine *e)
 		ret =
 		    engine_fill(e, (char *)window + e->layout.words, 0xff, e->layout.lines - e->layout.words);
 	return ret;
-}
-
-static enum engine_link seen_link(const struct engine *e, const unsigned char uuid[ENGINE_UUID_BYTES])
-{
-	int count = 0;
-	cudaGetDeviceCount(&count);
-	for (int i = 0; i < count; i++) {
-		CUdevice device;
-		CUuuid found;
-		if (i != e->ordinal && e->driver.device(&device, i) == CUDA_SUCCESS &&
-		    e->driver.device_uuid(&found, device) == CUDA_SUCCESS &&
-		    !memcmp(found.bytes, uuid, ENGINE_UUID_BYTES))
-			return cuda_link(e->ordinal, i);
-	}
-	return ENGINE_UNKNOWN_LINK;
-}
-
-void engine_links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
-{
-	struct nvml nvml = { 0 };
-	int asked = 0;
-	for (int i = 0; i < n; i++) {
-		out[i] = ENGINE_NVLINK;
-		if (!memcmp(gpus[i].uuid, e->gpu.id.uuid, ENGINE_UUID_BYTES))
-			continue;
-		if (!asked++)
-			nvml_open(&nvml);
-		out[i] = nvml_link(&nvml, e->gpu.id.pci, gpus[i].pci, seen_link(e, gpus[i].uuid));
-	}
-	nvml_close(&nvml);
 }
 
 int engine_window_fd(struct engine *e, int *fd)

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +21,17 @@
 #include "base/wait.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
+static const int find_ms = 300;
 static const int64_t second_ns = 1000000000, check_ns = 500000000; /* of those that have not sent */
 
 struct fdpass {
 	int fd;
+	char why[FDPASS_WHY_BYTES];
 };
 
 struct hello {
 	uint64_t cookie;
-	int32_t id, nfds;
+	int32_t id, nfds; /* nfds < 0: the sender can't pass any */
 };
 
 struct exchange {
@@ -37,6 +40,7 @@ struct exchange {
 	const char (*names)[FDPASS_NAME_BYTES];
 	const int *peer_ids, *my_fds;
 	uint64_t cookie;
+	int barred; /* tell the others that no descriptor comes */
 	int sent, received; /* peers that I have sent to (in order); peers that I have received from */
 	int *fds; /* by peer and descriptor; -1: not yet */
 	char *seen; /* by peer */
@@ -53,6 +57,27 @@ static socklen_t address(struct sockaddr_un *out, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
+/* Nothing is wrong with the peer, but no descriptor can pass. */
+static int bar(const struct exchange *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int bar(const struct exchange *x, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(x->pass->why, sizeof x->pass->why, format, args);
+	va_end(args);
+	return CORALE_ENOTSUP;
+}
+
+static int is_forbidden(int error)
+{
+	return error == EPERM || error == EACCES;
+}
+
+const char *fdpass_why(const struct fdpass *pass)
+{
+	return pass->why;
+}
+
 static int same_user(int fd)
 {
 	struct ucred cred;
@@ -65,7 +90,7 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
 	struct sockaddr_un addr;
 	uint64_t random[2];
 	char text[FDPASS_NAME_BYTES];
-	struct fdpass *pass = malloc(sizeof(*pass));
+	struct fdpass *pass = calloc(1, sizeof(*pass));
 	if (!pass)
 		return log_error(CORALE_ENOMEM, -1, "no memory for a socket");
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
@@ -99,14 +124,14 @@ void fdpass_close(struct fdpass *pass)
 /* 1 when sent, 0 to be tried again later, or an error. */
 static int send_hello(const struct exchange *x, int fd)
 {
-	struct hello hello = { .cookie = x->cookie, .id = x->my_id, .nfds = x->nfds };
+	struct hello hello = { .cookie = x->cookie, .id = x->my_id, .nfds = x->barred ? -1 : x->nfds };
 	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
 	} control;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	if (x->nfds) {
+	if (hello.nfds > 0) {
 		memset(&control, 0, sizeof(control));
 		msg.msg_control = control.bytes;
 		msg.msg_controllen = CMSG_SPACE((size_t)x->nfds * sizeof(int));
@@ -124,6 +149,8 @@ static int send_hello(const struct exchange *x, int fd)
 	/* the peer needed the place (make_room) */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
+	if (is_forbidden(errno))
+		return bar(x, "it cannot send descriptors: %s", strerror(errno));
 	return log_error(CORALE_ESYSTEM, x->my_id, "cannot send %d descriptors to rank %d: %s", x->nfds,
 			 x->peer_ids[x->sent], strerror(errno));
 }
@@ -141,13 +168,14 @@ static int serve(struct exchange *x)
 		if (same_user(fd))
 			result = send_hello(x, fd);
 		else
-			result =
-			    log_error(CORALE_ENOTSUP, x->my_id,
-				      "the socket of rank %d belongs to another user: start all ranks of "
-				      "a host as one user, in one user namespace",
-				      peer);
+			result = bar(x,
+				     "the socket of rank %d belongs to another user: start all ranks of a "
+				     "host as one user, in one user namespace",
+				     peer);
 	} else if (errno == EAGAIN || errno == EINTR) {
 		result = 0; /* the peer's queue of connections is full */
+	} else if (is_forbidden(errno)) {
+		result = bar(x, "it may not connect to rank %d: %s", peer, strerror(errno));
 	} else {
 		result = log_error(CORALE_EPEER, x->my_id,
 				   "rank %d does not listen (%s): it has died or given up, or runs in "
@@ -212,6 +240,10 @@ static int receive(struct exchange *x, int fd)
 	if (peer < 0 || x->seen[peer]) {
 		close_all(fds, n);
 		return 1;
+	}
+	if (hello.nfds < 0) {
+		close_all(fds, n);
+		return CORALE_ENOTSUP;
 	}
 	if (n != x->nfds || hello.nfds != x->nfds) {
 		close_all(fds, n);
@@ -363,6 +395,22 @@ static int run(struct exchange *x, double timeout_s)
 	return 0;
 }
 
+/*
+ * No descriptor comes. Those that can't be told find that this one does not listen; most have found by then what bars them too: another user's rank,
+ * by the same look.
+ */
+static void tell_others(struct exchange *x)
+{
+	x->barred = 1;
+	while (x->sent < x->peers && serve(x) > 0)
+		;
+	if (x->sent == x->peers)
+		return;
+	poll(NULL, 0, find_ms);
+	close(x->pass->fd);
+	x->pass->fd = -1;
+}
+
 int fdpass_exchange(struct fdpass *pass, int peers, const char (*names)[FDPASS_NAME_BYTES],
 		    const int *peer_ids, int my_id, uint64_t cookie, const int *my_fds, int nfds,
 		    int *fds_out, double timeout_s)
@@ -389,6 +437,8 @@ int fdpass_exchange(struct fdpass *pass, int peers, const char (*names)[FDPASS_N
 	for (size_t i = 0; i < total; i++)
 		x.fds[i] = -1;
 	result = run(&x, timeout_s);
+	if (result == CORALE_ENOTSUP)
+		tell_others(&x);
 	close_all(x.pending, x.npending);
 	if (result)
 		close_all(x.fds, (int)total);

@@ -48,6 +48,8 @@ struct comm_traits {
 	const char *timeout_name; /* the setting that gave config.timeout_seconds; NULL: the program did */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
+	int apart; /* this rank is a node of its own, as if no other were on its host */
+	const char *host_id; /* stands for the host's name, where hosts are told apart; NULL: none */
 	int in_order; /* sums in rank order, as by CORALE_REPRODUCIBLE; an offered CORALE_PROTO is not used. The same on all ranks */
 };
 
@@ -95,6 +97,7 @@ struct comm {
 	struct planner single_channel_planner; /* over nodes: of plans of one channel */
 	struct host_engine engine;
 	int wants_gpu; /* as configured */
+	int words_only; /* of GPUs: no message goes by lines (gpu_machine.words_only) */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
 	int *gpu_index,
 	    *gpu_rank; /* GPUs over nodes: [rank]: how its kernels number a peer; and back (gpu_remote.c) */

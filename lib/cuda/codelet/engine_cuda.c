@@ -313,6 +313,7 @@ const struct engine_ops engine_cuda = {
 	.leave = leave,
 	.spare_captures = spare_captures,
 	.end_spare = end_spare,
+	.identify = engine_identify,
 	.links = engine_links,
 	.window_fd = window_fd,
 	.share_machine = engine_share_machine,
