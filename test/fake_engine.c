@@ -91,9 +91,8 @@ static const struct engine_own_gpu *own_gpu(const struct engine *e)
 	return &e->gpu;
 }
 
-static void links(const struct engine *e, const struct engine_identity *gpus, int n, enum engine_link *out)
+static void links(const struct engine_identity *gpus, int n, enum engine_link *out)
 {
-	(void)e;
 	(void)gpus;
 	for (int i = 0; i < n; i++)
 		out[i] = ENGINE_NVLINK;

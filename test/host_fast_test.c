@@ -86,26 +86,84 @@ static void expect_step(const struct host_fast_step *step, struct host_engine *e
 	assert_ptr_equal(step->out, d < 0 ? NULL : host_out(e, d, 0, a->to_queue));
 }
 
+/* Of all_to_all_v: 0 elements for some pairs of ranks. */
+struct uneven {
+	size_t words[4][MOST_RANKS];
+};
+
+static struct uneven uneven_of(int rank, size_t count)
+{
+	struct uneven u = { { { 0 } } };
+	for (size_t r = 0; r < MOST_RANKS; r++) {
+		u.words[0][r] = (count + r) % 5 * 7;
+		u.words[1][r] = 100 * r;
+		u.words[2][r] = (count + 2 * r + (size_t)rank) % 4 * 9;
+		u.words[3][r] = 300 + 100 * r;
+	}
+	return u;
+}
+
+static struct host_fast_call call_of(const struct plan *plan, int root, size_t count, const struct uneven *u)
+{
+	struct host_fast_call call = { root, count, { NULL } };
+	for (int i = 0; i < 4 && coll_is_uneven(plan->key.coll); i++)
+		call.uneven[i] = u->words[i];
+	return call;
+}
+
+/* What headers say of the elements of a pair of ranks. */
+static void expect_edges(const struct host_fast_step *step, const struct plan_env *env,
+			 const struct plan_action *a)
+{
+	if (a->from >= 0)
+		assert_int_equal(step->edge_in, env->recv_counts ? env->recv_counts[a->from] : 0);
+	if (a->to >= 0)
+		assert_int_equal(step->edge_out, env->send_counts ? env->send_counts[a->to] : 0);
+}
+
+/* Calls that differ from this one in a count or a place alone have other lists. */
+static void expect_other_lists(struct host_fast *fast, struct host_engine *e, const struct plan *plan,
+			       const struct host_fast_call *call)
+{
+	const struct host_fast_list *list = host_fast_find(fast, e, plan, call);
+	for (int i = 0; i < 4 && list && call->uneven[0]; i++) {
+		struct host_fast_call other = *call;
+		size_t changed[MOST_RANKS];
+		memcpy(changed, call->uneven[i], (size_t)e->map.ranks * sizeof *changed);
+		changed[e->map.ranks - 1]++;
+		other.uneven[i] = changed;
+		assert_ptr_not_equal(host_fast_find(fast, e, plan, &other), list);
+	}
+	assert_ptr_equal(host_fast_find(fast, e, plan, call), list);
+}
+
 /* 1 if the rank has a list of the call. */
 static int expect_list(struct host_engine *e, const struct plan *plan, int root, size_t count)
 {
 	struct host_fast *fast = calloc(1, sizeof *fast);
-	const struct host_fast_list *list = host_fast_find(fast, e, plan, root, count);
+	const struct uneven uneven = uneven_of(e->rank, count);
+	const struct host_fast_call call = call_of(plan, root, count, &uneven);
+	const struct host_fast_list *list = host_fast_find(fast, e, plan, &call);
 	struct plan_env env;
 	struct plan_action action;
 	int steps = 0;
 	plan_env_init(&env, plan, &e->map, e->rank, root, count);
+	env.send_counts = call.uneven[0];
+	env.send_displs = call.uneven[1];
+	env.recv_counts = call.uneven[2];
+	env.recv_displs = call.uneven[3];
 	for (int i = 0; list && i < plan->nprograms; i++) {
 		struct plan_cursor cursor;
 		plan_cursor_start(&cursor, plan, i);
 		while (plan_cursor_next(&cursor, plan, &env, &action)) {
 			assert_true(steps < list->nsteps);
+			expect_edges(&list->steps[steps], &env, &action);
 			expect_step(&list->steps[steps++], e, plan, &action);
 		}
 	}
 	if (list)
 		assert_int_equal(steps, list->nsteps);
-	assert_ptr_equal(host_fast_find(fast, e, plan, root, count), list);
+	expect_other_lists(fast, e, plan, &call);
 	free(fast);
 	return list != NULL;
 }
@@ -118,7 +176,9 @@ static int expect_lists(const struct topo *topo, const struct plan *plan, size_t
 	for (int rank = 0; rank < topo->map.ranks; rank++) {
 		struct host_engine e;
 		engine_open(&e, topo, rank, &settings);
-		for (int root = 0; root < roots && host_fast_serves(&e, plan, count); root++)
+		const struct uneven uneven = uneven_of(rank, count);
+		const struct host_fast_call call = call_of(plan, 0, count, &uneven);
+		for (int root = 0; root < roots && host_fast_serves(&e, plan, &call); root++)
 			lists += expect_list(&e, plan, root, count);
 		engine_close(&e);
 	}
@@ -149,7 +209,7 @@ static void lists_are_plans(void **state)
 	}
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		all += with_list[coll] > 0;
-	assert_true(all >= 9); /* each collective but all_to_all_v has rows with lists */
+	assert_true(all >= 10); /* each collective has rows with lists */
 }
 
 /* More counts and roots than are kept, by turns. */
@@ -172,7 +232,8 @@ static void lists_are_made_anew(void **state)
 	for (int i = 0; i < 100; i++) {
 		const int root = i % 3;
 		const size_t count = (size_t)(i % 4) + 1;
-		const struct host_fast_list *list = host_fast_find(fast, &e, &plan, root, count);
+		const struct host_fast_call call = { root, count, { NULL } };
+		const struct host_fast_list *list = host_fast_find(fast, &e, &plan, &call);
 		assert_non_null(list);
 		assert_int_equal(list->root, root);
 		assert_int_equal(list->count, count);
@@ -180,6 +241,67 @@ static void lists_are_made_anew(void **state)
 	engine_close(&e);
 	free(fast);
 	topo_destroy(topo);
+}
+
+/* ---- Messages --------------------------------------------------------------------------- */
+
+/* The first row of that collective. */
+static void build_pair(const struct topo *topo, corale_coll coll, struct plan *plan)
+{
+	struct plan_case c = { .topo = topo, .count = 8, .channels = 1, .calls = 1 };
+	while (!cases_build(&c, plan) || plan->key.coll != coll)
+		c.row++;
+}
+
+/* Rank 0 sends count floats to rank 1, which expects 8: 1 if rank 1 has taken them. */
+static int take_sent(size_t count)
+{
+	struct topo *topo = cases_topo(2, SPLIT_ONE_NODE);
+	struct settings settings = { .memory_cap = 1 << 30 };
+	struct host_engine from, to;
+	struct host_fast *fast[2] = { calloc(1, sizeof **fast), calloc(1, sizeof **fast) };
+	struct plan send, recv;
+	const float sent[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	float got[8] = { 0 };
+	build_pair(topo, CORALE_SEND, &send);
+	build_pair(topo, CORALE_RECV, &recv);
+	engine_open(&from, topo, 0, &settings);
+	to = (struct host_engine){ .rank = 1,
+				   .local = 1,
+				   .locals = 2,
+				   .channels = 1,
+				   .map = topo->map,
+				   .settings = &settings,
+				   .layout = from.layout,
+				   .windows = from.windows,
+				   .pids = from.pids };
+	assert_int_equal(host_engine_open(&to), 0);
+	const struct host_fast_call sends = { 1, count, { NULL } }, recvs = { 0, 8, { NULL } };
+	struct host_binding binding = {
+		.send = sent, .recv = got, .signature = 5, .spec = { .type = CORALE_FLOAT32 }
+	};
+	int steps = 0;
+	assert_int_equal(
+	    host_fast_run(host_fast_find(fast[0], &from, &send, &sends), &from, &binding, 1, &steps), 1);
+	steps = 0;
+	const int taken =
+	    host_fast_run(host_fast_find(fast[1], &to, &recv, &recvs), &to, &binding, 1, &steps);
+	assert_int_equal(steps, taken);
+	assert_true(got[0] == (taken ? 1 : 0));
+	host_engine_close(&to);
+	engine_close(&from);
+	free(fast[0]);
+	free(fast[1]);
+	topo_destroy(topo);
+	return taken;
+}
+
+/* A message of another count is left to the plan's run, which says what is wrong. */
+static void other_counts_are_not_taken(void **state)
+{
+	(void)state;
+	assert_int_equal(take_sent(8), 1);
+	assert_int_equal(take_sent(7), 0);
 }
 
 /* ---- Ways ------------------------------------------------------------------------------- */
@@ -276,9 +398,13 @@ static void small_messages_have_slots(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_are_plans),         cmocka_unit_test(lists_are_made_anew),
-		cmocka_unit_test(the_faster_way_is_taken), cmocka_unit_test(disturbances_do_not_count),
-		cmocka_unit_test(copies_overlap),          cmocka_unit_test(small_messages_have_slots),
+		cmocka_unit_test(lists_are_plans),
+		cmocka_unit_test(lists_are_made_anew),
+		cmocka_unit_test(other_counts_are_not_taken),
+		cmocka_unit_test(the_faster_way_is_taken),
+		cmocka_unit_test(disturbances_do_not_count),
+		cmocka_unit_test(copies_overlap),
+		cmocka_unit_test(small_messages_have_slots),
 	};
 	return cmocka_run_group_tests_name("host_fast", tests, NULL, NULL);
 }

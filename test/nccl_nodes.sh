@@ -87,7 +87,7 @@ if compiled foreign 'int other;'; then
 	ranks CORALE_NODE_SIZE=1 CORALE_MODULES="$scratch/foreign"
 	refused "another library" "it has no corale_module"
 	compiled older '#include <stddef.h>
-		struct { size_t bytes[8]; const char *version; void *more[3]; } corale_module = { { 1, 2 }, "0.0.1", { 0 } };'
+		struct { size_t bytes[8]; int version; void *more[3]; } corale_module = { { 1, 2 }, 1, { 0 } };'
 	ranks CORALE_NODE_SIZE=1 CORALE_MODULES="$scratch/older"
 	refused "a module of another build" "is of another build of Corale than this library"
 fi

@@ -187,7 +187,7 @@ static struct hello *make_hellos(int size)
 		if (r)
 			all[r] = all[0];
 		else
-			hello_init(all, &b, settings, 0);
+			hello_init(all, &b, settings, NULL, 0);
 		all[r].rank = r;
 	}
 	return all;

@@ -78,7 +78,7 @@ static int choose(int gpus)
 	settings.node_size = 1;
 	snprintf(settings.transport, sizeof settings.transport, "mpi");
 	comm.settings = settings;
-	hello_init(&mine, &comm.bootstrap, &settings, 0);
+	hello_init(&mine, &comm.bootstrap, &settings, NULL, 0);
 	mine.gpu = gpus;
 	hello_probe(&mine, &settings, comm.transport_row);
 	if (hello_exchange(&comm.bootstrap, &mine, &hellos) || hello_topology(hellos, size, &settings, &topo))

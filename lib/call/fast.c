@@ -24,19 +24,32 @@ static int find_plan(struct comm *comm, const struct call *call, const struct pl
 	return 1;
 }
 
+static struct host_fast_call shape_of(const struct call *call)
+{
+	struct host_fast_call shape = { call->record.root, call->record.count, { NULL } };
+	if (coll_is_uneven(call->record.coll)) {
+		shape.uneven[0] = call->send_counts;
+		shape.uneven[1] = call->send_displs;
+		shape.uneven[2] = call->recv_counts;
+		shape.uneven[3] = call->recv_displs;
+	}
+	return shape;
+}
+
 /* Without memory for lists, or where a setting asks for plain plans, calls run as all others. */
 static const struct host_fast_list *find_list(struct comm *comm, const struct call *call,
 					      const struct plan **plan)
 {
 	struct host_fast **fast;
 	const struct record *r = &call->record;
+	const struct host_fast_call shape = shape_of(call);
 	if (!comm->settings.codelets || r->count > HOST_FAST_BYTES || comm->size == 1 ||
-	    coll_is_uneven(r->coll) || (coll_overwrites(r->coll) && call->send == call->recv) ||
-	    !find_plan(comm, call, plan, &fast) || !host_fast_serves(&comm->engine, *plan, r->count))
+	    (coll_overwrites(r->coll) && call->send == call->recv) || !find_plan(comm, call, plan, &fast) ||
+	    !host_fast_serves(&comm->engine, *plan, &shape))
 		return NULL;
 	if (!*fast && !(*fast = calloc(1, sizeof **fast)))
 		return NULL;
-	return host_fast_find(*fast, &comm->engine, *plan, r->root, r->count);
+	return host_fast_find(*fast, &comm->engine, *plan, &shape);
 }
 
 static int polls_of(const struct comm *comm)
@@ -91,10 +104,11 @@ static int find_lists(struct comm *comm, const struct call *calls, int n, struct
 		if (calls[i].record.root == comm->rank ||
 		    !(pairs[i].list = find_list(comm, &calls[i], &plans[i])))
 			return 0;
-	for (int i = 0; i < n; i++)
-		if (pairs[i].list->root != calls[i].record.root ||
-		    pairs[i].list->count != calls[i].record.count)
+	for (int i = 0; i < n; i++) {
+		const struct host_fast_call shape = shape_of(&calls[i]);
+		if (!host_fast_is_of(pairs[i].list, &comm->engine, &shape))
 			return 0;
+	}
 	return 1;
 }
 

@@ -7,11 +7,13 @@
 
 /* ---- From a plan to a list ------------------------------------------------------------- */
 
-int host_fast_serves(const struct host_engine *e, const struct plan *plan, size_t count)
+int host_fast_serves(const struct host_engine *e, const struct plan *plan, const struct host_fast_call *call)
 {
+	const int is_small =
+	    call->uneven[0] ? e->map.ranks <= HOST_FAST_UNEVEN
+			    : call->count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
 	return !e->transport && plan->channels == 1 && !plan->scratch_cells && !plan->spans &&
-	       plan->wire_type == plan->key.type &&
-	       count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
+	       plan->wire_type == plan->key.type && is_small;
 }
 
 static struct host_fast_span span_of(const struct plan_location *location, size_t type_bytes)
@@ -57,6 +59,14 @@ static void add_target(struct host_fast_step *step, struct host_engine *e, const
 	step->depth = queue->sync == PLAN_PARITY ? WINDOW_HEADERS : queue->depth;
 }
 
+/* Elements between this rank and a peer, as headers have them. */
+static uint64_t edge_of(const struct plan *plan, const struct plan_env *env, const size_t *counts, int peer)
+{
+	if (counts)
+		return peer >= 0 ? counts[peer] : 0;
+	return coll_table[plan->key.coll].pair ? env->count : 0;
+}
+
 static int add_step(struct host_fast_list *list, struct host_in **ins, struct host_engine *e,
 		    const struct plan *plan, const struct plan_env *env, const struct plan_action *a)
 {
@@ -75,6 +85,8 @@ static int add_step(struct host_fast_list *list, struct host_in **ins, struct ho
 					 .final = a->flags & PLAN_FINAL,
 					 .src = span_of(&a->src, type_bytes),
 					 .dst = span_of(&a->dst, type_bytes),
+					 .edge_in = edge_of(plan, env, env->recv_counts, a->from),
+					 .edge_out = edge_of(plan, env, env->send_counts, a->to),
 					 .count = moves ? a->count : 0,
 					 .bytes = moves ? a->count * type_bytes : 0 };
 	add_target(step, e, plan, a);
@@ -97,34 +109,54 @@ static int add_program(struct host_fast_list *list, struct host_in ***ins, struc
 	return 1;
 }
 
-static void make_list(struct host_fast_list *list, struct host_engine *e, const struct plan *plan, int root,
-		      size_t count)
+static void keep_call(struct host_fast_list *list, const struct host_engine *e,
+		      const struct host_fast_call *call)
+{
+	list->root = call->root;
+	list->count = call->count;
+	for (int i = 0; i < 4 && call->uneven[0]; i++)
+		memcpy(list->uneven[i], call->uneven[i], (size_t)e->map.ranks * sizeof *call->uneven[i]);
+}
+
+int host_fast_is_of(const struct host_fast_list *list, const struct host_engine *e,
+		    const struct host_fast_call *call)
+{
+	int is = list->count == call->count && list->root == call->root;
+	for (int i = 0; i < 4 && is && call->uneven[0]; i++)
+		is =
+		    !memcmp(list->uneven[i], call->uneven[i], (size_t)e->map.ranks * sizeof *call->uneven[i]);
+	return is;
+}
+
+static void make_list(struct host_fast_list *list, struct host_engine *e, const struct plan *plan,
+		      const struct host_fast_call *call)
 {
 	struct plan_env env;
 	struct host_in **ins = list->ins;
 	int fits = 1;
-	list->root = root;
-	list->count = count;
+	keep_call(list, e, call);
 	list->nsteps = 0;
-	list->stride = host_stride(e, plan, 0);
-	list->edge = coll_table[plan->key.coll].pair ? count : 0;
-	plan_env_init(&env, plan, &e->map, e->rank, root, count);
+	list->stride = host_stride(e, plan, call->uneven[0] != NULL);
+	plan_env_init(&env, plan, &e->map, e->rank, call->root, call->count);
+	env.send_counts = call->uneven[0];
+	env.send_displs = call->uneven[1];
+	env.recv_counts = call->uneven[2];
+	env.recv_displs = call->uneven[3];
 	for (int i = 0; fits && i < plan->nprograms; i++)
 		fits = add_program(list, &ins, e, plan, &env, i);
 	list->nsteps = fits && list->nsteps ? list->nsteps : -1;
 }
 
 const struct host_fast_list *host_fast_find(struct host_fast *fast, struct host_engine *engine,
-					    const struct plan *plan, int root, size_t count)
+					    const struct plan *plan, const struct host_fast_call *call)
 {
 	struct host_fast_list *list = fast->lists;
-	while (list < fast->lists + HOST_FAST_KEPT && list->nsteps &&
-	       (list->count != count || list->root != root))
+	while (list < fast->lists + HOST_FAST_KEPT && list->nsteps && !host_fast_is_of(list, engine, call))
 		list++;
 	if (list == fast->lists + HOST_FAST_KEPT)
 		list = &fast->lists[fast->next++ % HOST_FAST_KEPT];
-	if (!list->nsteps || list->count != count || list->root != root)
-		make_list(list, engine, plan, root, count);
+	if (!list->nsteps || !host_fast_is_of(list, engine, call))
+		make_list(list, engine, plan, call);
 	return list->nsteps > 0 ? list : NULL;
 }
 
@@ -161,9 +193,8 @@ static unsigned char *address_of(const struct host_binding *b, const struct host
 }
 
 /* All that the step folds; 0 with *state: some message is missing. */
-static int find_sources(const struct host_fast_step *step, const struct host_fast_list *list,
-			const struct host_engine *e, const struct host_binding *binding,
-			struct reduce_input *inputs, int *n, int *state)
+static int find_sources(const struct host_fast_step *step, const struct host_engine *e,
+			const struct host_binding *binding, struct reduce_input *inputs, int *n, int *state)
 {
 	*n = 0;
 	for (int i = 0; i <= step->nins; i++) {
@@ -174,7 +205,7 @@ static int find_sources(const struct host_fast_step *step, const struct host_fas
 		if (i == step->nins)
 			continue;
 		const void *data =
-		    payload_of(step->ins[i], e, step->bytes, binding->signature, list->edge, state);
+		    payload_of(step->ins[i], e, step->bytes, binding->signature, step->edge_in, state);
 		if (!data)
 			return 0;
 		inputs[(*n)++] = (struct reduce_input){ data, REDUCE_LOCAL };
@@ -228,7 +259,7 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 	struct reduce_input inputs[HOST_FAST_MESSAGES + 1];
 	int n, state = STEP_WAITS;
 	unsigned char *message = NULL, *local = address_of(binding, &step->dst);
-	if (!find_sources(step, list, e, binding, inputs, &n, &state))
+	if (!find_sources(step, e, binding, inputs, &n, &state))
 		return state;
 	if (step->out && !(message = find_room(step, list, e)))
 		return STEP_WAITS;
@@ -239,7 +270,7 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 			memcpy(message, first, step->bytes);
 	}
 	if (step->out)
-		publish(step->out, step->bytes, binding->signature, list->edge);
+		publish(step->out, step->bytes, binding->signature, step->edge_out);
 	for (int i = 0; i < step->nins; i++)
 		atomic_store_explicit(step->ins[i]->consumed, ++step->ins[i]->received, memory_order_release);
 	return STEP_DONE;

@@ -12,7 +12,16 @@ enum {
 	HOST_FAST_BYTES = 1024, /* of a message, at most */
 	HOST_FAST_STEPS = 18,
 	HOST_FAST_MESSAGES = 34, /* received in all steps together */
-	HOST_FAST_KEPT = 8 /* of a plan: lists of several counts, roots or peers */
+	HOST_FAST_KEPT = 8, /* of a plan: lists of several counts, roots or peers */
+	HOST_FAST_UNEVEN = 8 /* ranks, at most, where each pair of them has a count */
+};
+
+/* By what the calls of one plan differ. */
+struct host_fast_call {
+	int root;
+	size_t count;
+	const size_t *uneven
+	    [4]; /* by rank: send_counts, send_displs, recv_counts, recv_displs; NULL: count is all pairs' */
 };
 
 /* A span of a buffer of the call. */
@@ -29,14 +38,15 @@ struct host_fast_step {
 	struct host_fast_span src, dst;
 	struct host_out *out; /* NULL: it sends nothing */
 	size_t count, bytes; /* of a message and of both spans; 0: a signal */
+	uint64_t edge_in, edge_out; /* in headers: the elements of this pair of ranks */
 };
 
 struct host_fast_list {
 	size_t count; /* the call's */
+	size_t uneven[4][HOST_FAST_UNEVEN];
 	int root;
 	int nsteps; /* 0: no such call was made yet; -1: the plan's run must execute it */
 	size_t stride; /* between payloads, as a run has it */
-	uint64_t edge; /* in headers: the elements of a send or receive */
 	struct host_fast_step steps[HOST_FAST_STEPS];
 	struct host_in *ins[HOST_FAST_MESSAGES];
 };
@@ -48,11 +58,14 @@ struct host_fast {
 };
 
 /* True if calls like this one may have a list: few bytes, one node, no message by reference, nothing copied first. */
-int host_fast_serves(const struct host_engine *engine, const struct plan *plan, size_t count);
-/* The list of a call, made where there is none, in place of an older one: calls of other counts or roots may change it. NULL: the plan's run must execute
- * the call. */
+int host_fast_serves(const struct host_engine *engine, const struct plan *plan,
+		     const struct host_fast_call *call);
+/* The list of a call, made where there is none, in place of an older one: other calls may change it. NULL: the plan's run must execute the call. */
 const struct host_fast_list *host_fast_find(struct host_fast *fast, struct host_engine *engine,
-					    const struct plan *plan, int root, size_t count);
+					    const struct plan *plan, const struct host_fast_call *call);
+/* 1 if the list is that of the call. */
+int host_fast_is_of(const struct host_fast_list *list, const struct host_engine *engine,
+		    const struct host_fast_call *call);
 
 /*
  * Executes a list's steps from *step on, which counts them; looks up to so many times in all for messages or room that are missing. 1: the call is complete;

@@ -2,6 +2,6 @@
 #include "module.h"
 
 const struct module corale_module = { .bytes = MODULE_BYTES,
-				      .version = PACKAGE_VERSION,
+				      .version = CORALE_VERSION,
 				      .start = module_start,
 				      .read_tree = adapters_read_tree };

@@ -46,7 +46,7 @@ static int is_of_this_build(const struct module *module)
 {
 	const size_t bytes[] = MODULE_BYTES;
 	return module->bytes[0] == bytes[0] && !memcmp(module->bytes, bytes, sizeof bytes) &&
-	       !strcmp(module->version, PACKAGE_VERSION);
+	       module->version == CORALE_VERSION;
 }
 
 static void open_module(enum module_name name, struct found *found)
@@ -71,10 +71,11 @@ static void open_module(enum module_name name, struct found *found)
 			 "--with-hwloc), or set CORALE_MODULES to its folder",
 			 files[name], where, library ? "it has no corale_module" : dlerror());
 	} else if (!is_of_this_build(module)) {
-		snprintf(found->why_not, WHY,
-			 "%.700s is of another build of Corale than this library (version %s): install both "
-			 "from one build",
-			 path, PACKAGE_VERSION);
+		snprintf(
+		    found->why_not, WHY,
+		    "%.700s is of another build of Corale than this library (version %d.%d.%d): install both "
+		    "from one build",
+		    path, CORALE_VERSION_MAJOR, CORALE_VERSION_MINOR, CORALE_VERSION_PATCH);
 	} else {
 		module->start(log_level, write_line, transport_exit);
 		log_line(LOG_INFO, -1, "module %s is loaded%s", path, where);

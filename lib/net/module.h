@@ -15,7 +15,7 @@
 
 struct module {
 	size_t bytes[8]; /* MODULE_BYTES of its build: of another build they differ, or the version does */
-	const char *version;
+	int version; /* CORALE_VERSION */
 	/* Before all else, once: where its log lines go, and what it calls at the process's end, before the library ends that it links. */
 	void (*start)(enum log_level level, log_writer *writer, void (*end)(void));
 	const struct transport_row *row; /* NULL: it has no transport */

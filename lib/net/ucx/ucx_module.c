@@ -4,5 +4,5 @@
 #include "transport_ucx.h"
 
 const struct module corale_module = {
-	.bytes = MODULE_BYTES, .version = PACKAGE_VERSION, .start = module_start, .row = &transport_ucx
+	.bytes = MODULE_BYTES, .version = CORALE_VERSION, .start = module_start, .row = &transport_ucx
 };
