@@ -136,4 +136,15 @@ whole() # node size, program
 }
 whole 1 nccl_world_test
 whole 3 nccl_world_test
+# Children of every kind, which are jobs of their groups: the first cases of nccl_life_test.
+children() # node size
+{
+	local which wrong=0
+	for which in 0 1 2; do
+		CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 timeout -k 5 100 "$build/test/nccl_life_test" $which || wrong=1
+	done >"$scratch/whole" 2>&1 </dev/null
+	result $wrong "splits, splits in a group and shrinks on nodes of $1" "$scratch/whole"
+}
+children 1
+children 3
 echo "1..$number"

@@ -802,8 +802,6 @@ static const struct world_case cases[] = {
 	{ "large buffers", 5, WORLD_BOTH, large, NULL, 0 },
 	{ "pinned sums", 7, WORLD_BOTH, pinned_sums,
 	  "NCCL_MIN_NCHANNELS=1 NCCL_MAX_NCHANNELS=1 NCCL_PROTO=Simple NCCL_ALGO=allreduce:tree", 0 },
-	{ "pinned sums over nodes", 7, WORLD_PROCESSES, pinned_sums,
-	  "NCCL_MIN_CTAS=1 NCCL_MAX_CTAS=1 NCCL_PROTO=simple NCCL_ALGO=ring CORALE_NODE_SIZE=2", 0 },
 	{ "many sends and receives", 8, WORLD_BOTH, many_messages, NULL, 0 },
 	{ "bytes are compared, not types", 4, WORLD_BOTH, types_of_messages, NULL, 0 },
 	{ "nested groups over four communicators", 8, WORLD_BOTH, nested_groups, NULL, 0 },
