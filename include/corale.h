@@ -283,6 +283,7 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * logs a failure that the program has not asked for. destroy(NULL) does nothing.
  * - While an open group of the calling thread has calls of comm, nothing is destroyed: an error line says so. Call it after
  *   corale_group_end.
+ * - A call of another rank that needs this one fails there with CORALE_EPEER, which ends comm there and names this rank; calls that do not need it go on.
  * - If another thread is in a call of comm, which is a mistake, that call ends with CORALE_EABORTED on all ranks. A group that another
  *   thread has open is refused at its end.
  * If the last collective had a root, ranks may have ended it without a message of each other: then destroy compares it, waits until the

@@ -20,6 +20,12 @@ static void nap_ms(int ms)
 	nanosleep(&(struct timespec){ ms / 1000, (ms % 1000) * 1000000l }, NULL);
 }
 
+static int is_over_nodes(void)
+{
+	const char *size = getenv("CORALE_NODE_SIZE");
+	return size && atoi(size) > 0;
+}
+
 static double now(void)
 {
 	struct timespec t;
@@ -600,6 +606,8 @@ static void child_without_dead(struct world_rank *me)
 /* Rank 1 makes a call of the parent meanwhile: neither can end. */
 static void child_beside_call(struct world_rank *me)
 {
+	if (is_over_nodes()) /* ranks of other nodes do not see for whom a call waits: the split waits for its deadline */
+		return;
 	for (int i = 0; i < 4; i++) {
 		ncclComm_t parent = world_comm(me, i), child = NULL;
 		const double start = now();
@@ -783,6 +791,8 @@ static void await_lines(struct world_rank *me, const char *path, char log[LOG_BY
  * setting each says so, and the calls go on. */
 static void late_and_stopped(struct world_rank *me)
 {
+	if (is_over_nodes()) /* lines of ranks on one node */
+		return;
 	char path[64], log[LOG_BYTES], stopped[64];
 	ncclComm_t comm = world_comm(me, 0);
 	int got = 0;

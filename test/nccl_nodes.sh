@@ -1,6 +1,6 @@
 #!/bin/bash
 # NCCL's interface over nodes, as CORALE_NODE_SIZE divides this host: UCX is a module, opened only where ranks are on several nodes; what is said where the
-# module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test. TAP.
+# module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test and nccl_life_test. TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -u
 build=$(cd "${top_builddir:-$PWD}" && pwd)
@@ -136,15 +136,6 @@ whole() # node size, program
 }
 whole 1 nccl_world_test
 whole 3 nccl_world_test
-# Children of every kind, which are jobs of their groups: the first cases of nccl_life_test.
-children() # node size
-{
-	local which wrong=0
-	for which in 0 1 2; do
-		CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 timeout -k 5 100 "$build/test/nccl_life_test" $which || wrong=1
-	done >"$scratch/whole" 2>&1 </dev/null
-	result $wrong "splits, splits in a group and shrinks on nodes of $1" "$scratch/whole"
-}
-children 1
-children 3
+whole 1 nccl_life_test
+whole 3 nccl_life_test
 echo "1..$number"

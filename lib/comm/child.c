@@ -42,10 +42,19 @@ static enum absence absence_of(struct comm *comm, int rank)
 	return !over && comm_control(comm, rank) && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 
+/* What ranks of other nodes have said, where no thread of the transport's listens. */
+static void hear_other_nodes(struct transport *t)
+{
+	if (t && t->ops->progress_by == TRANSPORT_ANY_THREAD)
+		t->ops->progress(t);
+}
+
 int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot)
 {
 	struct comm *comm = comm_take(handle, "comm_cannot_come");
 	int found = 0;
+	if (comm)
+		hear_other_nodes(comm->engine.transport);
 	for (int i = 0; i < n; i++)
 		found += cannot[i] = comm && absence_of(comm, ranks[i]) != MAY_COME;
 	if (comm)
