@@ -335,6 +335,45 @@ static void abort_blocked(struct world_rank *me)
 		WORLD_OK(me, ncclCommAbort(me->comm));
 }
 
+static void *send_stuck(void *arg)
+{
+	enum { BYTES = 32 << 20 };
+	struct stuck *s = arg;
+	void *memory = calloc(1, BYTES);
+	s->result = ncclSend(memory, BYTES, ncclChar, 1, s->me->comm, NULL);
+	snprintf(s->text, sizeof s->text, "%s", ncclGetLastError(NULL));
+	free(memory);
+	return NULL;
+}
+
+/* Rank 1 is stopped amid a large message, as behind a link that is cut: the abort does not wait for what the network still holds. */
+static void abort_beside_stopped(struct world_rank *me)
+{
+	struct stuck s = { me, ncclSuccess, "" };
+	pthread_t thread;
+	me->comm = world_comm(me, 0);
+	world_check(me, me->comm, "before");
+	if (me->rank == 1) {
+		atomic_store(&me->world->flags[0], 1);
+		kill(getpid(), SIGSTOP);
+		WORLD_OK(me, ncclCommAbort(me->comm));
+		return;
+	}
+	world_await(me, 0, 1);
+	if (pthread_create(&thread, NULL, send_stuck, &s))
+		abort();
+	nap_ms(300);
+	const double start = now();
+	WORLD_OK(me, ncclCommAbort(me->comm));
+	if (now() - start > 0.5)
+		world_fault(me, "the abort took %.1f s", now() - start);
+	pthread_join(thread, NULL);
+	world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
+	if (now() - start > 5)
+		world_fault(me, "the call ended after %.1f s", now() - start);
+	kill(me->world->pids[1], SIGCONT);
+}
+
 /* Rank 1 ends without a word. */
 static void leave(struct world_rank *me, int how)
 {
@@ -1275,6 +1314,7 @@ static const struct world_case cases[] = {
 	{ "32 communicators", 3, WORLD_BOTH, many, NULL, 0 },
 	{ "abort of an idle one", 4, WORLD_BOTH, abort_idle, NULL, 0 },
 	{ "abort from another thread", 3, WORLD_BOTH, abort_blocked, NULL, 0 },
+	{ "abort beside a stopped rank", 2, WORLD_PROCESSES, abort_beside_stopped, NULL, 0 },
 	{ "exit without destroy", 4, WORLD_PROCESSES, leave_by_exit, NULL, 0 },
 	{ "a rank is killed", 4, WORLD_PROCESSES, leave_by_kill, NULL, 1 },
 	{ "all exit without destroy", 6, WORLD_BOTH, exit_all, NULL, 0 },
