@@ -172,7 +172,7 @@ static void end_comm(const struct group *g, struct comm *comm)
 		 "rank %d has refused a group whose calls other ranks may start, so communicator %016llx "
 		 "ends. It was refused because: %s. Its calls: %s",
 		 comm->rank, (unsigned long long)comm->id, cause, calls);
-	comm_fail(comm, CORALE_EMISMATCH, text);
+	comm_fail_next(comm, CORALE_EMISMATCH, text);
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);
 }

@@ -289,6 +289,13 @@ void comm_fail_by(struct comm *comm, int code, int culprit, const char *text)
 	fail(comm, &(struct ending){ code, culprit, presence_how(comm, culprit), EVERYWHERE }, text);
 }
 
+void comm_fail_next(struct comm *comm, int code, const char *text)
+{
+	const int is_idle = !comm->gpu && comm->issued == atomic_load(&comm->completed);
+	const uint64_t next = window_position(atomic_load(&comm->number) + 1, 1);
+	fail(comm, &(struct ending){ code, comm->rank, 0, is_idle ? next : EVERYWHERE }, text);
+}
+
 /* A rank that has left fails the calls that need it, as they find (call/progress.c, gpu_health.c): this ends nothing. */
 void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 {
@@ -425,8 +432,7 @@ int64_t diagnose_patience(const struct comm *comm)
 	const struct host_engine *e = &comm->engine;
 	const uint64_t position = atomic_load(&((struct comm *)(uintptr_t)comm)->engine.position);
 	const uint64_t word = e->windows && position ? abort_word(comm) : 0;
-	if (!word || atomic_load(&((struct comm *)(uintptr_t)comm)->error) ||
-	    read_ending(comm, word).code == CORALE_EMISMATCH)
+	if (!word || atomic_load(&((struct comm *)(uintptr_t)comm)->error))
 		return 0;
 	if (host_is_earlier(e))
 		return EARLIER_NS;
@@ -484,7 +490,8 @@ static int fail_call(struct comm *comm, const struct record *call, int code, int
 	va_end(args);
 	const uint64_t position = atomic_load(&comm->engine.position);
 	fail(comm,
-	     &(struct ending){ code, culprit, presence_how(comm, culprit), position ? position : EVERYWHERE },
+	     &(struct ending){ code, culprit, presence_how(comm, culprit),
+			       position && code != CORALE_EMISMATCH ? position : EVERYWHERE },
 	     text);
 	return code;
 }
@@ -715,8 +722,10 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 		publish_reason(comm, text);
 	}
 	/* All others come and report. They name the rank that was first, as it alone has said why. */
-	const struct ending end = { CORALE_EMISMATCH, mismatch ? comm->rank : finder_of(comm), 0,
-				    EVERYWHERE };
+	const uint64_t position = atomic_load(&comm->engine.position);
+	const struct ending end = { .code = CORALE_EMISMATCH,
+				    .culprit = mismatch ? comm->rank : finder_of(comm),
+				    .at = mismatch || !position ? EVERYWHERE : position };
 	spread(comm, &end);
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {
@@ -732,7 +741,7 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 		print_edge(comm, call, mismatch, text, sizeof text);
 	else
 		print_finder(comm, what, text, sizeof text);
-	comm_fail(comm, CORALE_EMISMATCH, text);
+	fail(comm, &(struct ending){ CORALE_EMISMATCH, comm->rank, 0, end.at }, text);
 	return CORALE_EMISMATCH;
 }
 

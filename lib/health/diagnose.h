@@ -10,6 +10,8 @@
 /* Ends comm with a code, on this rank and, as far as they can be reached, on all others; the first code wins.
  * text: the line for corale_comm_last_error. Any thread. */
 void comm_fail(struct comm *comm, int code, const char *text);
+/* As comm_fail where no call has failed, but the next one never starts: calls that were made before go on, on all ranks. By the thread that makes calls. */
+void comm_fail_next(struct comm *comm, int code, const char *text);
 /* Without a log line, and without a message to other ranks. 1 if nothing had ended comm before. */
 int comm_end(struct comm *comm, int code, const char *text);
 /* As comm_fail where the cause is another rank, which all others then name. */
