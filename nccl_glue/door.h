@@ -41,7 +41,8 @@ struct ncclComm {
 	uint64_t splits; /* asked for so far; alike on all ranks */
 	struct door_shrinks { /* the same of shrinks, for each set of ranks that stayed */
 		struct door_shrinks *next;
-		uint64_t ranks, number; /* ranks: a bit each */
+		uint64_t number;
+		int n, ranks[];
 	} * shrinks;
 	uint64_t calls; /* made so far; for the log */
 	corale_comm *core;

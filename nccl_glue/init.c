@@ -421,14 +421,13 @@ static uint64_t split_tag(struct ncclComm *parent)
 /* Ranks that were excluded do not count a shrink, so each set of ranks counts its own. 0: no memory. */
 static uint64_t shrink_tag(struct ncclComm *parent, const struct door_job *job)
 {
-	uint64_t ranks = 0;
-	for (int i = 0; i < job->nranks; i++)
-		ranks |= (uint64_t)1 << job->ranks[i];
+	const size_t bytes = (size_t)job->nranks * sizeof *job->ranks; /* in ascending order */
 	struct door_shrinks *s = parent->shrinks;
-	while (s && s->ranks != ranks)
+	while (s && (s->n != job->nranks || memcmp(s->ranks, job->ranks, bytes) != 0))
 		s = s->next;
-	if (!s && (s = malloc(sizeof *s))) {
-		*s = (struct door_shrinks){ .ranks = ranks, .next = parent->shrinks };
+	if (!s && (s = malloc(sizeof *s + bytes))) {
+		*s = (struct door_shrinks){ .n = job->nranks, .next = parent->shrinks };
+		memcpy(s->ranks, job->ranks, bytes);
 		parent->shrinks = s;
 	}
 	return s ? 4 * ++s->number + 2 : 0;
