@@ -129,7 +129,7 @@ struct door_meeting {
 	unsigned char
 	    *flags; /* of each rank: it can't come, if it has not; the same before; it had not come */
 	int *missing; /* ranks of the parent */
-	int64_t since_ns; /* since when the same ranks can't come; */
+	int64_t since_ns, next_look_ns; /* since when the same ranks can't come; not before */
 	int64_t asked_ns; /* when those that had not come were last asked whether they are there; 0: never */
 };
 

@@ -30,6 +30,8 @@ static int parent_error(const struct door_job *job)
 	return job->kind == DOOR_SPLIT || error == CORALE_EMISMATCH ? error : 0;
 }
 
+static const int64_t look_ns_each = 250000; /* between two looks at a rank: all ranks look at all */
+
 enum { ASK_NS = 500 * 1000 * 1000 };
 
 /* Ranks of other nodes that have not come are asked, as one that left before this rank met it has told nobody here. */
@@ -51,13 +53,17 @@ static void ask_absent(struct door_meeting *m)
 static int find_missing(struct door_meeting *m)
 {
 	const size_t n = (size_t)m->n;
+	const int64_t now = wait_now_ns();
+	if (now < m->next_look_ns)
+		return 0;
+	m->next_look_ns = now + (int64_t)m->n * look_ns_each;
 	unsigned char *suspects = m->flags, *before = suspects + n, *absent = before + n;
 	if (!comm_cannot_come(m->job->comm->core, m->ranks, m->n, suspects)) {
 		ask_absent(m);
 		return 0;
 	}
 	if (memcmp(suspects, before, n) != 0)
-		m->since_ns = wait_now_ns();
+		m->since_ns = now;
 	memcpy(before, suspects, n);
 	if (!m->boot->ops->absent(m->boot, m->since_ns, absent))
 		return 0;

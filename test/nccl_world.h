@@ -13,7 +13,7 @@
 #include "corale.h"
 #include "nccl_glue/nccl.h"
 
-enum { WORLD_IDS = 16, WORLD_RANKS = 16 };
+enum { WORLD_IDS = 16, WORLD_RANKS = 1024 };
 
 /* In memory that all ranks share. */
 struct world {

@@ -13,7 +13,7 @@
 #include "boot_rank.h"
 #include "corale.h"
 
-enum { POLL_MS = 5 };
+enum { POLL_MS = 5, MOST_POLL_MS = 50, POLLED_RANKS = 64 };
 static const int64_t SECOND = 1000000000, FIRST_PAUSE = 10000000, WARN_NS = 10000000000,
 		     STALE_NS = 5000000000;
 
@@ -127,7 +127,9 @@ static void sleep_a_little(struct boot_rank *b)
 {
 	int wants_out = b->state == RANK_CONNECTING || b->writer.first != NULL;
 	struct pollfd p = { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) };
-	poll(&p, 1, POLL_MS); /* an abort is seen next */
+	/* An abort is seen next. Ranks may be many more than cores, and what comes over the connection ends the sleep. */
+	const int ms = POLL_MS * (1 + b->base.size / POLLED_RANKS);
+	poll(&p, 1, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
 }
 
 /* ---- The operations */
