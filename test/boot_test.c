@@ -305,6 +305,8 @@ static void test_descriptors(void **state)
 {
 	(void)state;
 	struct rank r[20];
+	if (!FORKS_WITH_THREADS)
+		skip();
 	char path[] = "/tmp/boot_test_XXXXXX", text[8192];
 	int fd = mkstemp(path), status;
 	memset(r, 0, sizeof(r));
@@ -1091,6 +1093,120 @@ static void test_impostor(void **state)
 	check_impostor(1, "stale id: a program that does not know the id's key listens");
 }
 
+/* ---- Ranks that pass on what all get (boot_source.h): rank 2 of more than 64 is the source of ranks 48 to 63. */
+
+enum { FED = 70, SOURCE = 2 };
+
+/* A hand-made rank that gives its part to the first all-gather, and passes nothing on. port: where its listener is said to be; 0: at the group's. */
+static int raw_source(const unsigned char id[BOOT_ID_BYTES], unsigned port)
+{
+	struct boot_hello h;
+	unsigned char proof[BOOT_PROOF_BYTES], part[24];
+	raw_hello(id, SOURCE, FED, &h);
+	if (port)
+		h.peer.listener.port = (uint16_t)port;
+	int fd = raw_prove(id, &h, proof);
+	for (size_t i = 0; i < sizeof(part); i++)
+		part[i] = content(SOURCE, 0, i);
+	raw_send(fd, BOOT_PART, 1, part, sizeof(part));
+	return fd;
+}
+
+/* The others have all the same all they need, soon. */
+static void check_silent_source(unsigned port, double most)
+{
+	static struct rank r[FED];
+	make_ranks(r, FED);
+	for (int i = 0; i < FED; i++)
+		r[i].rounds = 1;
+	int fd = raw_source(r[0].id, port);
+	r[SOURCE] = r[FED - 1];
+	double start = seconds();
+	run(r, FED - 1);
+	expect_all(r, FED - 1, 0, "");
+	assert_true(seconds() - start < most);
+	close(fd);
+}
+
+static void test_silent_source(void **state)
+{
+	(void)state;
+	check_silent_source(0, 5); /* its process does not know of a source */
+	check_silent_source(1, 2); /* nobody listens */
+}
+
+/* A connection is taken and never answered; another program answers. */
+static void test_false_source(void **state)
+{
+	(void)state;
+	for (int mute = 0; mute <= 1; mute++) {
+		struct sockaddr_in name = { .sin_family = AF_INET,
+					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		socklen_t length = sizeof(name);
+		struct impostor it = { socket(AF_INET, SOCK_STREAM, 0), mute };
+		pthread_t thread;
+		assert_int_equal(bind(it.fd, (struct sockaddr *)&name, length), 0);
+		assert_int_equal(listen(it.fd, 64), 0);
+		getsockname(it.fd, (struct sockaddr *)&name, &length);
+		if (!mute)
+			assert_int_equal(pthread_create(&thread, NULL, impostor_main, &it), 0);
+		check_silent_source(ntohs(name.sin_port), 5);
+		shutdown(it.fd, SHUT_RDWR);
+		if (!mute)
+			pthread_join(thread, NULL);
+		close(it.fd);
+	}
+}
+
+/* A fed rank's odd questions change nothing. Its damaged frames end its group and no other. */
+static void test_fed_member(void **state)
+{
+	(void)state;
+	static struct rank r[FED];
+	struct boot_hello h;
+	unsigned char proof[BOOT_PROOF_BYTES], round[8] = { 1 }, part[24];
+	make_ranks(r, FED);
+	for (int i = 0; i < FED; i++)
+		r[i].rounds = 1;
+	raw_hello(r[0].id, FED - 1, FED, &h);
+	int fd = raw_prove(r[0].id, &h, proof);
+	for (size_t i = 0; i < sizeof(part); i++)
+		part[i] = content(FED - 1, 0, i);
+	raw_send(fd, BOOT_WHO, 1, NULL, 0);
+	raw_send(fd, BOOT_WHO, 2, round, 8);
+	raw_send(fd, BOOT_WHO, 3, part, 24);
+	raw_send(fd, BOOT_AGAIN, 0, NULL, 0);
+	raw_send(fd, BOOT_AGAIN, 7, part, 5);
+	raw_send(fd, BOOT_PART, 1, part, sizeof(part));
+	run(r, FED - 1);
+	expect_all(r, FED - 1, 0, "");
+	close(fd);
+}
+
+/* Ranks whose maker is killed at any time get what they wait for, or hear that it has died, soon. */
+static void test_maker_killed(void **state)
+{
+	(void)state;
+	static struct rank r[FED];
+	pthread_t threads[FED];
+	for (int t = 0; t < (FORKS_WITH_THREADS ? 12 : 0); t++) {
+		prepare_processes(r, FED);
+		for (int i = 0; i < FED; i++) {
+			r[i].rounds = 1000;
+			assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &r[i]), 0);
+		}
+		nap(0.005 * t);
+		double start = seconds();
+		kill(maker_pid, SIGKILL);
+		for (int i = 0; i < FED; i++)
+			pthread_join(threads[i], NULL);
+		wait_for(maker_pid, SIGKILL);
+		close(maker_pipe[1]);
+		expect_all(r, FED, CORALE_EPEER, "");
+		assert_true(seconds() - start < 8);
+	}
+}
+
 /* ---- Strangers */
 
 static uint64_t next(uint64_t *random) /* splitmix64 */
@@ -1838,12 +1954,13 @@ static const struct test_case cases[] = {
 	{ "processes", test_processes },
 	{ "a rank dies", test_death },
 	{ "the maker dies", test_maker_dies },
-	{ "the maker has too few descriptors", test_descriptors },
 	{ "the maker has ended", test_stale_process },
 	{ "children of processes", test_child_processes },
 	{ "fork", test_fork },
 	{ "IPv6", test_ipv6 },
 	{ "forked ranks", test_forked_ranks },
+	{ "the maker has too few descriptors", test_descriptors },
+	{ "the maker of many ranks is killed", test_maker_killed },
 	{ "threads", test_threads },
 	{ "sizes", test_sizes },
 	{ "64 ranks", test_64 },
@@ -1873,6 +1990,9 @@ static const struct test_case cases[] = {
 	{ "altered hello", test_hello },
 	{ "a member's bad frames", test_member },
 	{ "impostor", test_impostor },
+	{ "a source that is silent", test_silent_source },
+	{ "a source that is false", test_false_source },
+	{ "odd questions of a fed rank", test_fed_member },
 	{ "strangers", test_strangers },
 	{ "silent strangers", test_silent },
 	{ "fuzz", test_fuzz },

@@ -45,13 +45,25 @@ void boot_conn_send(struct boot_conn *c, struct frame *f)
 		boot_conn_flush(c);
 }
 
+static void close_soon(struct boot_conn *c)
+{
+	c->state = BOOT_CONN_CLOSING;
+	c->deadline = wait_now_ns() + CLOSING_NS;
+}
+
+void boot_conn_finish(struct boot_conn *c)
+{
+	c->source = NULL;
+	if (c->state != BOOT_CONN_DEAD)
+		boot_conn_flush(c);
+}
+
 void boot_conn_dismiss(struct boot_conn *c, enum boot_kind kind, const struct boot_reason *reason)
 {
 	if (c->state == BOOT_CONN_DEAD)
 		return;
-	c->state = BOOT_CONN_CLOSING;
 	c->group = NULL;
-	c->deadline = wait_now_ns() + CLOSING_NS;
+	close_soon(c);
 	boot_conn_send(c, boot_reason_frame(kind, reason));
 }
 
@@ -61,6 +73,8 @@ void boot_conn_flush(struct boot_conn *c)
 	/* A broken connection is seen by reading, which may still find why its rank has left. */
 	if (ret < 0 && c->state == BOOT_CONN_CLOSING)
 		c->state = BOOT_CONN_DEAD;
+	if (ret > 0 && c->state == BOOT_CONN_FED && !c->source)
+		close_soon(c);
 	if (ret > 0 && c->state == BOOT_CONN_CLOSING)
 		shutdown(c->fd, SHUT_WR);
 }

@@ -6,10 +6,12 @@
 #include "boot_wire.h"
 
 struct boot_group;
+struct boot_source;
 
 enum boot_conn_state {
 	BOOT_CONN_NEW, /* has not proved that it knows a group's key */
 	BOOT_CONN_MEMBER,
+	BOOT_CONN_FED, /* of a rank that a source of this process feeds */
 	BOOT_CONN_CLOSING, /* the last frames are on their way; what comes in is dropped */
 	BOOT_CONN_DEAD /* to be freed */
 };
@@ -23,7 +25,8 @@ struct boot_conn {
 	struct frame_reader reader;
 	struct frame_writer writer;
 	struct boot_group *group; /* of a member */
-	int rank;
+	struct boot_source *source; /* of one that is fed; NULL: it gets what is queued, then it is closed */
+	int rank; /* of both */
 };
 
 /* Takes fd over and sends the challenge. NULL: no memory or no random bytes; fd is closed. */
@@ -31,6 +34,8 @@ struct boot_conn *boot_conn_new(int fd);
 void boot_conn_free(struct boot_conn *c);
 /* Queues a frame, of which one use is taken over, and sends what the socket takes. NULL (no memory) ends the connection. */
 void boot_conn_send(struct boot_conn *c, struct frame *f);
+/* Nothing follows what is queued. */
+void boot_conn_finish(struct boot_conn *c);
 /* Sends a reason as the last frame. */
 void boot_conn_dismiss(struct boot_conn *c, enum boot_kind kind, const struct boot_reason *reason);
 /* Sends what the socket takes; a connection that is broken, or has sent its last frame, advances to its next state. */

@@ -143,14 +143,8 @@ static int take_challenge(struct boot_rank *b)
 				.peer = b->self };
 	if (boot_random(h.nonce, sizeof(h.nonce)))
 		return rank_fail(b, CORALE_ESYSTEM, "no random bytes");
-	boot_hello_encode(&h, b->hello);
-	struct frame *f = frame_new(BOOT_HELLO, 0, BOOT_PROOF_BYTES);
-	if (f) {
-		memcpy(frame_payload(f), b->hello, BOOT_HELLO_BYTES);
-		boot_prove(b->id.key, b->challenge, b->hello, NULL, frame_payload(f) + BOOT_HELLO_BYTES);
-	}
 	b->state = RANK_PROVING;
-	return rank_queue(b, f);
+	return rank_queue(b, boot_hello_frame(&h, b->id.key, b->challenge, b->hello));
 }
 
 static int take_refusal(struct boot_rank *b)
@@ -167,12 +161,10 @@ static int take_refusal(struct boot_rank *b)
 
 static int take_accept(struct boot_rank *b)
 {
-	unsigned char mac[HMAC_BYTES];
 	const unsigned char *data = b->reader.data;
 	if (b->reader.bytes != BOOT_ACCEPT_BYTES || !boot_peer_decode(data, &b->maker))
 		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
-	boot_prove(b->id.key, b->challenge, b->hello, data, mac);
-	if (!hmac_equal(mac, data + BOOT_PEER_BYTES, HMAC_BYTES))
+	if (!boot_accept_is_good(data, b->id.key, b->challenge, b->hello))
 		return rank_try_later(b, RANK_NOBODY, "a program that does not know the id's key listens");
 	b->state = RANK_JOINED;
 	b->reader.limit = FRAME_MAX_BYTES;

@@ -40,7 +40,7 @@ void frame_reader_free(struct frame_reader *r);
 
 /* ---- Writing */
 
-/* A frame to be sent, to several peers perhaps. Counted without locks: frames stay within a thread. */
+/* A frame to be sent, to several peers perhaps. Counted without locks: one that the listener has is used under its lock alone. */
 struct frame {
 	int users;
 	size_t bytes; /* with the header */

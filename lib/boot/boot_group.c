@@ -19,6 +19,7 @@ struct member {
 	struct boot_peer peer;
 	unsigned char *part; /* of the all-gather under way, of bytes, if it is there (has_part) */
 	unsigned char has_come, has_left, has_part;
+	unsigned char is_fed; /* it has the table and all-gathers from its source */
 };
 
 struct boot_group {
@@ -33,6 +34,8 @@ struct boot_group {
 	uint64_t round; /* how many have ended */
 	int parts; /* that are there */
 	size_t bytes;
+	struct frame *table,
+	    *last; /* TABLE, and ALL of that round: kept where ranks pass them on, and one may ask again */
 	/* How the group ended, if it failed. */
 	int has_failed;
 	int64_t failed_at;
@@ -117,10 +120,18 @@ static void free_parts(struct boot_group *g)
 	g->parts = 0;
 }
 
+static void free_sent(struct boot_group *g)
+{
+	frame_free(g->table);
+	frame_free(g->last);
+	g->table = g->last = NULL;
+}
+
 /* Back to nobody has come. */
 static void clear(struct boot_group *g)
 {
 	free_parts(g);
+	free_sent(g);
 	free(g->members);
 	*g = (struct boot_group){ .next = g->next, .id = g->id, .here = g->here, .opens = g->opens };
 }
@@ -245,6 +256,7 @@ static void fail(struct boot_group *g, struct boot_reason reason)
 	g->reason = reason;
 	for_each_rank(g, dismiss, &g->reason);
 	free_parts(g);
+	free_sent(g);
 }
 
 /* ---- Ids that have served */
@@ -318,28 +330,53 @@ static struct frame *table(const struct boot_group *g)
 static void send_frame(struct boot_group *g, struct member *m, void *frame)
 {
 	struct frame *f = frame;
+	if (m->is_fed)
+		return;
 	if (f)
 		f->users++;
 	boot_conn_send(m->conn, f);
 }
 
-/* One frame for all who are there; one use of it is taken over. */
-static void send_all(struct boot_group *g, struct frame *f)
+/* One frame for all who are there; one use of it is taken over. kept: where it is kept, if it is. */
+static void send_all(struct boot_group *g, struct frame *f, struct frame **kept)
 {
+	frame_free(*kept);
+	*kept = f;
 	for_each_rank(g, send_frame, f);
+	if (boot_passes_on(g->size))
+		return;
 	frame_free(f);
+	*kept = NULL;
+}
+
+/* Each rank hears which one feeds it. */
+static void send_feed(struct boot_group *g, struct member *m, void *nonce)
+{
+	const int source = boot_source_of((int)(m - g->members), g->size);
+	struct frame *f = frame_new(BOOT_FEED, 0, BOOT_FEED_BYTES);
+	m->is_fed = source >= 0;
+	if (f) {
+		memcpy(frame_payload(f), nonce, BOOT_NONCE_BYTES);
+		boot_peer_encode(&g->members[m->is_fed ? source : 0].peer,
+				 frame_payload(f) + BOOT_NONCE_BYTES);
+	}
+	boot_conn_send(m->conn, f);
+}
+
+/* All ranks have come. */
+static void start_group(struct boot_group *g)
+{
+	unsigned char nonce[BOOT_NONCE_BYTES];
+	if (boot_passes_on(g->size) && !boot_random(nonce, sizeof(nonce)))
+		for_each_rank(g, send_feed, nonce);
+	send_all(g, table(g), &g->table);
 }
 
 /* The answer that this process knows the key too. */
 static void accept_rank(struct boot_groups *all, struct boot_group *g, struct boot_conn *c,
 			const struct boot_hello *h, const unsigned char *hello)
 {
-	struct frame *f = frame_new(BOOT_ACCEPT, 0, BOOT_ACCEPT_BYTES);
-	if (f) {
-		unsigned char *to = frame_payload(f);
-		boot_peer_encode(&all->maker, to);
-		boot_prove(g->id.key, c->challenge, hello, to, to + BOOT_PEER_BYTES);
-	}
+	struct frame *f = boot_accept_frame(&all->maker, g->id.key, c->challenge, hello);
 	g->size = h->size;
 	g->members[h->rank] = (struct member){ .conn = c, .peer = h->peer, .has_come = 1 };
 	g->come++;
@@ -350,7 +387,16 @@ static void accept_rank(struct boot_groups *all, struct boot_group *g, struct bo
 	c->reader.limit = (uint32_t)most;
 	boot_conn_send(c, f);
 	if (is_complete(g))
-		send_all(g, table(g));
+		start_group(g);
+}
+
+/* A rank that a source of this process is to feed. */
+static void feed_rank(struct boot_groups *all, struct boot_source *s, struct boot_conn *c, int rank,
+		      const unsigned char *hello)
+{
+	boot_conn_send(c, boot_accept_frame(&all->maker, boot_source_key(s), c->challenge, hello));
+	if (c->state != BOOT_CONN_DEAD)
+		boot_source_join(s, c, rank);
 }
 
 /* A rank that knows the key of g. */
@@ -387,10 +433,11 @@ static void join(struct boot_groups *all, struct boot_group *g, struct boot_conn
 		c->state = BOOT_CONN_DEAD;
 }
 
-static int knows_key(const struct boot_group *g, const struct boot_conn *c, const unsigned char *data)
+static int knows_key(const unsigned char key[BOOT_KEY_BYTES], const struct boot_conn *c,
+		     const unsigned char *data)
 {
 	unsigned char mac[HMAC_BYTES];
-	boot_prove(g->id.key, c->challenge, data, NULL, mac);
+	boot_prove(key, c->challenge, data, NULL, mac);
 	return hmac_equal(mac, data + BOOT_HELLO_BYTES, HMAC_BYTES);
 }
 
@@ -401,6 +448,7 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	char self[WHO_BYTES], peer[WHO_BYTES];
 	struct boot_hello h;
 	struct boot_group *g;
+	struct boot_source *s;
 	int served;
 	const uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
 	process_text(&all->maker, self);
@@ -415,11 +463,13 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	else if (h.process && h.process != all->maker.process)
 		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_OTHER_PROCESS,
 				    "the id was made by another process"));
+	else if ((s = boot_source_find(all->sources, &h)) && knows_key(boot_source_key(s), c, data))
+		feed_rank(all, s, c, h.rank, data);
 	else if (!(g = find(all, h.name)) && (served = find_served(all, h.name)))
 		refuse(c, served_reason(&h, served, "is complete"));
 	else if (!g)
 		refuse(c, reason_of(CORALE_EPEER, BOOT_REFUSE_UNKNOWN, "%s does not know the id", self));
-	else if (!knows_key(g, c, data))
+	else if (!knows_key(g->id.key, c, data))
 		refuse(c, reason_of(CORALE_EINVAL, BOOT_REFUSE_FINAL,
 				    "wrong key: the id of rank %d (%s) is not the one that %s made; is it "
 				    "passed on unchanged?",
@@ -438,7 +488,7 @@ static void finish_round(struct boot_group *g)
 		memcpy(frame_payload(f) + (size_t)i * g->bytes, g->members[i].part, g->bytes);
 	free_parts(g);
 	g->round++;
-	send_all(g, f);
+	send_all(g, f, &g->last);
 }
 
 /* If the group, or an all-gather, waits for a rank that has left, it can't be completed. */
@@ -482,11 +532,18 @@ static void take_part(struct boot_group *g, struct boot_conn *c)
 
 /* ---- A rank asks, and leaves */
 
+/* Whether the table (round 0), or that all-gather, has been sent. */
+static int has_sent(const struct boot_group *g, uint64_t round)
+{
+	return is_complete(g) && g->round >= round;
+}
+
 /* The one who asks is not among the answer's ranks. */
 static void answer_who(struct boot_group *g, struct boot_conn *c)
 {
 	struct boot_missing missing = { .ranks = 0 };
-	for (int r = 0; r < g->size; r++)
+	const uint64_t round = c->reader.bytes == 8 ? frame_get64(c->reader.data) : 0;
+	for (int r = 0; r < g->size && !has_sent(g, round); r++)
 		if (r != c->rank && !(is_complete(g) ? has_part : has_come)(&g->members[r]))
 			boot_missing_add(&missing, r);
 	struct frame *f =
@@ -520,6 +577,20 @@ static void leave(struct boot_groups *all, struct boot_conn *c, const char *how)
 		drop(all, g);
 }
 
+/* A rank's source does not send what it waits for, or has ended. */
+static void take_again(struct boot_group *g, struct boot_conn *c)
+{
+	struct member *m = &g->members[c->rank];
+	const uint64_t round = c->reader.number;
+	m->is_fed = 0;
+	if (!has_sent(g, round))
+		return;
+	if (!round) /* the first all-gather may have ended before */
+		send_frame(g, m, g->table);
+	if (g->round)
+		send_frame(g, m, g->last);
+}
+
 static void take_leave(struct boot_groups *all, struct boot_group *g, struct boot_conn *c)
 {
 	struct boot_reason own;
@@ -550,6 +621,8 @@ void boot_groups_frame(struct boot_groups *all, struct boot_conn *c)
 		take_part(c->group, c);
 	else if (c->reader.kind == BOOT_WHO)
 		answer_who(c->group, c);
+	else if (c->reader.kind == BOOT_AGAIN)
+		take_again(c->group, c);
 	else if (c->reader.kind == BOOT_LEAVE)
 		take_leave(all, c->group, c);
 	else

@@ -6,12 +6,14 @@
 #define BOOT_GROUP_H
 
 #include "boot_conn.h"
+#include "boot_source.h"
 #include "boot_wire.h"
 
 enum { BOOT_SERVED = 1024 };
 
 struct boot_groups {
 	struct boot_group *first;
+	struct boot_source *sources; /* of ranks of this process, in groups that meet anywhere */
 	struct { /* the last groups that met and ended: their ids can't be used again */
 		uint64_t name;
 		int size;

@@ -54,6 +54,11 @@ static void drop_oldest_stranger(void)
 		oldest->state = BOOT_CONN_DEAD;
 }
 
+static int is_known(const struct boot_conn *c)
+{
+	return c->state == BOOT_CONN_MEMBER || c->state == BOOT_CONN_FED;
+}
+
 /* The first connection of a member that is dead, or NULL. */
 static struct boot_conn *find_lost(void)
 {
@@ -73,11 +78,12 @@ static void sweep(void)
 		struct boot_conn *c = *at;
 		if (c->state == BOOT_CONN_DEAD) {
 			*at = c->next;
+			boot_source_lost(c);
 			boot_conn_free(c);
 			continue;
 		}
 		it.nconns++;
-		it.nstrangers += c->state != BOOT_CONN_MEMBER;
+		it.nstrangers += !is_known(c);
 		at = &c->next;
 	}
 }
@@ -105,7 +111,8 @@ static int is_lack(int error)
 
 static void accept_all(int fd, int64_t now)
 {
-	const int most = MOST_STRANGERS + boot_groups_await(&it.groups);
+	const int most =
+	    MOST_STRANGERS + boot_groups_await(&it.groups) + boot_source_await(it.groups.sources);
 	for (int i = 0; i < MOST_ACCEPTS; i++) {
 		int taken = boot_fds_accept(fd);
 		if (taken < 0 && is_lack(errno)) {
@@ -141,7 +148,7 @@ static void read_conn(struct boot_conn *c)
 		boot_groups_frame(&it.groups, c);
 		frame_next(&c->reader);
 	}
-	if (c->state == BOOT_CONN_CLOSING)
+	if (c->state == BOOT_CONN_CLOSING || c->state == BOOT_CONN_FED)
 		boot_conn_drain(c);
 }
 
@@ -153,7 +160,7 @@ static void serve_conn(struct boot_conn *c, short events, int64_t now)
 		boot_conn_flush(c);
 	if (events & (POLLIN | POLLHUP | POLLERR))
 		read_conn(c);
-	if (c->state != BOOT_CONN_MEMBER && now >= c->deadline)
+	if (!is_known(c) && now >= c->deadline)
 		c->state = BOOT_CONN_DEAD;
 }
 
@@ -181,13 +188,14 @@ static int prepare(struct watched *w)
 		return 0;
 	w->n = 0;
 	w->nsockets = it.nsockets;
-	w->timeout_ms = boot_groups_forget(&it.groups) ? 1000 : -1;
+	const int forgets = boot_groups_forget(&it.groups) | boot_source_forget(&it.groups.sources);
+	w->timeout_ms = forgets ? 1000 : -1;
 	watch(w, it.wake, POLLIN);
 	for (int i = 0; i < it.nsockets; i++)
 		watch(w, is_paused ? -1 : it.sockets[i].fd, POLLIN);
 	for (struct boot_conn *c = it.conns; c; c = c->next) {
 		watch(w, c->fd, POLLIN | (c->writer.first ? POLLOUT : 0));
-		if (c->state != BOOT_CONN_MEMBER)
+		if (!is_known(c))
 			w->timeout_ms = 200;
 	}
 	if (is_paused)
@@ -267,8 +275,10 @@ static void in_child(void)
 	boot_fds_unlock();
 	for (struct boot_conn *c = it.conns, *next; c; c = next) {
 		next = c->next;
+		boot_source_lost(c);
 		boot_conn_free(c);
 	}
+	boot_source_free(&it.groups.sources);
 	boot_groups_free(&it.groups);
 	it.conns = NULL;
 	it.nsockets = it.nconns = it.nstrangers = it.is_running = 0;
@@ -390,4 +400,30 @@ int boot_listener_expect(const struct boot_options *o, const struct boot_id *id)
 		wake();
 	pthread_mutex_unlock(&it.lock);
 	return ret;
+}
+
+struct boot_source *boot_listener_add_source(const unsigned char key[BOOT_KEY_BYTES], int rank, int size)
+{
+	pthread_mutex_lock(&it.lock);
+	struct boot_source *s = boot_source_add(&it.groups.sources, key, rank, size);
+	pthread_mutex_unlock(&it.lock);
+	return s;
+}
+
+void boot_listener_send(struct boot_source *s, struct frame *f)
+{
+	if (!f) /* its ranks ask the listener where the group meets */
+		return;
+	pthread_mutex_lock(&it.lock);
+	boot_source_send(s, f);
+	wake(); /* there may be more than sockets took */
+	pthread_mutex_unlock(&it.lock);
+}
+
+void boot_listener_leave_source(struct boot_source *s)
+{
+	pthread_mutex_lock(&it.lock);
+	boot_source_leave(s);
+	wake();
+	pthread_mutex_unlock(&it.lock);
 }

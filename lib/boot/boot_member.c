@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/wait.h"
 #include "boot_wire.h"
 #include "corale.h"
+
+static const int64_t HANG_UP_NS = 2000000000;
 
 int rank_damaged(struct boot_rank *b)
 {
@@ -15,31 +18,49 @@ int rank_damaged(struct boot_rank *b)
 			 (long long)b->maker.pid, b->maker.host, b->reader.kind, b->reader.bytes);
 }
 
-static int take_table(struct boot_rank *b)
+static int take_table(struct boot_rank *b, const struct frame_reader *r)
 {
-	if (b->peers || b->reader.bytes != (size_t)b->base.size * BOOT_PEER_BYTES)
-		return rank_damaged(b);
-	b->peers = calloc((size_t)b->base.size, sizeof(*b->peers));
-	if (!b->peers)
+	if (b->peers || r->bytes != (size_t)b->base.size * BOOT_PEER_BYTES)
+		return 1;
+	struct boot_peer *peers = calloc((size_t)b->base.size, sizeof(*peers));
+	if (!peers)
 		return rank_fail(b, CORALE_ENOMEM, "no memory for %d ranks' addresses", b->base.size);
 	for (int i = 0; i < b->base.size; i++)
-		if (!boot_peer_decode(b->reader.data + (size_t)i * BOOT_PEER_BYTES, &b->peers[i]))
-			return rank_damaged(b);
+		if (!boot_peer_decode(r->data + (size_t)i * BOOT_PEER_BYTES, &peers[i])) {
+			free(peers);
+			return 1;
+		}
+	b->peers = peers;
 	b->state = RANK_COMPLETE;
 	b->missing.ranks = 0;
 	return 0;
 }
 
-static int take_all(struct boot_rank *b)
+static int take_all(struct boot_rank *b, const struct frame_reader *r)
 {
 	size_t bytes = (size_t)b->base.size * b->bytes;
-	if (!b->is_gathering || b->state != RANK_COMPLETE || b->reader.number != b->round ||
-	    b->reader.bytes != bytes)
-		return rank_damaged(b);
+	if (!b->is_gathering || b->state != RANK_COMPLETE || r->number != b->round || r->bytes != bytes)
+		return 1;
 	if (bytes)
-		memcpy(b->out, b->reader.data, bytes);
+		memcpy(b->out, r->data, bytes);
 	b->is_gathering = 0;
 	return 0;
+}
+
+int rank_take_delivery(struct boot_rank *b, const struct frame_reader *r)
+{
+	const int ret = r->kind == BOOT_TABLE ? take_table(b, r) : r->kind == BOOT_ALL ? take_all(b, r) : 1;
+	if (!ret) {
+		b->feed.late = 0;
+		rank_pass_on(b, r);
+	}
+	return ret;
+}
+
+static int take_delivery(struct boot_rank *b)
+{
+	const int ret = rank_take_delivery(b, &b->reader);
+	return ret > 0 ? rank_damaged(b) : ret;
 }
 
 static int take_missing(struct boot_rank *b)
@@ -47,11 +68,12 @@ static int take_missing(struct boot_rank *b)
 	struct boot_missing missing;
 	if (!b->reader.bytes || !boot_missing_decode(b->reader.data, b->reader.bytes, b->base.size, &missing))
 		return rank_damaged(b);
-	if (b->reader.number == b->questions) {
-		b->missing = missing;
-		b->missing_at = b->asked_at;
-	}
-	return 0;
+	if (b->reader.number != b->questions)
+		return 0;
+	b->missing = missing;
+	b->missing_at = b->asked_at;
+	/* Nobody is missing, at the second time: the feed should have brought it meanwhile. */
+	return b->feed.state != FEED_NONE && !missing.ranks && ++b->feed.late > 1 ? rank_ask_again(b) : 0;
 }
 
 static int take_fail(struct boot_rank *b)
@@ -68,9 +90,10 @@ static int take_frame(struct boot_rank *b)
 		return rank_take_handshake(b);
 	switch (b->reader.kind) {
 	case BOOT_TABLE:
-		return take_table(b);
 	case BOOT_ALL:
-		return take_all(b);
+		return take_delivery(b);
+	case BOOT_FEED:
+		return b->reader.bytes ? rank_take_feed(b) : rank_damaged(b);
 	case BOOT_MISSING:
 		return take_missing(b);
 	case BOOT_FAIL:
@@ -80,12 +103,9 @@ static int take_frame(struct boot_rank *b)
 	}
 }
 
-/* The listener's process has closed the connection. It may be one of the ranks'. */
-static int lost(struct boot_rank *b)
+/* It may be one of the ranks'. */
+int rank_lost(struct boot_rank *b)
 {
-	if (b->state < RANK_JOINED)
-		return rank_try_later(b, RANK_BROKEN,
-				      "the listener closed the connection before it had answered");
 	for (int i = 0; b->peers && i < b->base.size; i++)
 		if (b->peers[i].process == b->maker.process)
 			return rank_fail(b, CORALE_EPEER,
@@ -96,10 +116,26 @@ static int lost(struct boot_rank *b)
 			 (long long)b->maker.pid, b->maker.host);
 }
 
+/*
+ * The listener's process has closed the connection. It may have ended well, as a rank's that has all it waited for; then what was its last to send is
+ * on its way from rank to rank.
+ */
+static int closed(struct boot_rank *b)
+{
+	if (b->state < RANK_JOINED)
+		return rank_try_later(b, RANK_BROKEN,
+				      "the listener closed the connection before it had answered");
+	if (b->feed.state != FEED_ON)
+		return rank_lost(b);
+	b->hung_up = wait_now_ns() + HANG_UP_NS;
+	rank_disconnect(b);
+	return 0;
+}
+
 static int bad_stream(struct boot_rank *b, enum frame_status status)
 {
 	if (status == FRAME_CLOSED)
-		return lost(b);
+		return closed(b);
 	if (status == FRAME_NO_MEMORY)
 		return rank_fail(b, CORALE_ENOMEM, "no memory for a message of %u bytes", b->reader.bytes);
 	return b->state < RANK_JOINED ? rank_try_later(b, RANK_NOBODY, "another program listens")

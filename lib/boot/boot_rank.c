@@ -39,6 +39,7 @@ int rank_fail(struct boot_rank *b, int code, const char *format, ...)
 	else
 		log_error(code, b->base.rank, "bootstrap: %s", text);
 	rank_send_leave(b, code, text);
+	rank_end_feed(b);
 	rank_disconnect(b);
 	return code;
 }

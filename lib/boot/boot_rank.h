@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "boot_frame.h"
+#include "boot_source.h"
 #include "boot_tcp.h"
 #include "boot_wire.h"
 
@@ -18,6 +19,26 @@ enum boot_rank_state {
 	RANK_PROVING, /* waits for the listener's answer */
 	RANK_JOINED, /* waits for the table: for the other ranks */
 	RANK_COMPLETE
+};
+
+enum boot_feed_state {
+	FEED_NONE, /* the listener sends all */
+	FEED_PAUSED, /* until next_try */
+	FEED_CONNECTING,
+	FEED_GREETED, /* connected; waits for the challenge */
+	FEED_PROVING, /* waits for the answer */
+	FEED_ON
+};
+
+struct boot_feed {
+	enum boot_feed_state state;
+	int fd; /* of states other than FEED_NONE; -1: none */
+	int64_t pause, next_try, ends;
+	struct boot_peer from; /* the source's process */
+	unsigned char key[BOOT_KEY_BYTES], challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
+	struct frame_reader reader;
+	struct frame_writer writer;
+	int late; /* how often the listener has said that what this rank waits for has been sent */
 };
 
 struct boot_rank {
@@ -40,6 +61,12 @@ struct boot_rank {
 	struct frame_reader reader;
 	struct frame_writer writer;
 	struct boot_peer maker, *peers; /* the listener's process; all ranks, once complete */
+
+	/* Where ranks pass on what all get. */
+	struct boot_feed feed;
+	struct boot_source *source; /* of this rank's own; NULL: none */
+	int64_t
+	    hung_up; /* the listener has closed the connection, and the feed may bring all the same what this rank waits for, until then */
 
 	/* The all-gather. */
 	int is_gathering;
@@ -87,6 +114,23 @@ int rank_take_handshake(struct boot_rank *b);
 int rank_damaged(struct boot_rank *b);
 /* Takes frames until nothing more has come, or the all-gather has ended: a failure behind its end is for the next call. */
 int rank_read_frames(struct boot_rank *b);
+
+/* The table or an all-gather's result, from the listener or a source: 0, 1 if it is none that this rank waits for, or the code of rank_fail. */
+int rank_take_delivery(struct boot_rank *b, const struct frame_reader *r);
+/* The listener's process has closed the connection, and this rank waits for something: fails. */
+int rank_lost(struct boot_rank *b);
+
+/* ---- boot_feed.c. 0 or the code of rank_fail. */
+
+/* A frame FEED. */
+int rank_take_feed(struct boot_rank *b);
+int rank_advance_feed(struct boot_rank *b);
+/* Gives the feed up, if there is one: the listener sends what this rank waits for. */
+int rank_ask_again(struct boot_rank *b);
+/* To the ranks that this one feeds. */
+void rank_pass_on(struct boot_rank *b, const struct frame_reader *r);
+/* Of both kinds: the feed, and this rank's own source. */
+void rank_end_feed(struct boot_rank *b);
 
 /* ---- boot_id.c */
 

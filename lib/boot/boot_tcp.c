@@ -64,24 +64,31 @@ static int is_done(const struct boot_rank *b)
 
 static int ask_who(struct boot_rank *b, int64_t now)
 {
-	if (b->writer.first)
+	if (b->writer.first || b->fd < 0)
 		return 0;
 	b->asked_at = now;
-	return rank_queue(b, frame_new(BOOT_WHO, ++b->questions, 0));
+	struct frame *f = frame_new(BOOT_WHO, ++b->questions, 8);
+	if (f)
+		frame_put(frame_payload(f), b->state == RANK_COMPLETE ? b->round : 0, 8);
+	return rank_queue(b, f);
 }
 
 /*
  * Asks the listener once a second, or more often before a short deadline, so that the ranks can be named when it is over. Of more than 1,000 ranks
  * each asks less often, since an answer costs the listener a look at each rank.
  */
-static int ask_often(struct boot_rank *b, int64_t now)
+static int64_t often(const struct boot_rank *b)
 {
 	const int64_t a_ms_each = (int64_t)b->base.size * 1000000,
-		      pause = a_ms_each > SECOND ? a_ms_each : SECOND,
-		      often = b->timeout / 8 < pause ? b->timeout / 8 : pause;
+		      pause = a_ms_each > SECOND ? a_ms_each : SECOND;
+	return b->timeout / 8 < pause ? b->timeout / 8 : pause;
+}
+
+static int ask_often(struct boot_rank *b, int64_t now)
+{
 	if (b->state < RANK_JOINED || now < b->next_who)
 		return 0;
-	b->next_who = now + often;
+	b->next_who = now + often(b);
 	return ask_who(b, now);
 }
 
@@ -92,6 +99,8 @@ static int check_time(struct boot_rank *b)
 		return 0;
 	if (now >= b->deadline)
 		return time_over(b);
+	if (b->hung_up && now >= b->hung_up)
+		return rank_lost(b);
 	if (b->fd >= 0 && b->state < RANK_JOINED && now >= b->try_ends)
 		return b->state == RANK_CONNECTING
 			   ? rank_connect_failed(b, 0)
@@ -116,6 +125,7 @@ static int advance(struct boot_rank *b)
 	else if (b->state == RANK_CONNECTING)
 		ret = rank_check_connect(b);
 	ret = ret ? ret : rank_read_frames(b);
+	ret = ret ? ret : rank_advance_feed(b);
 	ret = ret ? ret : check_time(b);
 	/* A broken connection is seen by reading, which may still find why. */
 	if (!ret && b->fd >= 0 && b->state != RANK_CONNECTING)
@@ -126,10 +136,14 @@ static int advance(struct boot_rank *b)
 static void sleep_a_little(struct boot_rank *b)
 {
 	int wants_out = b->state == RANK_CONNECTING || b->writer.first != NULL;
-	struct pollfd p = { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) };
+	const struct boot_feed *feed = &b->feed;
+	int feed_wants_out = feed->state == FEED_CONNECTING || feed->writer.first != NULL;
+	struct pollfd p[2] = { { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) },
+			       { .fd = feed->state == FEED_NONE ? -1 : feed->fd,
+				 .events = (short)(POLLIN | (feed_wants_out ? POLLOUT : 0)) } };
 	/* An abort is seen next. Ranks may be many more than cores, and what comes over the connection ends the sleep. */
-	const int ms = POLL_MS * (1 + b->base.size / POLLED_RANKS);
-	poll(&p, 1, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
+	const int ms = feed->state == FEED_PAUSED ? POLL_MS : POLL_MS * (1 + b->base.size / POLLED_RANKS);
+	poll(p, 2, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
 }
 
 /* ---- The operations */
@@ -158,7 +172,7 @@ static void restart_clock(struct boot_rank *b)
 	b->waits_since = now;
 	b->deadline = now + b->timeout;
 	b->next_warn = now + WARN_NS;
-	b->next_who = now;
+	b->next_who = boot_passes_on(b->base.size) ? now + often(b) : now;
 	b->missing.ranks = b->missing.nranges = 0;
 	b->missing_at = 0;
 	b->questions++; /* answers to earlier ones are of no use */
@@ -171,6 +185,8 @@ static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
 		return refuse_forked(b);
 	if (b->error)
 		return b->error;
+	if (b->hung_up)
+		return rank_lost(b);
 	if (b->rests)
 		return log_error(CORALE_EINVAL, base->rank,
 				 "bootstrap: it rests, and can only have children");
@@ -249,6 +265,7 @@ static void tcp_give_up(struct boot *base, int code, const char *text)
 		return;
 	b->error = code;
 	rank_send_leave(b, code, text);
+	rank_end_feed(b);
 	rank_disconnect(b);
 }
 
@@ -258,6 +275,7 @@ static void leave(struct boot_rank *b)
 		frame_flush(&b->writer, b->fd);
 	if (!b->error)
 		rank_send_leave(b, 0, "closed");
+	rank_end_feed(b);
 	rank_disconnect(b);
 }
 
@@ -278,6 +296,8 @@ static void tcp_close(struct boot *base)
 	} else {
 		frame_reader_free(&b->reader);
 		frame_writer_free(&b->writer);
+		frame_reader_free(&b->feed.reader);
+		frame_writer_free(&b->feed.writer);
 	}
 	frame_free(b->part);
 	free(b->peers);

@@ -119,6 +119,18 @@ void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks
 	hmac_end(&h, key);
 }
 
+void boot_feed_key(const unsigned char group[BOOT_KEY_BYTES], const unsigned char nonce[BOOT_NONCE_BYTES],
+		   int rank, unsigned char key[BOOT_KEY_BYTES])
+{
+	unsigned char number[4];
+	struct hmac h;
+	start_mac(&h, group, "feed");
+	hmac_add(&h, nonce, BOOT_NONCE_BYTES);
+	frame_put(number, (uint32_t)rank, 4);
+	hmac_add(&h, number, 4);
+	hmac_end(&h, key);
+}
+
 void boot_peer_fill(struct boot_peer *peer)
 {
 	memset(peer, 0, sizeof(*peer));
@@ -190,6 +202,41 @@ void boot_prove(const unsigned char key[BOOT_KEY_BYTES], const unsigned char cha
 	if (maker)
 		hmac_add(&h, maker, BOOT_PEER_BYTES);
 	hmac_end(&h, mac);
+}
+
+struct frame *boot_hello_frame(const struct boot_hello *h, const unsigned char key[BOOT_KEY_BYTES],
+			       const unsigned char challenge[BOOT_NONCE_BYTES],
+			       unsigned char hello[BOOT_HELLO_BYTES])
+{
+	struct frame *f = frame_new(BOOT_HELLO, 0, BOOT_PROOF_BYTES);
+	boot_hello_encode(h, hello);
+	if (!f)
+		return NULL;
+	memcpy(frame_payload(f), hello, BOOT_HELLO_BYTES);
+	boot_prove(key, challenge, hello, NULL, frame_payload(f) + BOOT_HELLO_BYTES);
+	return f;
+}
+
+struct frame *boot_accept_frame(const struct boot_peer *maker, const unsigned char key[BOOT_KEY_BYTES],
+				const unsigned char challenge[BOOT_NONCE_BYTES],
+				const unsigned char hello[BOOT_HELLO_BYTES])
+{
+	struct frame *f = frame_new(BOOT_ACCEPT, 0, BOOT_ACCEPT_BYTES);
+	if (!f)
+		return NULL;
+	unsigned char *to = frame_payload(f);
+	boot_peer_encode(maker, to);
+	boot_prove(key, challenge, hello, to, to + BOOT_PEER_BYTES);
+	return f;
+}
+
+int boot_accept_is_good(const unsigned char in[BOOT_ACCEPT_BYTES], const unsigned char key[BOOT_KEY_BYTES],
+			const unsigned char challenge[BOOT_NONCE_BYTES],
+			const unsigned char hello[BOOT_HELLO_BYTES])
+{
+	unsigned char mac[HMAC_BYTES];
+	boot_prove(key, challenge, hello, in, mac);
+	return hmac_equal(mac, in + BOOT_PEER_BYTES, HMAC_BYTES);
 }
 
 struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES])

@@ -9,9 +9,14 @@
  *                                         <-    PART k, as soon as the rank calls
  *   TABLE, when all ranks are there       ->
  *   ALL k, when all parts are there       ->                                   or FAIL {code, rank, text}: the group has ended
- *                                         <-    WHO: which ranks are missing?
+ *                                         <-    WHO {k}: which ranks are missing for table or all-gather k?
  *   MISSING {ranks}                       ->
  *                                         <-    LEAVE {code, text}: this rank closes
+ *
+ * In a group that passes frames on (boot_source.h) the listener sends TABLE and ALL to the first ranks alone, and before them to each rank
+ *   FEED {nonce, source}                  ->
+ * The rank connects to the listener of its source's process in the same way, by a key of its own, and has TABLE and ALL from there, until
+ *                                         <-    AGAIN k: have the listener send table or all-gather k, and later ones
  */
 #ifndef BOOT_WIRE_H
 #define BOOT_WIRE_H
@@ -39,6 +44,7 @@ enum {
 	BOOT_HELLO_BYTES = BOOT_HELLO_PREFIX_BYTES + 4 + 8 + 8 + 4 + 4 + BOOT_PEER_BYTES + BOOT_NONCE_BYTES,
 	BOOT_PROOF_BYTES = BOOT_HELLO_BYTES + HMAC_BYTES,
 	BOOT_ACCEPT_BYTES = BOOT_PEER_BYTES + HMAC_BYTES,
+	BOOT_FEED_BYTES = BOOT_NONCE_BYTES + BOOT_PEER_BYTES,
 };
 
 enum boot_kind {
@@ -52,7 +58,9 @@ enum boot_kind {
 	BOOT_WHO,
 	BOOT_MISSING,
 	BOOT_FAIL,
-	BOOT_LEAVE
+	BOOT_LEAVE,
+	BOOT_FEED,
+	BOOT_AGAIN
 };
 
 /* Groups whose first rank registers them at its own listener, so others may come before that. */
@@ -76,6 +84,10 @@ uint32_t boot_id_version(const unsigned char in[BOOT_ID_BYTES]);
 uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES]);
 void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
 		    unsigned char key[BOOT_KEY_BYTES]);
+
+/* Of the connections to rank's source in the group that has this nonce. */
+void boot_feed_key(const unsigned char group[BOOT_KEY_BYTES], const unsigned char nonce[BOOT_NONCE_BYTES],
+		   int rank, unsigned char key[BOOT_KEY_BYTES]);
 
 /* A process, for messages and for children. */
 struct boot_peer {
@@ -110,6 +122,18 @@ int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *
 void boot_prove(const unsigned char key[BOOT_KEY_BYTES], const unsigned char challenge[BOOT_NONCE_BYTES],
 		const unsigned char hello[BOOT_HELLO_BYTES], const unsigned char *maker,
 		unsigned char mac[HMAC_BYTES]);
+
+/* HELLO with its proof; hello gets the part that is proved. */
+struct frame *boot_hello_frame(const struct boot_hello *h, const unsigned char key[BOOT_KEY_BYTES],
+			       const unsigned char challenge[BOOT_NONCE_BYTES],
+			       unsigned char hello[BOOT_HELLO_BYTES]);
+/* ACCEPT with its proof, and 1 if an ACCEPT proves the key. */
+struct frame *boot_accept_frame(const struct boot_peer *maker, const unsigned char key[BOOT_KEY_BYTES],
+				const unsigned char challenge[BOOT_NONCE_BYTES],
+				const unsigned char hello[BOOT_HELLO_BYTES]);
+int boot_accept_is_good(const unsigned char in[BOOT_ACCEPT_BYTES], const unsigned char key[BOOT_KEY_BYTES],
+			const unsigned char challenge[BOOT_NONCE_BYTES],
+			const unsigned char hello[BOOT_HELLO_BYTES]);
 
 struct frame *boot_challenge(const unsigned char nonce[BOOT_NONCE_BYTES]);
 int boot_challenge_decode(const unsigned char *in, size_t bytes, unsigned char nonce[BOOT_NONCE_BYTES]);
