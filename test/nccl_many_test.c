@@ -1,9 +1,10 @@
 /*
  * Many ranks behind the NCCL door: communicators, collectives, splits and a shrink by more ranks than a word has bits, met by the bootstrap
- * over TCP. `nccl_many_test N RANKS` runs case N with so many ranks.
+ * over TCP, on one node and on many. `nccl_many_test N RANKS` runs case N with so many ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "nccl_world.h"
 
@@ -64,12 +65,22 @@ static void many(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
+/* Whether this build has UCX, by which nodes talk. */
+static int has_nodes(void)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/corale_ucx.so",
+		 getenv("CORALE_MODULES") ? getenv("CORALE_MODULES") : ".");
+	return access(path, R_OK) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct world_case cases[] = {
-		{ "256 ranks of one host", 256, WORLD_PROCESSES, many, NULL, 0 },
+		{ "many ranks of one host", 96, WORLD_PROCESSES, many, NULL, 0 },
+		{ "many ranks of nodes of 8", 256, WORLD_PROCESSES, many, "CORALE_NODE_SIZE=8", 0 },
 	};
-	const int n = sizeof cases / sizeof *cases;
+	const int n = sizeof cases / sizeof *cases - !has_nodes();
 	for (int i = 0; argc > 2 && i < n; i++)
 		cases[i].ranks = atoi(argv[2]);
 	return world_main(argc, argv, cases, n);
