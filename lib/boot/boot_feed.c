@@ -10,30 +10,12 @@
 
 static const int64_t FIRST_PAUSE = 2000000, LONGEST_PAUSE = 100000000, CONNECT_NS = 2000000000;
 
-static void disconnect(struct boot_feed *f)
-{
-	boot_fds_close(f->fd);
-	f->fd = -1;
-	frame_reader_free(&f->reader);
-	frame_writer_free(&f->writer);
-}
-
-void rank_end_feed(struct boot_rank *b)
-{
-	if (b->feed.state != FEED_NONE)
-		disconnect(&b->feed);
-	b->feed.state = FEED_NONE;
-	if (b->source)
-		boot_listener_leave_source(b->source);
-	b->source = NULL;
-}
-
 /* From now on the listener sends. */
 int rank_ask_again(struct boot_rank *b)
 {
 	if (b->feed.state == FEED_NONE)
 		return 0;
-	disconnect(&b->feed);
+	rank_disconnect_feed(b);
 	b->feed.state = FEED_NONE;
 	if (b->fd < 0) /* the listener's process has ended meanwhile */
 		return rank_lost(b);
@@ -48,7 +30,7 @@ static int try_later(struct boot_rank *b)
 	const int64_t now = wait_now_ns();
 	if (now >= f->ends)
 		return rank_ask_again(b);
-	disconnect(f);
+	rank_disconnect_feed(b);
 	f->state = FEED_PAUSED;
 	f->next_try = now + f->pause;
 	f->pause = f->pause * 2 < LONGEST_PAUSE ? f->pause * 2 : LONGEST_PAUSE;
@@ -190,15 +172,4 @@ int rank_advance_feed(struct boot_rank *b)
 	if (f->state >= FEED_GREETED) /* a broken connection is seen by reading */
 		frame_flush(&f->writer, f->fd);
 	return ret;
-}
-
-void rank_pass_on(struct boot_rank *b, const struct frame_reader *r)
-{
-	struct frame *f;
-	if (!b->source)
-		return;
-	f = frame_new(r->kind, r->number, r->bytes);
-	if (f && r->bytes)
-		memcpy(frame_payload(f), r->data, r->bytes);
-	boot_listener_send(b->source, f);
 }

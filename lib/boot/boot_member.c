@@ -1,61 +1,12 @@
 /* A member: the listener has proved that it knows the key. */
 #include "boot_rank.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/status.h"
 #include "base/wait.h"
 #include "boot_wire.h"
 #include "corale.h"
 
 static const int64_t HANG_UP_NS = 2000000000;
-
-int rank_damaged(struct boot_rank *b)
-{
-	return rank_fail(b, CORALE_EINTERNAL,
-			 "process %lld on %s sent a frame (kind %u, %u bytes) that is damaged",
-			 (long long)b->maker.pid, b->maker.host, b->reader.kind, b->reader.bytes);
-}
-
-static int take_table(struct boot_rank *b, const struct frame_reader *r)
-{
-	if (b->peers || r->bytes != (size_t)b->base.size * BOOT_PEER_BYTES)
-		return 1;
-	struct boot_peer *peers = calloc((size_t)b->base.size, sizeof(*peers));
-	if (!peers)
-		return rank_fail(b, CORALE_ENOMEM, "no memory for %d ranks' addresses", b->base.size);
-	for (int i = 0; i < b->base.size; i++)
-		if (!boot_peer_decode(r->data + (size_t)i * BOOT_PEER_BYTES, &peers[i])) {
-			free(peers);
-			return 1;
-		}
-	b->peers = peers;
-	b->state = RANK_COMPLETE;
-	b->missing.ranks = 0;
-	return 0;
-}
-
-static int take_all(struct boot_rank *b, const struct frame_reader *r)
-{
-	size_t bytes = (size_t)b->base.size * b->bytes;
-	if (!b->is_gathering || b->state != RANK_COMPLETE || r->number != b->round || r->bytes != bytes)
-		return 1;
-	if (bytes)
-		memcpy(b->out, r->data, bytes);
-	b->is_gathering = 0;
-	return 0;
-}
-
-int rank_take_delivery(struct boot_rank *b, const struct frame_reader *r)
-{
-	const int ret = r->kind == BOOT_TABLE ? take_table(b, r) : r->kind == BOOT_ALL ? take_all(b, r) : 1;
-	if (!ret) {
-		b->feed.late = 0;
-		rank_pass_on(b, r);
-	}
-	return ret;
-}
 
 static int take_delivery(struct boot_rank *b)
 {
@@ -101,19 +52,6 @@ static int take_frame(struct boot_rank *b)
 	default:
 		return rank_damaged(b);
 	}
-}
-
-/* It may be one of the ranks'. */
-int rank_lost(struct boot_rank *b)
-{
-	for (int i = 0; b->peers && i < b->base.size; i++)
-		if (b->peers[i].process == b->maker.process)
-			return rank_fail(b, CORALE_EPEER,
-					 "rank %d (process %lld on %s) has died, or its connection broke", i,
-					 (long long)b->maker.pid, b->maker.host);
-	return rank_fail(b, CORALE_EPEER,
-			 "process %lld on %s, which made the id, has died, or its connection broke",
-			 (long long)b->maker.pid, b->maker.host);
 }
 
 /*

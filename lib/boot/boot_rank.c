@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "boot_fds.h"
+#include "boot_listener.h"
 #include "corale.h"
 
 void rank_disconnect(struct boot_rank *b)
@@ -14,6 +15,25 @@ void rank_disconnect(struct boot_rank *b)
 	b->fd = -1;
 	frame_reader_free(&b->reader);
 	frame_writer_free(&b->writer);
+}
+
+void rank_disconnect_feed(struct boot_rank *b)
+{
+	struct boot_feed *f = &b->feed;
+	boot_fds_close(f->fd);
+	f->fd = -1;
+	frame_reader_free(&f->reader);
+	frame_writer_free(&f->writer);
+}
+
+void rank_end_feed(struct boot_rank *b)
+{
+	if (b->feed.state != FEED_NONE)
+		rank_disconnect_feed(b);
+	b->feed.state = FEED_NONE;
+	if (b->source)
+		boot_listener_leave_source(b->source);
+	b->source = NULL;
 }
 
 void rank_send_leave(struct boot_rank *b, int code, const char *text)

@@ -65,8 +65,8 @@ struct boot_rank {
 	/* Where ranks pass on what all get. */
 	struct boot_feed feed;
 	struct boot_source *source; /* of this rank's own; NULL: none */
-	int64_t
-	    hung_up; /* the listener has closed the connection, and the feed may bring all the same what this rank waits for, until then */
+	/* The listener has closed the connection. Until then the feed may bring all the same what this rank waits for. */
+	int64_t hung_up;
 
 	/* The all-gather. */
 	int is_gathering;
@@ -83,6 +83,9 @@ struct boot_rank {
 /* ---- boot_rank.c: ending */
 
 void rank_disconnect(struct boot_rank *b);
+void rank_disconnect_feed(struct boot_rank *b);
+/* The feed, and this rank's own source. */
+void rank_end_feed(struct boot_rank *b);
 /* Tells the listener why this rank leaves, if it can. */
 void rank_send_leave(struct boot_rank *b, int code, const char *text);
 /* Ends the bootstrap: one line, and the same code for ever. Returns it. */
@@ -108,17 +111,19 @@ int rank_connect_failed(struct boot_rank *b, int error);
 /* A frame in the states RANK_GREETED and RANK_PROVING. */
 int rank_take_handshake(struct boot_rank *b);
 
-/* ---- boot_member.c */
+/* ---- boot_delivery.c */
 
 /* A frame of a kind, length or time that no listener of Corale sends: fails. */
 int rank_damaged(struct boot_rank *b);
-/* Takes frames until nothing more has come, or the all-gather has ended: a failure behind its end is for the next call. */
-int rank_read_frames(struct boot_rank *b);
-
 /* The table or an all-gather's result, from the listener or a source: 0, 1 if it is none that this rank waits for, or the code of rank_fail. */
 int rank_take_delivery(struct boot_rank *b, const struct frame_reader *r);
 /* The listener's process has closed the connection, and this rank waits for something: fails. */
 int rank_lost(struct boot_rank *b);
+
+/* ---- boot_member.c */
+
+/* Takes frames until nothing more has come, or the all-gather has ended: a failure behind its end is for the next call. */
+int rank_read_frames(struct boot_rank *b);
 
 /* ---- boot_feed.c. 0 or the code of rank_fail. */
 
@@ -127,10 +132,6 @@ int rank_take_feed(struct boot_rank *b);
 int rank_advance_feed(struct boot_rank *b);
 /* Gives the feed up, if there is one: the listener sends what this rank waits for. */
 int rank_ask_again(struct boot_rank *b);
-/* To the ranks that this one feeds. */
-void rank_pass_on(struct boot_rank *b, const struct frame_reader *r);
-/* Of both kinds: the feed, and this rank's own source. */
-void rank_end_feed(struct boot_rank *b);
 
 /* ---- boot_id.c */
 
