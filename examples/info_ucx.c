@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "corale.h"
 #include "info_net.h"
 #include "net/ucx/ucx_context.h"
 #include "net/ucx/ucx_gpudirect.h"
@@ -34,8 +35,10 @@ static void restore(const int kept[2])
 /* Corale's error line becomes part of the report. */
 static int open_quietly(const char *device, int gpu_slots, ucp_context_h *out)
 {
-	const struct ucx_context_params params = { .rank = -1, .devices = device, .gpu_slots = gpu_slots };
+	struct ucx_context_params params = { .rank = -1, .devices = device, .gpu_slots = gpu_slots };
 	int kept[2];
+	if (settings_get(&params.settings))
+		return CORALE_ESETTING;
 	silence(kept);
 	const int ret = ucx_context_open(&params, out);
 	restore(kept);

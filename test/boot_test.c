@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/interfaces.h"
 #include "base/log.h"
 #include "base/wait.h"
 #include "boot/boot_tcp.h"
@@ -1867,13 +1868,13 @@ static void test_interfaces(void **state)
 		{ "=eth0,=ib0", "ib0", 1 },
 	};
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (boot_interface_matches(table[i].spec, table[i].name) != table[i].matches)
+		if (interface_matches(table[i].spec, table[i].name) != table[i].matches)
 			fail_msg("'%s' and '%s'", table[i].spec, table[i].name);
-	assert_int_equal(boot_interface_class("ib0"), 0);
-	assert_int_equal(boot_interface_class("eth0"), 1);
-	assert_int_equal(boot_interface_class("docker0"), 2);
-	assert_int_equal(boot_interface_class("lo"), 3);
-	assert_int_equal(boot_interface_class("lowpan0"), 1);
+	assert_int_equal(interface_class("ib0"), 0);
+	assert_int_equal(interface_class("eth0"), 1);
+	assert_int_equal(interface_class("docker0"), 2);
+	assert_int_equal(interface_class("lo"), 3);
+	assert_int_equal(interface_class("lowpan0"), 1);
 
 	struct boot_address a;
 	char name[BOOT_INTERFACE_TEXT];

@@ -64,6 +64,20 @@ cut_under() { # FILE PATTERN: cut some time after PATTERN is seen there
 all_reduce=${ALL_REDUCE_PERF:-$build/examples/corale_all_reduce_perf}
 ranks -n 4 "$all_reduce" -b 8 -e 4M -f 8 -n 3 >"$state/all_reduce" 2>&1
 tell $? "all_reduce over two hosts, every element checked"
+
+# docker0 with the same address on both hosts, as Docker makes it: a rank that takes it finds itself in place of its peer.
+for host in nodea nodeb; do
+	ip -n "$tag$host" link add docker0 type veth peer name container0 && ip -n "$tag$host" addr add 172.17.0.1/16 dev docker0 &&
+		ip -n "$tag$host" link set container0 up && ip -n "$tag$host" link set docker0 up
+done
+CORALE_NET_DEVICES='' ranks -x CORALE_DEBUG=info -n 4 "$all_reduce" -b 8 -e 64K -f 8 -n 1 >"$state/all_reduce" 2>&1
+[ $? = 0 ] && [ "$(grep -c 'network devices tcp/ctl0$' "$state/all_reduce")" = 4 ]
+tell $? "hosts with the same docker0: one interface alone, which leads to the other host"
+CORALE_NET_DEVICES='' ranks -x CORALE_DEBUG=info -x NCCL_SOCKET_IFNAME='^ctl,docker' -n 4 "$all_reduce" -b 8 -e 64K -f 8 -n 1 >"$state/all_reduce" 2>&1
+[ $? = 0 ] && [ "$(grep -c 'network devices tcp/data0$' "$state/all_reduce")" = 4 ]
+tell $? "NCCL_SOCKET_IFNAME leaves another one"
+for host in nodea nodeb; do ip -n "$tag$host" link del docker0; done
+
 CORALE_TIMEOUT=5 ranks -x CORALE_TIMEOUT -n 4 "$all_reduce" -b 1M -e 1M -n 1000000 -c 0 >"$state/all_reduce" 2>&1 &
 cut_under "$state/all_reduce" algbw
 [ $? = 1 ] && grep -q 'ERROR node[ab] rank [0-3]: all_reduce.*CORALE_TIMEOUT.*its link is cut' "$state/all_reduce"

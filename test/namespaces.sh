@@ -102,7 +102,7 @@ on() { # HOST COMMAND...
 
 ranks() { # mpirun options, program, args
 	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
-		CORALE_NET_DEVICES=${CORALE_NET_DEVICES:-data0} timeout -k 5 "${CORALE_TEST_TIMEOUT:-300}" "$mpirun" --mca plm_rsh_agent "$state/agent" \
+		CORALE_NET_DEVICES=${CORALE_NET_DEVICES-data0} timeout -k 5 "${CORALE_TEST_TIMEOUT:-300}" "$mpirun" --mca plm_rsh_agent "$state/agent" \
 		--mca oob_tcp_if_include "$net.0/24" --mca btl_tcp_if_include "$net.0/24" --mca btl self,vader,tcp \
 		--bind-to none --map-by ppr:${PER_NODE:-2}:node --host nodea:8,nodeb:8 "${exports[@]}" "$@"
 }

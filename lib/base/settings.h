@@ -33,9 +33,12 @@ struct settings {
 	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/comm/transport_rows.c */
 	char ucx_library[512]; /* CORALE_UCX_LIBRARY; "": where ucx_find looks */
 	char modules[512]; /* CORALE_MODULES; "": the library's folder */
-	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX, "" leaves the choice to it */
+	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX; "": by the variables of NCCL below */
 	char ib_hca
 	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */
+	/* NCCL_SOCKET_IFNAME and the like, "": unset. Texts: what is malformed is told by who uses it, and fails no program (net/network.h) */
+	char socket_ifname[256], socket_family[32], nccl_net[64], ib_disable[32];
+	char ib_gid_index[32], ib_tc[32], ib_sl[32], ib_timeout[32], ib_retry_cnt[32];
 	char topo_file[256]; /* CORALE_TOPO_FILE: an hwloc XML with the PCI tree; "": this machine's */
 	char net_rates[256]; /* CORALE_NET_RATES: auto (measured), built-in, or topo_parse_rails's text */
 	char tuning[256]; /* CORALE_TUNING: a file of rates (comm/tuning_file.h); "": none */

@@ -3,13 +3,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interfaces.h"
 #include "base/log.h"
 #include "corale.h"
 
@@ -114,91 +114,24 @@ int boot_address_parse(const char *text, int family, struct boot_address *out)
 	return 0;
 }
 
-static int item_matches(const char *item, size_t length, int exact, const char *name)
-{
-	if (length && item[0] == '=') {
-		exact = 1;
-		item++;
-		length--;
-	}
-	const char *colon = memchr(item, ':', length);
-	if (colon)
-		length = (size_t)(colon - item);
-	return length && !strncmp(item, name, length) && (!exact || strlen(name) == length);
-}
-
-int boot_interface_matches(const char *spec, const char *name)
-{
-	int exclude = spec[0] == '^', matches = 0;
-	spec += exclude;
-	int exact = spec[0] == '='; /* of the whole list */
-	spec += exact;
-	while (*spec) {
-		size_t length = strcspn(spec, ",");
-		matches |= item_matches(spec, length, exact, name);
-		spec += length + (spec[length] == ',');
-	}
-	return matches != exclude;
-}
-
-int boot_interface_class(const char *name)
-{
-	if (!strncmp(name, "ib", 2))
-		return 0;
-	if (!strncmp(name, "docker", 6))
-		return 2;
-	return !strcmp(name, "lo") ? 3 : 1;
-}
-
-/* How good an address is, less is better; -1: unusable. */
-static int rank_address(const struct ifaddrs *i, const char *spec, int family, struct boot_address *a)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !boot_address_from_socket(i->ifa_addr, a))
-		return -1;
-	const int is_link_local = a->family == 6 && a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80;
-	if ((family && a->family != family) || is_link_local)
-		return -1;
-	if (spec && spec[0])
-		return boot_interface_matches(spec, i->ifa_name) ? 0 : -1;
-	return boot_interface_class(i->ifa_name);
-}
-
-/* "lo, eth0": the names of all interfaces, for a message. */
-static void list_names(const struct ifaddrs *all, char *text, size_t bytes)
-{
-	size_t at = 0;
-	text[0] = '\0';
-	for (const struct ifaddrs *i = all; i && at < bytes; i = i->ifa_next) {
-		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
-			continue;
-		int n = snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", i->ifa_name);
-		at += n > 0 ? (size_t)n : 0;
-	}
-}
-
 int boot_interface_choose(const char *spec, int family, struct boot_address *out,
 			  char name[BOOT_INTERFACE_TEXT])
 {
 	struct ifaddrs *all;
-	struct boot_address a;
-	int best = -1;
+	char names[256];
 	if (getifaddrs(&all))
 		return log_error(CORALE_ESYSTEM, -1,
 				 "bootstrap: cannot list the network interfaces (getifaddrs): %s",
 				 strerror(errno));
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		int rank = rank_address(i, spec, family, &a);
-		if (rank < 0 || (best >= 0 && rank >= best))
-			continue;
-		best = rank;
-		*out = a;
+	const struct ifaddrs *best = interface_choose(all, spec, family);
+	if (best) {
+		boot_address_from_socket(best->ifa_addr, out);
 		out->port = 0;
-		snprintf(name, BOOT_INTERFACE_TEXT, "%s", i->ifa_name);
+		snprintf(name, BOOT_INTERFACE_TEXT, "%s", best->ifa_name);
 	}
-	char names[256];
-	list_names(all, names, sizeof(names));
+	interface_names(all, names, sizeof(names));
 	freeifaddrs(all);
-	if (best >= 0)
+	if (best)
 		return 0;
 	return log_error(CORALE_EINVAL, -1,
 			 "bootstrap: no network interface matches NCCL_SOCKET_IFNAME '%s' with %s; "

@@ -23,14 +23,7 @@ const char *boot_address_text(const struct boot_address *a, char text[BOOT_ADDRE
 /* "host:port" or "[v6]:port"; a name is resolved, which may block. family: 0 any, 4 or 6. CORALE_EINVAL with a line that names text. */
 int boot_address_parse(const char *text, int family, struct boot_address *out);
 
-/*
- * 1 if an interface's name matches spec, which has NCCL_SOCKET_IFNAME's grammar: names separated by commas; each is a prefix, with a
- * leading "=" a whole name; a leading "^" ("^eth", "^=eth0,eth1") turns the list into those to leave out. ":port" behind a name is ignored.
- */
-int boot_interface_matches(const char *spec, const char *name);
-/* The order of interfaces without a spec: 0 ib*, 1 others, 2 docker*, 3 lo. */
-int boot_interface_class(const char *name);
-/* An address of this host to listen at, with port 0, and its interface's name. spec NULL or "": by class. Link-local IPv6 addresses are left out.
+/* An address of this host to listen at, with port 0, and its interface's name. spec: NCCL_SOCKET_IFNAME, NULL or "" (interface_choose).
  * CORALE_ESYSTEM or CORALE_EINVAL with a line that lists the interfaces that are there. */
 int boot_interface_choose(const char *spec, int family, struct boot_address *out,
 			  char name[BOOT_INTERFACE_TEXT]);

@@ -9,6 +9,7 @@
 #include "adapters.h"
 #include "adapters_names.h"
 #include "base/log.h"
+#include "network.h"
 
 static const char ports_folder[] = "/sys/class/infiniband";
 
@@ -134,6 +135,16 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct adapters *machine;
 static int machine_status;
 
+static void leave_out_all(const struct settings *settings)
+{
+	char reason[96];
+	for (int p = 0; p < machine->nports; p++)
+		if (machine->port[p].use == ADAPTERS_COUNTS)
+			machine->port[p].use = ADAPTERS_NOT_NAMED;
+	snprintf(machine->none, sizeof(machine->none), "%s leaves out RDMA adapters",
+		 network_kind_reason(settings, reason, sizeof(reason)));
+}
+
 static void read_machine(void)
 {
 	const struct settings *settings;
@@ -145,6 +156,8 @@ static void read_machine(void)
 		machine_status = adapters_read(&source, &machine);
 	if (!machine_status)
 		machine_status = adapters_select(machine, settings->net_devices, settings->ib_hca);
+	if (!machine_status && !settings->net_devices[0] && network_kind(settings) == NETWORK_SOCKET)
+		leave_out_all(settings);
 }
 
 int adapters_machine(const struct adapters **out)

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "ucx_devices.h"
 #include "ucx_gpudirect.h"
+#include "ucx_network.h"
 #include "ucx_worker.h"
 
 /*
@@ -102,49 +103,56 @@ static int init_apart(const ucp_config_t *config, int rank, ucp_context_h *out, 
 }
 
 /* Why a context cannot be used for slots in GPUs' memory. */
-static int refuse_gpu_slots(const struct ucx_context_params *p)
+static int refuse_gpu_slots(const struct ucx_context_params *p, const char *devices)
 {
 	const char *transports = secure_getenv("UCX_TLS");
 	return log_error(
 	    CORALE_ENOTSUP, p->rank,
 	    "transport ucx: slots in a GPU's memory need an RDMA adapter, and UCX %s opens none of its "
 	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has%s",
-	    ucp_get_version_string(), p->devices[0] ? p->devices : "all", transports ? transports : "not set",
+	    ucp_get_version_string(), devices[0] ? devices : "all", transports ? transports : "not set",
 	    ucx_minor() > NEEDS_CACHE
 		? ""
 		: "; UCX 1.13 also needs its cache of registrations: take a newer UCX, or under "
 		  "Open MPI set OMPI_MCA_memory=^patcher");
 }
 
-static int init(const struct ucx_context_params *p, const ucp_config_t *config, ucp_context_h *out)
+static int init(const struct ucx_context_params *p, const char *devices, const ucp_config_t *config,
+		ucp_context_h *out)
 {
 	ucs_status_t status = UCS_OK;
 	const int ret = init_apart(config, p->rank, out, &status);
 	if (ret || status == UCS_OK)
 		return ret;
-	return p->gpu_slots && status == UCS_ERR_NO_DEVICE ? refuse_gpu_slots(p)
+	return p->gpu_slots && status == UCS_ERR_NO_DEVICE ? refuse_gpu_slots(p, devices)
 							   : ucx_failed("ucp_init", p->rank, status);
 }
 
-static int open_context(const struct ucx_context_params *p, enum ucx_cuda cuda, ucp_context_h *out)
+static ucs_status_t configure(const struct ucx_context_params *p, const struct ucx_network *network,
+			      enum ucx_cuda cuda, ucp_config_t *config)
 {
 	char transports[256];
+	ucs_status_t status = ucx_network_apply(network, p->settings, p->rank, config);
+	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, network->kind, cuda, transports,
+			       sizeof(transports));
+	if (status == UCS_OK && transports[0])
+		status = ucp_config_modify(config, "TLS", transports);
+	if (status == UCS_OK && p->gpu_slots)
+		return set_gpu_slots(config);
+	return status == UCS_OK ? set_segments(config, network->devices) : status;
+}
+
+static int open_context(const struct ucx_context_params *p, const struct ucx_network *network,
+			enum ucx_cuda cuda, ucp_context_h *out)
+{
 	ucp_config_t *config;
 	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
 	if (status != UCS_OK)
 		return ucx_failed("ucp_config_read", p->rank, status);
-	if (p->devices[0])
-		status = ucp_config_modify(config, "NET_DEVICES", p->devices);
-	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, cuda, transports, sizeof(transports));
-	if (status == UCS_OK && transports[0])
-		status = ucp_config_modify(config, "TLS", transports);
-	if (status == UCS_OK && !p->gpu_slots)
-		status = set_segments(config, p->devices);
-	if (status == UCS_OK && p->gpu_slots)
-		status = set_gpu_slots(config);
-	const int ret =
-	    status == UCS_OK ? init(p, config, out) : ucx_failed("ucp_config_modify", p->rank, status);
+	status = configure(p, network, cuda, config);
+	const int ret = status == UCS_OK ? init(p, network->devices, config, out)
+					 : ucx_failed("ucp_config_modify", p->rank, status);
 	ucp_config_release(config);
 	return ret;
 }
@@ -164,17 +172,40 @@ static enum ucx_cuda correct(const struct ucx_context_params *p, ucp_context_h c
 	return secure_getenv("UCX_TLS") ? (calls_cuda ? UCX_NO_CUDA : UCX_ANY_CUDA) : UCX_CUDA_COPY;
 }
 
+/* tcp over docker0, and nothing else: hosts have docker0 with the same address, and a rank would find itself there in place of its peer. */
+static void warn_of_docker(const struct ucx_context_params *p, const struct ucx_network *network,
+			   ucp_context_h context)
+{
+	static _Atomic int said;
+	char devices[256];
+	ucx_devices_list(context, devices, sizeof(devices));
+	if (network->docker[0] && ucx_devices_are_tcp(devices))
+		log_once(
+		    &said, LOG_WARN, p->rank,
+		    "messages between nodes go over %s, the only network interface but lo: other hosts with "
+		    "Docker "
+		    "have one of the same address, so their ranks can't be reached; NCCL_SOCKET_IFNAME or "
+		    "CORALE_NET_DEVICES names another",
+		    network->docker);
+}
+
 int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
 {
+	struct ucx_network network;
 	descriptors_hold_standard();
-	int ret = open_context(p, UCX_ANY_CUDA, out);
+	int ret = ucx_network_read(p->settings, p->devices, p->rank, &network);
+	if (!ret)
+		ret = open_context(p, &network, UCX_ANY_CUDA, out);
 	const enum ucx_cuda cuda = ret ? UCX_ANY_CUDA : correct(p, *out);
 	if (cuda != UCX_ANY_CUDA) {
 		ucp_cleanup(*out);
-		ret = open_context(p, cuda, out);
+		ret = open_context(p, &network, cuda, out);
 	}
-	if (ret || !p->gpu_slots || ucx_devices_have_rdma(*out))
+	if (ret)
 		return ret;
+	warn_of_docker(p, &network, *out);
+	if (!p->gpu_slots || ucx_devices_have_rdma(*out))
+		return 0;
 	ucp_cleanup(*out);
-	return refuse_gpu_slots(p);
+	return refuse_gpu_slots(p, network.devices);
 }

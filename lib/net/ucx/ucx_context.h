@@ -4,9 +4,12 @@
 
 #include <ucp/api/ucp.h>
 
+#include "base/settings.h"
+
 struct ucx_context_params {
 	int rank; /* for log lines; -1: none */
-	const char *devices; /* UCX's NET_DEVICES; "": UCX chooses */
+	const struct settings *settings;
+	const char *devices; /* UCX's NET_DEVICES; "": as ucx_network.h says */
 	int gpu_slots; /* it registers GPUs' memory: RDMA transports alone, in strict order */
 };
 

@@ -162,12 +162,10 @@ static int is_interface(const char *name, size_t length)
 int ucx_devices_have_tcp(const char *devices)
 {
 	const char *transports = secure_getenv("UCX_TLS");
-	if (!devices[0])
-		devices = secure_getenv("UCX_NET_DEVICES");
 	if (transports && strcmp(transports, "all") &&
 	    (transports[0] == '^') == (strstr(transports, "tcp") != NULL))
 		return 0;
-	if (!devices || !devices[0] || !strcmp(devices, "all"))
+	if (!devices[0] || !strcmp(devices, "all"))
 		return 1;
 	for (size_t length; *devices; devices += length + (devices[length] == ',')) {
 		length = strcspn(devices, ",");
@@ -188,13 +186,18 @@ static void leave_out_cuda(const char *list, char *text, size_t bytes)
 	}
 }
 
-void ucx_devices_transports(const char *wanted, int gpu_slots, enum ucx_cuda cuda, char *text, size_t bytes)
+/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
+static const char *default_transports(int gpu_slots, enum network_kind kind, enum ucx_cuda cuda)
 {
-	/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-	const char *list = wanted && wanted[0]     ? wanted
-			   : !gpu_slots            ? "^sm"
-			   : cuda == UCX_CUDA_COPY ? "ib,cuda_copy"
-						   : "ib";
+	if (gpu_slots)
+		return cuda == UCX_CUDA_COPY ? "ib,cuda_copy" : "ib";
+	return kind == NETWORK_SOCKET ? "tcp,self" : kind == NETWORK_IB ? "ib,self" : "^sm";
+}
+
+void ucx_devices_transports(const char *wanted, int gpu_slots, enum network_kind kind, enum ucx_cuda cuda,
+			    char *text, size_t bytes)
+{
+	const char *list = wanted && wanted[0] ? wanted : default_transports(gpu_slots, kind, cuda);
 	text[0] = '\0';
 	if (cuda != UCX_NO_CUDA)
 		snprintf(text, bytes, "%s", list);

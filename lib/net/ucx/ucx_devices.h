@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
+#include "net/network.h"
+
 /* Writes "tcp/eth0, rc_mlx5/mlx5_0:1", or "none"; what does not fit ends in "...". */
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 
-/* 1 if UCX will open tcp, as far as names say: devices is CORALE_NET_DEVICES; UCX's own variables count too. */
+/* 1 if UCX will open tcp, as far as names say: devices is UCX's list, "": all. UCX_TLS counts too. */
 int ucx_devices_have_tcp(const char *devices);
 
 /* Which transports that make calls of CUDA a context has. */
@@ -20,11 +22,12 @@ enum ucx_cuda {
 };
 
 /*
- * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all that a link between nodes can use, for slots in GPUs' memory those of
- * RDMA adapters alone, or the user's choice. UCX warns of a name, of what is left out too, that stands for nothing there: so "ib" means rc, dc, srd
+ * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all of a kind of network that a link between nodes can use, for slots in GPUs'
+ * memory those of RDMA adapters alone, or the user's choice. UCX warns of a name, of what is left out too, that stands for nothing there: so "ib" means rc, dc, srd
  * and ud, and what makes calls of CUDA is left out, or asked for, only where a context has shown it.
  */
-void ucx_devices_transports(const char *wanted, int gpu_slots, enum ucx_cuda cuda, char *text, size_t bytes);
+void ucx_devices_transports(const char *wanted, int gpu_slots, enum network_kind kind, enum ucx_cuda cuda,
+			    char *text, size_t bytes);
 
 /* 1 if a context has something that makes calls of CUDA: a thread that moves messages would wait in such a call for the launch of a kernel that
  * waits for a message. */

@@ -76,7 +76,7 @@ static int start(const struct transport_params *params, const char *devices, str
 	struct ucx_worker *w = new_worker(params, devices);
 	if (!w)
 		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory");
-	const struct ucx_context_params context = { params->rank, w->wanted, w->gpu_slots };
+	const struct ucx_context_params context = { params->rank, params->settings, w->wanted, w->gpu_slots };
 	int ret = ucx_context_open(&context, &w->context);
 	if (ret)
 		goto free_worker;
@@ -130,7 +130,7 @@ static int add_worker(const struct transport_params *params, const char *devices
 				 "transport ucx: no context for rail %d over %s: this process has %d "
 				 "already, of other rails and devices, which stay until it ends; use the "
 				 "same CORALE_NET_DEVICES for all communicators",
-				 params->rail, devices[0] ? devices : "the devices that UCX chooses",
+				 params->rail, devices[0] ? devices : "the devices chosen by default",
 				 workers);
 	if (descriptors_need(WORKER_DESCRIPTORS, params->rank, "UCX's start"))
 		return CORALE_ESYSTEM;
@@ -167,7 +167,9 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 
 static int open_for_people(const struct settings *settings, ucp_context_h *out)
 {
-	const struct ucx_context_params params = { .rank = -1, .devices = settings->net_devices };
+	const struct ucx_context_params params = { .rank = -1,
+						   .settings = settings,
+						   .devices = settings->net_devices };
 	return ucx_context_open(&params, out);
 }
 

@@ -33,7 +33,7 @@ enum { UCX_WORKERS = 32 }; /* of a process, at most */
 struct ucx_worker {
 	pthread_mutex_t lock;
 	int rail;
-	char *wanted; /* the devices that were asked for; "": UCX's choice */
+	char *wanted; /* the devices that were asked for; "": by ucx_network.h */
 	int users;
 	uint64_t uid; /* of this worker among all of all processes */
 	ucp_context_h context;

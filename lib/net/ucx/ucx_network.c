@@ -1,0 +1,236 @@
+#define _GNU_SOURCE
+#include "ucx_network.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/interfaces.h"
+#include "base/log.h"
+#include "corale.h"
+#include "net/adapters_names.h"
+
+static const char ports_folder[] = "/sys/class/infiniband";
+
+/* ---- Devices ---- */
+
+static void add(struct ucx_network *network, const char *name, size_t length)
+{
+	const size_t used = strlen(network->devices);
+	if (used + 1 + length < sizeof(network->devices))
+		snprintf(network->devices + used, sizeof(network->devices) - used, "%s%.*s", used ? "," : "",
+			 (int)length, name);
+}
+
+/* Active ports, and of these the ones that NCCL_IB_HCA names. What of it is malformed is told where adapters are chosen for GPUs. */
+static void add_ports(struct ucx_network *network, const struct settings *settings,
+		      const struct adapters *ports)
+{
+	struct adapters_names names;
+	char text[160];
+	const int by_name =
+	    settings->ib_hca[0] && !adapters_names_parse(settings->ib_hca, &names, text, sizeof(text));
+	for (int p = 0; p < ports->nports; p++) {
+		const struct adapters_port *port = &ports->port[p];
+		if (!port->is_active || (by_name && !adapters_names_match(&names, port->name, port->number)))
+			continue;
+		snprintf(text, sizeof(text), "%s:%d", port->name, port->number);
+		add(network, text, strlen(text));
+		network->has_rdma = 1;
+	}
+}
+
+/* Interfaces for tcp: one, or those that NCCL_SOCKET_IFNAME names. */
+static void add_interfaces(struct ucx_network *network, const struct settings *settings,
+			   const struct ifaddrs *all)
+{
+	const char *spec = settings->socket_ifname;
+	const struct ifaddrs *best = interface_choose(all, spec, network_family(settings));
+	for (const struct ifaddrs *i = all; best && i; i = i->ifa_next)
+		if (interface_is_first(all, i) && interface_goes_along(i, best, spec))
+			add(network, i->ifa_name, strcspn(i->ifa_name, ":"));
+	if (best && interface_class(best->ifa_name) == INTERFACE_DOCKER && !interface_is_named(spec))
+		snprintf(network->docker, sizeof(network->docker), "%s", best->ifa_name);
+}
+
+/* No interface is named as NCCL_SOCKET_IFNAME says, or has such an address. */
+static int report_none(const struct settings *settings, const struct ifaddrs *all, int rank, int is_error)
+{
+	static _Atomic int said;
+	char names[256];
+	interface_names(all, names, sizeof(names));
+	if (is_error)
+		return log_error(CORALE_ESETTING, rank,
+				 "transport ucx: no network interface matches NCCL_SOCKET_IFNAME='%s'%s%s; "
+				 "interfaces with addresses: %s",
+				 settings->socket_ifname,
+				 settings->socket_family[0] ? " with NCCL_SOCKET_FAMILY=" : "",
+				 settings->socket_family, names);
+	log_once(&said, LOG_WARN, rank,
+		 "no network interface matches NCCL_SOCKET_IFNAME='%s', so no tcp beside RDMA adapters; "
+		 "interfaces with addresses: %s",
+		 settings->socket_ifname, names);
+	return 0;
+}
+
+static int report_no_rdma(const struct settings *settings, const struct adapters *ports, int rank)
+{
+	char reason[96];
+	return log_error(CORALE_ENOTSUP, rank,
+			 "transport ucx: %s, and no RDMA adapter can be used: of the %d ports in %s none is "
+			 "active%s%s; unset it to use tcp as well",
+			 network_kind_reason(settings, reason, sizeof(reason)), ports->nports, ports_folder,
+			 settings->ib_hca[0] ? " and named by NCCL_IB_HCA=" : "", settings->ib_hca);
+}
+
+static int has_interface_names(const struct settings *settings)
+{
+	return settings->socket_ifname[0] || settings->socket_family[0];
+}
+
+/* 1 if a name of a list is that of no network interface: interfaces are tcp's, RDMA ports have names of their own ("mlx5_0:1"). */
+static int names_rdma(const char *list, const struct ifaddrs *all)
+{
+	for (size_t length; *list; list += length + (list[length] == ',')) {
+		int is_interface = 0;
+		length = strcspn(list, ",");
+		for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+			is_interface |= strlen(i->ifa_name) == length && !strncmp(i->ifa_name, list, length);
+		if (length && !is_interface)
+			return 1;
+	}
+	return 0;
+}
+
+int ucx_network_choose(const struct settings *settings, const char *devices, const struct ifaddrs *all,
+		       const struct adapters *ports, int rank, struct ucx_network *out)
+{
+	*out = (struct ucx_network){ .kind = network_kind(settings) };
+	if (devices[0]) {
+		out->has_rdma = names_rdma(devices, all);
+		snprintf(out->devices, sizeof(out->devices), "%s", devices);
+		return 0;
+	}
+	out->is_ours = 1;
+	if (out->kind != NETWORK_SOCKET)
+		add_ports(out, settings, ports);
+	if (out->kind == NETWORK_IB)
+		return out->has_rdma ? 0 : report_no_rdma(settings, ports, rank);
+	if (!interface_choose(all, settings->socket_ifname, network_family(settings)) &&
+	    has_interface_names(settings))
+		return report_none(settings, all, rank, !out->has_rdma);
+	add_interfaces(out, settings, all);
+	return 0;
+}
+
+/* ---- This machine ---- */
+
+static void read_ports(struct adapters *ports)
+{
+	DIR *folder = opendir(ports_folder);
+	for (struct dirent *entry; folder && (entry = readdir(folder));)
+		if (entry->d_name[0] != '.')
+			adapters_add_ports(ports, ports_folder, entry->d_name, -1);
+	if (folder)
+		closedir(folder);
+}
+
+int ucx_network_read(const struct settings *settings, const char *devices, int rank, struct ucx_network *out)
+{
+	struct ifaddrs *all = NULL;
+	struct adapters *ports = calloc(1, sizeof(*ports));
+	const char *users = secure_getenv("UCX_NET_DEVICES");
+	if (!ports)
+		return log_error(CORALE_ENOMEM, rank, "transport ucx: no memory");
+	if (getifaddrs(&all)) {
+		free(ports);
+		return log_error(CORALE_ESYSTEM, rank,
+				 "transport ucx: cannot list the network interfaces (getifaddrs): %s",
+				 strerror(errno));
+	}
+	read_ports(ports);
+	const int ret =
+	    ucx_network_choose(settings, devices[0] || !users ? devices : users, all, ports, rank, out);
+	freeifaddrs(all);
+	free(ports);
+	return ret;
+}
+
+/* ---- Into UCX's configuration ---- */
+
+/* What NCCL_IB_TIMEOUT says as a time: UCX rounds it to the nearest power again, and takes what is longer than all of them for never. */
+static void print_timeout(long power, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%.0fns", 4096.0 * (double)(UINT64_C(1) << (power ? power : 33)));
+}
+
+static void print_number(long number, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%ld", number);
+}
+
+struct option {
+	const char *variable; /* NCCL's */
+	const char *name; /* UCX's, without "UCX_" */
+	size_t offset; /* in struct settings */
+	long least, most;
+	void (*print)(long number, char *text, size_t bytes);
+};
+
+static const struct option options[] = {
+	{ "NCCL_IB_GID_INDEX", "IB_GID_INDEX", offsetof(struct settings, ib_gid_index), -1, 255,
+	  print_number },
+	{ "NCCL_IB_TC", "IB_TRAFFIC_CLASS", offsetof(struct settings, ib_tc), 0, 255, print_number },
+	{ "NCCL_IB_SL", "IB_SL", offsetof(struct settings, ib_sl), 0, 15, print_number },
+	{ "NCCL_IB_TIMEOUT", "RC_TIMEOUT", offsetof(struct settings, ib_timeout), 0, 31, print_timeout },
+	{ "NCCL_IB_RETRY_CNT", "RC_RETRY_COUNT", offsetof(struct settings, ib_retry_cnt), 0, 7,
+	  print_number },
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(*options) };
+
+static int is_users(const char *name)
+{
+	char variable[64];
+	snprintf(variable, sizeof(variable), "UCX_%s", name);
+	return secure_getenv(variable) != NULL;
+}
+
+/* -1: UCX chooses. */
+static ucs_status_t apply_option(int i, const struct settings *settings, int rank, ucp_config_t *config)
+{
+	static _Atomic int said[OPTIONS];
+	const struct option *o = &options[i];
+	const char *text = (const char *)settings + o->offset;
+	char value[32];
+	long number;
+	if (!text[0] || is_users(o->name))
+		return UCS_OK;
+	if (network_number(text, o->least, o->most, &number)) {
+		log_once(&said[i], LOG_WARN, rank,
+			 "%s=%s is not used: expected a whole number from %ld to %ld", o->variable, text,
+			 o->least, o->most);
+		return UCS_OK;
+	}
+	if (number < 0)
+		return UCS_OK;
+	o->print(number, value, sizeof(value));
+	return ucp_config_modify(config, o->name, value);
+}
+
+ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct settings *settings, int rank,
+			       ucp_config_t *config)
+{
+	ucs_status_t status = UCS_OK;
+	if (network->devices[0])
+		status = ucp_config_modify(config, "NET_DEVICES", network->devices);
+	if (status == UCS_OK && network->is_ours) /* of ports that are listed, and that UCX does not open */
+		status = ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
+	for (int i = 0; i < OPTIONS && status == UCS_OK && network->has_rdma; i++)
+		status = apply_option(i, settings, rank, config);
+	return status;
+}
