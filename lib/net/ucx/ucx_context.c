@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "ucx_devices.h"
 #include "ucx_gpudirect.h"
+#include "ucx_log.h"
 #include "ucx_network.h"
 #include "ucx_worker.h"
 
@@ -193,6 +194,7 @@ int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
 {
 	struct ucx_network network;
 	descriptors_hold_standard();
+	ucx_log_take();
 	int ret = ucx_network_read(p->settings, p->devices, p->rank, &network);
 	if (!ret)
 		ret = open_context(p, &network, UCX_ANY_CUDA, out);
