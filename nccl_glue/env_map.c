@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "net/network.h"
+
 /* The index of the first length characters of text among words, -1 if it is none of them. */
 static int find_word(const char *const *words, const char *text, size_t length)
 {
@@ -139,11 +141,93 @@ static const char *map_cta_policy(const char *value, const char **why)
 	return i < 0 ? NULL : policies[i / 2];
 }
 
+/* A setting of the same name, for which the value may be in a file of NCCL's. */
+static const char *keep(const char *value, const char **why)
+{
+	(void)why;
+	return value;
+}
+
+static const char *map_net(const char *value, const char **why)
+{
+	static const char *const words[] = { "Socket", "IB", NULL };
+	const int i = find_word(words, value, strlen(value));
+
+	if (i < 0)
+		*why = "the networks are Socket and IB, both by UCX";
+	return i < 0 ? NULL : value;
+}
+
+static const char *map_gdr_level(const char *value, const char **why)
+{
+	static const char *const never[] = { "LOC", "0", NULL };
+
+	if (find_word(never, value, strlen(value)) >= 0)
+		return "no";
+	*why = "it is tried which paths work and are faster, and only LOC forbids all of them";
+	return NULL;
+}
+
+static const char *map_flush(const char *value, const char **why)
+{
+	(void)why;
+	return strcmp(value, "1") ? NULL : "yes";
+}
+
+/* A number that settings have as a text; what is malformed is not offered. */
+static const char *keep_number(const char *value, long least, long most, const char *refusal,
+			       const char **why)
+{
+	long number;
+
+	if (!network_number(value, least, most, &number))
+		return value;
+	*why = refusal;
+	return NULL;
+}
+
+static const char *map_gid_index(const char *value, const char **why)
+{
+	return keep_number(value, -1, 255, "expected a whole number from -1 to 255", why);
+}
+
+static const char *map_traffic_class(const char *value, const char **why)
+{
+	return keep_number(value, 0, 255, "expected a whole number from 0 to 255", why);
+}
+
+static const char *map_service_level(const char *value, const char **why)
+{
+	return keep_number(value, 0, 15, "expected a whole number from 0 to 15", why);
+}
+
+static const char *map_timeout(const char *value, const char **why)
+{
+	return keep_number(value, 0, 31, "expected a whole number from 0 to 31", why);
+}
+
+static const char *map_retries(const char *value, const char **why)
+{
+	return keep_number(value, 0, 7, "expected a whole number from 0 to 7", why);
+}
+
 static const struct door_mapping mappings[] = {
 	{ "NCCL_DEBUG", "CORALE_DEBUG", map_debug },
 	{ "NCCL_PROTO", "CORALE_PROTO", map_proto },
 	{ "NCCL_ALGO", NULL, map_algo },
 	{ "NCCL_CTA_POLICY", "CORALE_CTA_POLICY", map_cta_policy },
+	{ "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", keep },
+	{ "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", keep },
+	{ "NCCL_NET", "NCCL_NET", map_net },
+	{ "NCCL_NET_GDR_LEVEL", "CORALE_GPUDIRECT", map_gdr_level },
+	{ "NCCL_NET_FORCE_FLUSH", "CORALE_GPUDIRECT_FLUSH", map_flush },
+	{ "NCCL_IB_DISABLE", "NCCL_IB_DISABLE", keep },
+	{ "NCCL_IB_HCA", "NCCL_IB_HCA", keep },
+	{ "NCCL_IB_GID_INDEX", "NCCL_IB_GID_INDEX", map_gid_index },
+	{ "NCCL_IB_TC", "NCCL_IB_TC", map_traffic_class },
+	{ "NCCL_IB_SL", "NCCL_IB_SL", map_service_level },
+	{ "NCCL_IB_TIMEOUT", "NCCL_IB_TIMEOUT", map_timeout },
+	{ "NCCL_IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", map_retries },
 };
 
 enum { MAPPINGS = sizeof(mappings) / sizeof(*mappings) };
