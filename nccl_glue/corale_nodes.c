@@ -27,7 +27,8 @@ int main(int argc, char **argv)
 	if (ucx_find("", text, sizeof text)) /* the one that is loaded now */
 		return 1;
 	void *ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
-	const char *(*version)(void) = ucp ? (const char *(*)(void))dlsym(ucp, "ucp_get_version_string") : NULL;
+	const char *(*version)(void) =
+	    ucp ? (const char *(*)(void))dlsym(ucp, "ucp_get_version_string") : NULL;
 	printf("UCX %s, %s\n", version ? version() : "of an unknown version", text);
 	return 0;
 }
