@@ -107,8 +107,37 @@ static ncclResult_t check(ncclComm_t comm, int rank, int size)
 	return result;
 }
 
+enum { SIGNALS = 32 };
+
+static void get_handlers(void (*handlers[SIGNALS])(int))
+{
+	struct sigaction action;
+	for (int s = 1; s < SIGNALS; s++)
+		handlers[s] = sigaction(s, NULL, &action) ? SIG_ERR : action.sa_handler;
+}
+
+/* The program's handlers are as they were. */
+static ncclResult_t compare_handlers(int rank, void (*const before[SIGNALS])(int))
+{
+	void (*now[SIGNALS])(int);
+	ncclResult_t result = ncclSuccess;
+	get_handlers(now);
+	for (int s = 1; s < SIGNALS; s++)
+		if (now[s] != before[s]) {
+			printf("rank %d: signal %d has another handler than before\n", rank, s);
+			result = ncclInternalError;
+		}
+	return result;
+}
+
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
 int main(int argc, char **argv)
 {
+	void (*handlers[SIGNALS])(int);
 	ncclUniqueId id;
 	ncclComm_t comm = NULL;
 	if (argc < 4) {
@@ -121,6 +150,8 @@ int main(int argc, char **argv)
 		printf("rank %d has no id: %s\n", rank, ncclGetLastError(NULL));
 		return 1;
 	}
+	signal(SIGFPE, ignore);
+	get_handlers(handlers);
 	const double start = now();
 	if (argc > 4)
 		deadly = argv[4];
@@ -130,6 +161,8 @@ int main(int argc, char **argv)
 	const double seconds = now() - start;
 	if (result == ncclSuccess)
 		result = check(comm, rank, size);
+	if (result == ncclSuccess)
+		result = compare_handlers(rank, handlers);
 	printf("rank %d code %d in %.1f s: %s\n", rank, (int)result, seconds, ncclGetLastError(NULL));
 	return result != ncclSuccess;
 }
