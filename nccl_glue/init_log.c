@@ -30,9 +30,8 @@ void init_log_start(const struct ncclComm *comm, const struct door_job *job, int
 	char ignored[512];
 	if (comm->rank == 0)
 		door_log_version(version, comm->device->version());
-	if (!door_log_wants(DOOR_LOG_INIT | DOOR_LOG_NET))
+	if (!door_log_wants(DOOR_LOG_INIT))
 		return;
-	door_log_network("none (all ranks are on one host)");
 	const struct door_log_comm facts = facts_of(comm, job);
 	door_log_init_start(&facts);
 	if (door_config_ignored(&job->config, ignored, sizeof ignored))
@@ -40,10 +39,22 @@ void init_log_start(const struct ncclComm *comm, const struct door_job *job, int
 			 ignored);
 }
 
-/* In NCCL's words: memory of the same process, memory of another process's GPU, host memory that processes share. */
-static const char *path_of(const struct ncclComm *comm, const struct init_place *here,
-			   const struct init_place *there)
+/* In NCCL's words: what carries messages between nodes, and whether they go through GPUs' memory. */
+static const char *net_path(const struct comm *core)
 {
+	if (!core->engine.transport->rdma)
+		return "NET/Socket/0";
+	return core->direct ? "NET/IB/0/GDRDMA" : "NET/IB/0";
+}
+
+/* Memory of the same process, memory of another process's GPU, host memory that processes share; or a network. */
+static const char *path_of(const struct ncclComm *comm, const struct init_place *places, int peer)
+{
+	const struct init_place *here = &places[comm->rank], *there = &places[peer];
+	const struct comm *core = atomic_load(&comm->core->comm);
+	const struct plan_map *map = &core->topo->map;
+	if (map->node_of[comm->rank] != map->node_of[peer])
+		return net_path(core);
 	if (!comm->device->is_gpu)
 		return "SHM/direct/direct";
 	return here->process == there->process ? "P2P/direct pointer" : "P2P/CUMEM";
@@ -52,12 +63,15 @@ static const char *path_of(const struct ncclComm *comm, const struct init_place 
 void init_log_complete(const struct ncclComm *comm, const struct door_job *job,
 		       const struct init_place *places)
 {
+	const struct comm *core = atomic_load(&comm->core->comm);
+	const struct transport *transport = core->engine.transport;
+	door_log_network(!transport ? "none (all ranks are on one node)" : transport->rdma ? "IB" : "Socket");
 	if (!door_log_wants(DOOR_LOG_INIT | DOOR_LOG_P2P))
 		return;
 	for (int r = 0; r < comm->size; r++)
 		if (r != comm->rank)
 			door_log_path(comm->rank, comm->ordinal, r, (int)places[r].ordinal,
-				      path_of(comm, &places[comm->rank], &places[r]));
+				      path_of(comm, places, r));
 	const struct door_log_comm facts = facts_of(comm, job);
 	door_log_init_complete(&facts);
 }

@@ -79,6 +79,12 @@ has out.0 "$start$version" "${start}Using network none" \
 	! grep -q 'NCCL version' "$scratch/out.1" && ! grep -vqE "$start" "$scratch/out.0" && empty err.0 err.1
 result $? "INFO: version, network, init, paths, fields without effect"
 
+if [ -f "$top_builddir/.libs/corale_ucx.so" ]; then
+	ranks NCCL_DEBUG=INFO CORALE_NODE_SIZE=1
+	has out.0 "${start}Using network Socket" "${start}Channel 00/0 : 0\\[0\\] -> 1\\[0\\] via NET/Socket/0"
+	result $? "INFO over nodes: network, paths"
+fi
+
 ranks NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL
 has out.0 "${start}AllReduce: opCount 0 .* count 1 datatype 2 op 0 root 0 comm 0x[0-9a-f]+ \\[nranks=2\\]" && empty err.0 err.1
 result $? "INFO of COLL: calls"
