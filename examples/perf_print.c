@@ -181,6 +181,10 @@ void perf_print_header(const struct perf_job *job)
 	int length, version = corale_version(), hosts = job->clock.hosts;
 	MPI_Get_library_version(mpi, &length);
 	mpi[strcspn(mpi, ",\n")] = '\0';
+	for (char *tab;
+	     (tab = strchr(
+		  mpi, '\t'));) /* MPICH has one behind "Version:", and fields of raw files end with one */
+		*tab = ' ';
 	if (job->rank)
 		return;
 	printf("# corale_%s_perf: Corale %d.%d.%d, %s\n", job->coll->name, version / 10000,
