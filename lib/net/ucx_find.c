@@ -109,12 +109,11 @@ static int open_package(char *where, size_t bytes)
 	return p.folder[0] ? open_folder(p.folder, where, bytes) : -1;
 }
 
-int ucx_find(const char *wanted, char *where, size_t bytes)
+/* 0: UCX is loaded. */
+static int load(const char *wanted, char *where, size_t bytes)
 {
 	const char *hpcx = secure_getenv("HPCX_UCX_DIR");
 	char why[PATH];
-	if (!open_one(ucp, RTLD_NOLOAD, where, bytes))
-		return 0;
 	if (wanted[0])
 		return open_wanted(wanted, where, bytes);
 	if ((hpcx && !open_hpcx(hpcx, where, bytes)) || !open_package(where, bytes) ||
@@ -130,4 +129,26 @@ int ucx_find(const char *wanted, char *where, size_t bytes)
 	    "to the path of libucp.so.0",
 	    why);
 	return -1;
+}
+
+/*
+ * UCX handles SIGSEGV and others from the moment that it is loaded, to print stacks. This gives the program's handlers back, where the user has not asked for
+ * UCX's. Exported by UCX, in no header of it.
+ */
+static void give_signals_back(void)
+{
+	void *ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_NOLOAD);
+	void (*disable)(void) = ucs ? (void (*)(void))dlsym(ucs, "ucs_debug_disable_signals") : NULL;
+	if (disable && !secure_getenv("UCX_HANDLE_ERRORS"))
+		disable();
+}
+
+int ucx_find(const char *wanted, char *where, size_t bytes)
+{
+	if (!open_one(ucp, RTLD_NOLOAD, where, bytes))
+		return 0;
+	const int ret = load(wanted, where, bytes);
+	if (!ret)
+		give_signals_back();
+	return ret;
 }

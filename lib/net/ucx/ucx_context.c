@@ -13,7 +13,6 @@
 #include "ucx_gpudirect.h"
 #include "ucx_log.h"
 #include "ucx_network.h"
-#include "ucx_signals.h"
 #include "ucx_worker.h"
 
 /*
@@ -195,7 +194,6 @@ int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)
 {
 	struct ucx_network network;
 	descriptors_hold_standard();
-	ucx_signals_leave();
 	ucx_log_take();
 	int ret = ucx_network_read(p->settings, p->devices, p->rank, &network);
 	if (!ret)
