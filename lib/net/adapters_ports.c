@@ -1,4 +1,4 @@
-/* The ports of an adapter, by the kernel's files. */
+/* The ports of adapters, by the kernel's files: without a PCI tree. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,4 +55,14 @@ int adapters_add_ports(struct adapters *adapters, const char *folder, const char
 	if (ports)
 		closedir(ports);
 	return n;
+}
+
+void adapters_read_files(const struct adapters_source *source, struct adapters *adapters)
+{
+	DIR *folder = source->ports ? opendir(source->ports) : NULL;
+	for (struct dirent *entry; folder && (entry = readdir(folder));)
+		if (entry->d_name[0] != '.')
+			adapters_add_ports(adapters, source->ports, entry->d_name, -1);
+	if (folder)
+		closedir(folder);
 }

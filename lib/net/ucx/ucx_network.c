@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "ucx_network.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -129,16 +128,6 @@ int ucx_network_choose(const struct settings *settings, const char *devices, con
 
 /* ---- This machine ---- */
 
-static void read_ports(struct adapters *ports)
-{
-	DIR *folder = opendir(ports_folder);
-	for (struct dirent *entry; folder && (entry = readdir(folder));)
-		if (entry->d_name[0] != '.')
-			adapters_add_ports(ports, ports_folder, entry->d_name, -1);
-	if (folder)
-		closedir(folder);
-}
-
 int ucx_network_read(const struct settings *settings, const char *devices, int rank, struct ucx_network *out)
 {
 	struct ifaddrs *all = NULL;
@@ -152,7 +141,7 @@ int ucx_network_read(const struct settings *settings, const char *devices, int r
 				 "transport ucx: cannot list the network interfaces (getifaddrs): %s",
 				 strerror(errno));
 	}
-	read_ports(ports);
+	adapters_read_files(&(struct adapters_source){ .ports = ports_folder }, ports);
 	const int ret =
 	    ucx_network_choose(settings, devices[0] || !users ? devices : users, all, ports, rank, out);
 	freeifaddrs(all);
