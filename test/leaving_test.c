@@ -338,7 +338,7 @@ int main(int argc, char **argv)
 		{ "ranks that have not met", run_unmet, NULL, NULL, NULL },
 	};
 	if (!has_network()) {
-		printf("1..0 # skip there is no UCX in this build\n");
+		printf("1..0 # SKIP there is no UCX in this build\n");
 		return 0;
 	}
 	for (int i = 0; i < SCENES; i++)
