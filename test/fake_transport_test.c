@@ -116,9 +116,13 @@ static int refuse_network(enum fake_network network, int code, double seconds, c
 	}
 	for (int r = 0; !faults && r < 2; r++)
 		pthread_join(threads[r], NULL);
+	corale_inproc_destroy(group);
 	for (int r = 0; !faults && r < 2; r++)
-		if (ranks[r].code != code || ranks[r].seconds > seconds || !ranks[r].says_it)
+		if (ranks[r].code != code || ranks[r].seconds > seconds || !ranks[r].says_it) {
+			printf("# rank %d returned %d after %.3f s; %d within %g s was expected\n", r,
+			       ranks[r].code, ranks[r].seconds, code, seconds);
 			return 1;
+		}
 	return faults;
 }
 
