@@ -113,7 +113,10 @@ static int killed_process(void)
 
 /* ---- Ranks that choose how calls run by other facts ---- */
 
-enum { CHOSEN_BYTES = 16 }; /* of no other exchange of creation in one node */
+enum {
+	STATUS_BYTES = 8,
+	CHOSEN_BYTES = STATUS_BYTES + 16
+}; /* of no other exchange of creation in one node */
 
 /* As allgather, but what this rank chooses by is not what it says. */
 static int allgather_other(void *ctx, const void *in, size_t bytes, void *out)
@@ -122,7 +125,7 @@ static int allgather_other(void *ctx, const void *in, size_t bytes, void *out)
 	if (bytes != CHOSEN_BYTES)
 		return allgather(ctx, in, bytes, out);
 	memcpy(other, in, bytes);
-	other[0] ^= 1;
+	other[STATUS_BYTES] ^= 1;
 	return allgather(ctx, other, bytes, out);
 }
 

@@ -199,11 +199,12 @@ static const struct transport_row *choose(const struct hello_transport *first,
 
 static void test_choice(void **state)
 {
-	static const struct hello_transport both[2] = { { 7, "fake" }, { 1, "ucx" } },
-					    reversed[2] = { { 1, "ucx" }, { 7, "fake" } },
-					    apart[2] = { { 8, "fake" }, { 1, "ucx" } },
-					    ucx[2] = { { 1, "ucx" } }, fake[2] = { { 7, "fake" } },
-					    none[2] = { { 0 } }, unknown[2] = { { 1, "notterminated!!!" } };
+	static const struct hello_transport both[2] = { { 7, "fake", 0 }, { 1, "ucx", 0 } },
+					    reversed[2] = { { 1, "ucx", 0 }, { 7, "fake", 0 } },
+					    apart[2] = { { 8, "fake", 0 }, { 1, "ucx", 0 } },
+					    ucx[2] = { { 1, "ucx", 0 } }, fake[2] = { { 7, "fake", 0 } },
+					    none[2] = { { 0, "", 0 } },
+					    unknown[2] = { { 1, "notterminated!!!", 0 } };
 	(void)state;
 	log_open(LOG_NONE, NULL);
 	assert_ptr_equal(choose(both, both), &transport_fake);

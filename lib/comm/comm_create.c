@@ -153,29 +153,30 @@ static void place_engine(struct comm *comm)
 }
 
 /* Ranks that can't share memory show it by trying: then the map is made anew. */
-static int open_windows(struct comm *comm, struct hello *hellos)
+static int open_windows(struct comm *comm, struct hello *hellos, int status)
 {
 	int ret;
 	place_engine(comm);
-	while ((ret = comm_open_windows(comm, hellos)) == COMM_APART) {
+	while ((ret = comm_open_windows(comm, hellos, status)) == COMM_APART) {
 		comm_close_windows(comm);
 		ret = map_ranks(comm, hellos);
 		ret = comm_agree(comm, ret ? ret : name_peers(comm, hellos), "name its peers");
 		if (ret)
 			return ret;
 		place_engine(comm);
+		status = 0;
 	}
 	return ret;
 }
 
 /* Everything that needs several ranks. */
-static int open_engine(struct comm *comm, struct hello *hellos)
+static int open_engine(struct comm *comm, struct hello *hellos, int status)
 {
 	struct host_engine *e = &comm->engine;
-	int ret = open_windows(comm, hellos);
+	int ret = open_windows(comm, hellos, status);
 	ret = ret ? ret : comm_open_transport(comm, hellos);
 	ret = ret ? ret : comm_agree(comm, host_engine_open(e), "open the host engine");
-	return ret ? ret : comm_find_rates(comm);
+	return ret ? ret : comm_find_rates(comm, hellos);
 }
 
 static void free_comm(struct comm *comm)
@@ -238,12 +239,9 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	ret = comm->sends && comm->recvs
 		  ? name_peers(comm, hellos)
 		  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks' counts", comm->size);
-	ret = comm_agree(comm, ret, "count calls");
-	if (ret)
-		goto free_hellos;
 	choose_waits(comm);
 	if (comm->size > 1)
-		ret = open_engine(comm, hellos);
+		ret = open_engine(comm, hellos, ret);
 	if (!ret && comm->wants_gpu)
 		ret = gpu_open(comm);
 	if (!ret) {

@@ -21,10 +21,10 @@ static inline void *comm_gather(const struct comm *comm, int *status, const char
 enum { COMM_APART = 1 };
 
 /*
- * Collective. Shares windows among the ranks of each node; on failure comm_close_windows frees what is there. COMM_APART, on all ranks: those of a
+ * Collective. Shares windows among the ranks of each node; status: what this rank has met so far. On failure comm_close_windows frees what is there. COMM_APART, on all ranks: those of a
  * host can't pass each other descriptors, so hellos says now that each is apart.
  */
-int comm_open_windows(struct comm *comm, struct hello *hellos);
+int comm_open_windows(struct comm *comm, struct hello *hellos, int status);
 void comm_close_windows(struct comm *comm);
 
 /* Collective. Opens the transport if there are several nodes. */
@@ -53,11 +53,11 @@ void comm_use_tuning(struct comm *comm);
 int comm_check_rates(const struct comm *comm);
 
 /*
- * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as CORALE_TUNING; else as this process has measured it, which it does
- * once for each transport, by one pair of ranks for each pair of nodes, eight at most; built-in rates where ranks share cores, whose turns no
- * measurement of two of them shows. The same on all ranks.
+ * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as CORALE_TUNING; else as the ranks know it from earlier
+ * communicators (known_rates.h); else as one pair of ranks for each pair of nodes measures it, eight at most. Built-in rates where ranks share cores, whose turns
+ * no measurement of two of them shows. The same on all ranks.
  */
-int comm_find_rates(struct comm *comm);
+int comm_find_rates(struct comm *comm, const struct hello *hellos);
 
 /* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. */
 int comm_compare_choices(struct comm *comm);

@@ -1,59 +1,31 @@
 /* The rates of messages between nodes: given, measured or built in. */
 #include "comm_create.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "known_rates.h"
 #include "net/link_measure.h"
 #include "plan/machine/net_rates.h"
 
 enum { MOST_PAIRS = 8, PATIENCE_S = 20 };
 
-/* ---- What this process knows of a transport's links ---- */
-
-static struct {
-	pthread_mutex_t lock;
-	struct {
-		char transport[16];
-		struct net_sample sample;
-	} rows[4];
-} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
-enum { ROWS = sizeof known.rows / sizeof known.rows[0] };
-
-static struct net_sample recall(const char *transport)
-{
-	struct net_sample sample = { 0 };
-	pthread_mutex_lock(&known.lock);
-	for (int i = 0; i < ROWS; i++)
-		if (!strcmp(known.rows[i].transport, transport))
-			sample = known.rows[i].sample;
-	pthread_mutex_unlock(&known.lock);
-	return sample;
-}
-
-static void remember(const char *transport, const struct net_sample *sample)
-{
-	int i = 0;
-	pthread_mutex_lock(&known.lock);
-	while (i < ROWS - 1 && *known.rows[i].transport && strcmp(known.rows[i].transport, transport))
-		i++;
-	snprintf(known.rows[i].transport, sizeof known.rows[i].transport, "%s", transport);
-	known.rows[i].sample = *sample;
-	pthread_mutex_unlock(&known.lock);
-}
-
 /* ---- Measuring ---- */
 
-/* The first ranks of nodes 2 i and 2 i + 1 measure together; -1: this rank does not. */
-static int partner(const struct comm *comm)
+/* The first ranks of nodes 2 i and 2 i + 1 measure together, unless both know rates; -1: this rank does not. */
+static int partner(const struct comm *comm, const struct hello *hellos)
 {
 	const struct plan_map *map = &comm->topo->map;
+	const char *transport = comm->engine.transport->row->name;
 	const int node = map->node_of[comm->rank], other = node ^ 1;
 	if (map->local_of[comm->rank] || other >= map->nodes || node / 2 >= MOST_PAIRS)
 		return -1;
-	return map->member[map->node_first[other]];
+	const int peer = map->member[map->node_first[other]];
+	return hello_find(&hellos[comm->rank], transport)->rates &&
+		       hello_find(&hellos[peer], transport)->rates
+		   ? -1
+		   : peer;
 }
 
 /* At most half of the creation's deadline: the ranks that wait meanwhile hear why before their own wait ends. */
@@ -77,13 +49,9 @@ static int refuse_untimed(const struct comm *comm, int peer, int code)
 	    comm->engine.transport->row->name, peer, comm->peers[peer].host, patience_s(comm));
 }
 
-static int measure(struct comm *comm, struct net_sample *mine)
+static int measure(struct comm *comm, int peer, struct net_sample *mine)
 {
-	const int peer = partner(comm);
 	struct link_costs costs;
-	*mine = (struct net_sample){ 0 };
-	if (peer < 0)
-		return 0;
 	struct link *link = host_link(&comm->engine, peer, 0, 0);
 	if (!link)
 		return host_no_link(&comm->engine, peer);
@@ -124,23 +92,48 @@ static void log_rates(const struct comm *comm, const char *origin)
 	log_line(LOG_INFO, comm->rank, "between nodes, %s: %s", origin, text);
 }
 
-static int measured(struct comm *comm, const char *transport)
+static void apply(struct comm *comm, const struct net_sample *samples, int n, const char *origin)
 {
-	struct net_sample mine = recall(transport);
-	int ret = 0;
-	struct net_sample *all = comm_gather(comm, &ret, "hold what the network takes", &mine, sizeof mine);
-	int is_known = all != NULL;
-	for (int r = 0; all && r < comm->size; r++)
-		is_known &= all[r].valid;
-	if (all && !is_known) {
-		ret = comm_agree(comm, measure(comm, &mine), "time messages between nodes");
-		ret = ret ? ret : bootstrap_gather(&comm->bootstrap, &mine, sizeof mine, all);
+	if (!net_rates_apply(samples, n, comm->topo))
+		return;
+	const struct net_sample agreed = sample_of(comm->topo);
+	known_rates_keep(comm->engine.transport->row->name, &agreed);
+	log_rates(comm, origin);
+}
+
+/* 1: all ranks know rates, the same (all_same) or others. */
+static int are_known(const struct comm *comm, const struct hello *hellos, int *all_same)
+{
+	const char *transport = comm->engine.transport->row->name;
+	const uint64_t first = hello_find(&hellos[0], transport)->rates;
+	int known = first != 0;
+	*all_same = 1;
+	for (int r = 1; r < comm->size; r++) {
+		const uint64_t rates = hello_find(&hellos[r], transport)->rates;
+		known &= rates != 0;
+		*all_same &= rates == first;
 	}
-	if (!ret && net_rates_apply(all, comm->size, comm->topo)) {
-		mine = sample_of(comm->topo);
-		remember(transport, &mine);
-		log_rates(comm, is_known ? "as measured before" : "measured");
+	return known;
+}
+
+/* Ranks that know other rates take the medians of them. */
+static int measured(struct comm *comm, const struct hello *hellos)
+{
+	const struct hello_transport *own =
+	    hello_find(&hellos[comm->rank], comm->engine.transport->row->name);
+	struct net_sample mine = known_rates_of(own->name, own->rates);
+	int all_same, ret = 0;
+	const int known = are_known(comm, hellos, &all_same);
+	if (known && all_same) {
+		apply(comm, &mine, 1, "as measured before");
+		return 0;
 	}
+	const int peer = known ? -1 : partner(comm, hellos);
+	if (peer >= 0)
+		ret = measure(comm, peer, &mine);
+	struct net_sample *all = comm_gather(comm, &ret, "time messages between nodes", &mine, sizeof mine);
+	if (all)
+		apply(comm, all, comm->size, known ? "as measured before" : "measured");
 	free(all);
 	return ret;
 }
@@ -179,7 +172,7 @@ int comm_check_rates(const struct comm *comm)
 	return log_error(CORALE_ESETTING, comm->rank, "CORALE_NET_RATES: %s", error);
 }
 
-int comm_find_rates(struct comm *comm)
+int comm_find_rates(struct comm *comm, const struct hello *hellos)
 {
 	const char *text = comm->settings.net_rates;
 	char error[256];
@@ -190,7 +183,7 @@ int comm_find_rates(struct comm *comm)
 		return 0;
 	}
 	if (is_auto(comm) && comm->topo->cores_per_rank_x16 >= 16)
-		return measured(comm, comm->engine.transport->row->name);
+		return measured(comm, hellos);
 	if (!is_auto(comm) && strcmp(text, "built-in")) {
 		topo_parse_rails(text, comm->topo, error, sizeof error);
 		log_rates(comm, "as CORALE_NET_RATES says");

@@ -185,7 +185,7 @@ static int agree_on_windows(struct comm *comm, struct hello *hellos, const struc
 	return COMM_APART;
 }
 
-int comm_open_windows(struct comm *comm, struct hello *hellos)
+int comm_open_windows(struct comm *comm, struct hello *hellos, int status)
 {
 	struct host_engine *e = &comm->engine;
 	const corale_bootstrap *b = &comm->bootstrap;
@@ -204,9 +204,9 @@ int comm_open_windows(struct comm *comm, struct hello *hellos)
 	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
 	e->liveness = calloc((size_t)e->locals, sizeof *e->liveness);
 	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = e->windows && e->pids && e->liveness && all && outcomes
-			  ? 0
-			  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
+	mine.status = status;
+	if (!mine.status && !(e->windows && e->pids && e->liveness && all && outcomes))
+		mine.status = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
 	if (!mine.status) /* two from each peer, sockets, and what is open for a moment */
 		mine.status = descriptors_need(2 * e->locals + SPARE_DESCRIPTORS, comm->rank,
 					       "a communicator on this node");

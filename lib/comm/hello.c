@@ -17,6 +17,7 @@
 #include "base/sort.h"
 #include "base/status.h"
 #include "host/window.h"
+#include "known_rates.h"
 #include "net/agree.h"
 #include "transport_rows.h"
 
@@ -97,18 +98,26 @@ void hello_probe(struct hello *hello, const struct settings *settings, const str
 		if (!transport_is_wanted(settings, row))
 			continue;
 		to->reach = row->probe(row, hello->gpu, why_not, sizeof why_not);
-		if (to->reach)
-			snprintf(to++->name, sizeof to->name, "%s", row->name);
+		if (!to->reach)
+			continue;
+		snprintf(to->name, sizeof to->name, "%s", row->name);
+		to++->rates = known_rates_last(row->name);
 	}
 }
 
-uint64_t hello_reach(const struct hello *hello, const char *transport)
+const struct hello_transport *hello_find(const struct hello *hello, const char *transport)
 {
 	for (int i = 0; i < TRANSPORT_ROWS; i++)
 		if (hello->transports[i].reach &&
 		    !strncmp(hello->transports[i].name, transport, TRANSPORT_NAME_BYTES))
-			return hello->transports[i].reach;
-	return 0;
+			return &hello->transports[i];
+	return NULL;
+}
+
+uint64_t hello_reach(const struct hello *hello, const char *transport)
+{
+	const struct hello_transport *found = hello_find(hello, transport);
+	return found ? found->reach : 0;
 }
 
 int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all)

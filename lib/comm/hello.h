@@ -24,6 +24,7 @@ enum hello_apart {
 struct hello_transport {
 	uint64_t reach;
 	char name[TRANSPORT_NAME_BYTES];
+	uint64_t rates; /* known_rates_last */
 };
 
 struct hello {
@@ -60,7 +61,9 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 		const char *host_id, int status);
 /* Those transports that settings allow; own: as of transport_row_at. hello->gpu is known. */
 void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own);
-/* The reach of a transport on a rank, or 0. */
+/* What a rank says of a transport, or NULL. */
+const struct hello_transport *hello_find(const struct hello *hello, const char *transport);
+/* Its reach there, or 0. */
 uint64_t hello_reach(const struct hello *hello, const char *transport);
 /* All-gathers; *all (size entries) is the caller's to free. Collective. */
 int hello_exchange(const corale_bootstrap *bootstrap, const struct hello *mine, struct hello **all);

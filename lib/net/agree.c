@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -75,16 +76,38 @@ int agree(const corale_bootstrap *b, int status, const char *what, int64_t *most
 	return status;
 }
 
+/* What a rank gives travels behind its status. */
+enum { STATUS_BYTES = 8 };
+
+static void unpack(const unsigned char *packed, size_t stride, int ranks, size_t bytes, unsigned char *out)
+{
+	for (size_t r = 0; r < (size_t)ranks; r++)
+		memmove(out + r * bytes, packed + r * stride + STATUS_BYTES, bytes);
+}
+
 void *agree_gather(const corale_bootstrap *b, int *status, const char *what, const void *mine, size_t bytes)
 {
-	void *all = calloc((size_t)b->size, bytes);
-	if (!*status && !all)
-		*status = log_error(CORALE_ENOMEM, b->rank, "no memory for %d ranks", b->size);
-	*status = agree(b, *status, what, NULL);
-	if (!*status)
-		*status = bootstrap_gather(b, mine, bytes, all);
-	if (!*status)
+	const size_t stride = STATUS_BYTES + bytes;
+	unsigned char *own = calloc(1, stride), *all = calloc((size_t)b->size, stride);
+	int32_t code = *status, any = 0;
+	int ret = own && all ? 0 : log_error(CORALE_ENOMEM, b->rank, "no memory for %d ranks", b->size);
+	if (!ret) {
+		memcpy(own, &code, sizeof code);
+		memcpy(own + STATUS_BYTES, mine, bytes);
+		ret = bootstrap_gather(b, own, stride, all);
+	}
+	for (int r = 0; !ret && r < b->size; r++) {
+		memcpy(&code, all + (size_t)r * stride, sizeof code);
+		any |= code;
+	}
+	if (any) /* on all ranks */
+		ret = agree(b, *status, what, NULL);
+	free(own);
+	*status = ret;
+	if (!ret) {
+		unpack(all, stride, b->size, bytes, all);
 		return all;
+	}
 	free(all);
 	return NULL;
 }

@@ -18,7 +18,7 @@ int bootstrap_gather(const corale_bootstrap *bootstrap, const void *in, size_t b
  */
 int agree(const corale_bootstrap *bootstrap, int status, const char *what, int64_t *most);
 
-/* Collective: agree, then what every rank gives, by rank, to be freed; NULL: *status says why, on all ranks. */
+/* Collective: agree, and what every rank gives, by rank, to be freed; NULL: *status says why, on all ranks. One all-gather where no rank has failed. */
 void *agree_gather(const corale_bootstrap *bootstrap, int *status, const char *what, const void *mine,
 		   size_t bytes);
 

@@ -16,42 +16,68 @@ static uint64_t probe_mpi(const struct transport_row *row, int gpus, char *why_n
 
 const struct transport_row transport_mpi_absent = { .name = "mpi", .probe = probe_mpi };
 
-/* All ranks' addresses, where any has one. Collective. */
-static int gather_addresses(struct transport *t, const corale_bootstrap *b, size_t most)
+/* A rank's address, or of a longer one its length alone. */
+struct short_address {
+	uint64_t bytes;
+	unsigned char address[504];
+};
+
+static int no_memory(const struct transport *t, const corale_bootstrap *b)
 {
-	if (!most)
-		return 0;
-	unsigned char *mine = calloc(1, most);
-	t->stride = most;
-	t->addresses = calloc((size_t)b->size, most);
-	int ret = mine && t->addresses ? 0
-				       : log_error(CORALE_ENOMEM, b->rank,
-						   "transport %s: no memory for %d addresses of %zu bytes",
-						   t->row->name, b->size, most);
+	return log_error(CORALE_ENOMEM, b->rank, "transport %s: no memory for %d addresses of %zu bytes",
+			 t->row->name, b->size, t->stride);
+}
+
+/* Where some rank's address is long. Collective. */
+static int gather_long(struct transport *t, const corale_bootstrap *b)
+{
+	unsigned char *mine = calloc(1, t->stride);
+	int ret = mine ? 0 : no_memory(t, b);
 	if (!ret && t->address_bytes)
 		memcpy(mine, t->address, t->address_bytes);
 	if (!ret)
-		ret = bootstrap_gather(b, mine, most, t->addresses);
+		ret = bootstrap_gather(b, mine, t->stride, t->addresses);
 	free(mine);
 	return ret;
+}
+
+/* All ranks' addresses, where any has one. Collective. */
+static int gather_addresses(struct transport *t, const corale_bootstrap *b, const struct short_address *all)
+{
+	for (int r = 0; r < b->size; r++)
+		t->stride = all[r].bytes > t->stride ? all[r].bytes : t->stride;
+	if (!t->stride)
+		return 0;
+	t->addresses = calloc((size_t)b->size, t->stride);
+	if (!t->addresses)
+		return no_memory(t, b);
+	if (t->stride > sizeof all->address)
+		return gather_long(t, b);
+	for (int r = 0; r < b->size; r++)
+		memcpy(t->addresses + (size_t)r * t->stride, all[r].address, t->stride);
+	return 0;
 }
 
 int transport_open(const struct transport_row *row, const struct transport_params *params,
 		   const corale_bootstrap *b, struct transport **out)
 {
 	struct transport *t = NULL;
+	struct short_address mine = { 0 };
 	int ret = row->open(row, params, &t);
-	int64_t most = ret ? 0 : (int64_t)t->address_bytes;
 	if (!ret) {
 		t->row = row;
 		t->rank = params->rank;
 		t->size = params->size;
+		mine.bytes = t->address_bytes;
+		if (mine.bytes && mine.bytes <= sizeof mine.address)
+			memcpy(mine.address, t->address, mine.bytes);
 	}
-	ret = agree(b, ret, "start its transport", &most);
-	if (!ret)
-		ret = gather_addresses(t, b, (size_t)most);
-	if (!ret)
-		ret = agree(b, t->ops->connect ? t->ops->connect(t) : 0, "connect to the other nodes", NULL);
+	struct short_address *all = agree_gather(b, &ret, "start its transport", &mine, sizeof mine);
+	if (all)
+		ret = gather_addresses(t, b, all);
+	free(all);
+	if (!ret && t->ops->connect)
+		ret = t->ops->connect(t);
 	if (ret) {
 		transport_close(t);
 		t = NULL;

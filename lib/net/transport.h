@@ -80,7 +80,7 @@ struct transport_row {
 struct transport_ops {
 	enum transport_progress progress_by;
 	int one_rail; /* several would wait for each other */
-	/* All ranks have opened theirs, and their addresses are here (transport_address). Local. NULL: nothing to do. */
+	/* All ranks have opened theirs, and their addresses are here (transport_address), by which alone it may fail: so on all ranks. Local. NULL: nothing to do. */
 	int (*connect)(struct transport *t);
 	const struct link_ops *links;
 	/* Advances what is under way; 1 if anything happened, 0 if not, or an error. Calls handlers. */
