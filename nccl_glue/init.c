@@ -105,6 +105,17 @@ static int is_apart(const struct door_device *device)
 	return door_env_number(device->is_gpu ? "NCCL_P2P_DISABLE" : "NCCL_SHM_DISABLE", 0, 0, 1) == 1;
 }
 
+/* A program has dozens of communicators, most of them of few ranks: slots need less memory then. */
+static size_t pinned_memory(int ranks, const struct settings *settings)
+{
+	const size_t each = (size_t)1 << 20, least = 16 * each, bytes = (size_t)ranks * each;
+	if (settings->nccl_pinned)
+		return settings->nccl_pinned;
+	if (bytes > settings->pinned_memory)
+		return settings->pinned_memory;
+	return bytes > least ? bytes : least;
+}
+
 static int create_core(struct ncclComm *comm, const struct settings *settings, int in_order)
 {
 	corale_config config;
@@ -125,7 +136,8 @@ static int create_core(struct ncclComm *comm, const struct settings *settings, i
 					    .apart = is_apart(comm->device),
 					    .host_id = door_env("NCCL_HOSTID"),
 					    .in_order = in_order,
-					    .gpu_window = settings->nccl_window };
+					    .gpu_window = settings->nccl_window,
+					    .pinned_memory = pinned_memory(comm->size, settings) };
 	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm,
 					     comm->boot ? gather : gather_alone };
 	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);

@@ -52,6 +52,7 @@ struct settings {
 	double nccl_timeout; /* CORALE_NCCL_TIMEOUT, seconds: for calls of libnccl.so.2; 0: never */
 	double nccl_init_timeout; /* CORALE_NCCL_INIT_TIMEOUT, seconds; 0: never */
 	size_t nccl_window; /* CORALE_NCCL_WINDOW: gpu_window of libnccl.so.2 */
+	size_t nccl_pinned; /* CORALE_NCCL_PINNED_MEMORY: pinned_memory of these; 0: by the number of ranks */
 	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
 	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
 	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */

@@ -91,6 +91,8 @@ static void merge_traits(struct comm *comm)
 	struct settings *s = &comm->settings;
 	if (comm->traits.gpu_window)
 		s->gpu_window = comm->traits.gpu_window;
+	if (comm->traits.pinned_memory)
+		s->pinned_memory = comm->traits.pinned_memory;
 	if (!comm->traits.in_order)
 		return;
 	s->reproducible = 1;

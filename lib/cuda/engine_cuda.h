@@ -302,6 +302,14 @@ int engine_add_list(struct engine *engine, struct lowered *list, int *index);
 int engine_open_remote(struct engine *engine, const struct engine_params *params);
 void engine_close_remote(struct engine *engine);
 
+/*
+ * Pinned memory for messages between nodes, from a pool of the process: blocks that communicators give back serve later ones. Zeroed, every page there, for
+ * kernels of all GPUs; allocates only where no block of up to twice the size is left. Any thread.
+ */
+cudaError_t engine_pinned_take(size_t bytes, void **out);
+/* Nothing reads or writes it any more. NULL is nothing. */
+void engine_pinned_give(void *memory);
+
 /* ---- engine_cuda_slab.c: slots of these in GPU memory */
 
 int engine_slab_open(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,

@@ -1,8 +1,6 @@
 /* Memory for messages to and from ranks of other nodes: pinned, for the kernels and the proxy (kernels/remote.h), and counts on the GPU. */
 #include "engine_cuda.h"
 
-#include <string.h>
-
 #include "base/log.h"
 #include "net/connections.h"
 
@@ -38,12 +36,9 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	int ret = check_cap(e, e->remote.remote.peers, p->pinned_bytes);
 	e->remote.remote.peers = peers;
 	if (!ret)
-		ret = engine_check(
-		    e, cudaHostAlloc((void **)&e->remote.remote.memory, bytes, cudaHostAllocPortable),
-		    "allocating pinned memory for messages between nodes");
+		ret = engine_check(e, engine_pinned_take(bytes, (void **)&e->remote.remote.memory),
+				   "allocating pinned memory for messages between nodes");
 	remote_set_data(&e->remote.remote, e->remote.remote.memory);
-	if (!ret) /* every page is there before a kernel waits */
-		memset(e->remote.remote.memory, 0, bytes);
 	ret = ret ? ret : engine_connections_open(e);
 	ret = ret ? ret : make_zeros(e, counts, (void **)&e->remote.counts);
 	return ret ? ret
@@ -57,6 +52,5 @@ void engine_close_remote(struct engine *e)
 	cudaFree(e->remote.counts);
 	cudaFree((void *)(uintptr_t)e->remote.offsets);
 	engine_connections_close(e);
-	if (e->remote.remote.memory)
-		cudaFreeHost(e->remote.remote.memory);
+	engine_pinned_give(e->remote.remote.memory); /* cudaFree has waited for kernels that use it */
 }

@@ -113,13 +113,13 @@ void engine_free_kept(struct engine_kept *k)
 	CUcontext ours;
 	if (!k)
 		return;
-	if (k->owner.driver.push_context(k->owner.context) == CUDA_SUCCESS) {
-		if (k->slab)
-			engine_unmap(&k->owner, k->slab, k->slab_bytes);
-		if (k->pinned)
-			cudaFreeHost(k->pinned);
+	const int is_there = k->owner.driver.push_context(k->owner.context) == CUDA_SUCCESS;
+	if (is_there && k->slab)
+		engine_unmap(&k->owner, k->slab, k->slab_bytes);
+	engine_pinned_give(
+	    k->pinned); /* which may free it: in this context, rather than in one made for it */
+	if (is_there)
 		k->owner.driver.pop_context(&ours);
-	}
 	free(k);
 }
 

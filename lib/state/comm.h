@@ -48,6 +48,7 @@ struct comm_traits {
 	const char *timeout_name; /* the setting that gave config.timeout_seconds; NULL: the program did */
 	double creation_timeout; /* seconds of one wait while the communicator is made; 0: the calls' */
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
+	size_t pinned_memory; /* bytes; 0: CORALE_PINNED_MEMORY */
 	int apart; /* this rank is a node of its own, as if no other were on its host */
 	const char *host_id; /* stands for the host's name, where hosts are told apart; NULL: none */
 	int in_order; /* sums in rank order, as by CORALE_REPRODUCIBLE; an offered CORALE_PROTO is not used. The same on all ranks */

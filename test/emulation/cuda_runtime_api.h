@@ -41,4 +41,9 @@ const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 
+/* pinned_test.c: pinned memory */
+enum { cudaErrorMemoryAllocation = 2, cudaMemoryTypeHost = 1, cudaHostAllocPortable = 1 };
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
+
 #endif

@@ -1,0 +1,115 @@
+/* The pool of pinned memory: what the driver is asked for, and what communicators share one after the other. The test is the driver. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/engine_cuda.h"
+#include "net/connections.h"
+
+enum { MEBI = 1 << 20, COMMS = 16 };
+
+static size_t allocated;
+static int allocations, frees, fails, forgets; /* forgets: the device was reset */
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	assert_int_equal(flags, cudaHostAllocPortable);
+	if (fails || !(*memory = malloc(bytes)))
+		return cudaErrorMemoryAllocation;
+	memset(*memory, 0xff, bytes);
+	allocations++;
+	allocated += bytes;
+	return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+	frees++;
+	free(memory);
+	return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+{
+	(void)memory;
+	attributes->type = forgets ? 0 : cudaMemoryTypeHost;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
+static unsigned char *take(size_t bytes)
+{
+	void *memory = NULL;
+	assert_int_equal(engine_pinned_take(bytes, &memory), cudaSuccess);
+	for (size_t i = 0; i < bytes; i += 4096)
+		assert_int_equal(((unsigned char *)memory)[i], 0);
+	memset(memory, 1, bytes);
+	return memory;
+}
+
+/* Communicators of 2 nodes of 8 ranks, made and freed twice: at most 16 MiB each, and the driver is asked once for each. */
+static void many(void **state)
+{
+	const size_t cap = (size_t)16 * MEBI;
+	const struct remote shape = connections_shape(16, 2, 8, 8, cap);
+	const size_t bytes = connections_bytes(&shape, cap);
+	void *blocks[COMMS];
+	(void)state;
+	assert_true(bytes <= cap && shape.slots[REMOTE_OF_PLANS].bytes > 60000);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < COMMS; i++)
+			blocks[i] = take(bytes);
+		assert_int_equal(allocations, COMMS);
+		assert_int_equal(allocated, COMMS * bytes);
+		for (int i = 0; i < COMMS; i++)
+			engine_pinned_give(blocks[i]);
+	}
+	assert_int_equal(frees, 0);
+}
+
+/* Behind many: what it has left is nearly 256 MiB, of which no more stays. A block of more than twice the size is not taken. */
+static void sizes(void **state)
+{
+	unsigned char *small = take(4 * MEBI), *large = take(20 * MEBI), *fits = take(9 * MEBI);
+	(void)state;
+	assert_int_equal(allocations, COMMS + 2);
+	engine_pinned_give(fits);
+	engine_pinned_give(NULL);
+	assert_int_equal(frees, 0);
+	engine_pinned_give(large);
+	engine_pinned_give(small);
+	assert_int_equal(frees, 2);
+}
+
+/* After a reset of the device nothing of it is used. */
+static void lost(void **state)
+{
+	const int before = allocations;
+	void *memory = NULL;
+	(void)state;
+	forgets = 1;
+	take(15 * MEBI);
+	assert_int_equal(allocations, before + 1);
+	forgets = 0;
+	take(15 * MEBI);
+	assert_int_equal(allocations, before + 2);
+	fails = 1;
+	assert_int_equal(engine_pinned_take(MEBI, &memory), cudaErrorMemoryAllocation);
+	assert_null(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(many), cmocka_unit_test(sizes),
+					    cmocka_unit_test(lost) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
