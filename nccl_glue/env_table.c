@@ -157,7 +157,7 @@ static const struct door_env_row rows[] = {
 	{ "NCCL_P2P_READ_ENABLE", UNNEEDED, PLANNER, NULL },
 	{ "NCCL_P2P_USE_CUDA_MEMCPY", UNNEEDED, PLANNER, NULL },
 	{ "NCCL_SHM_DISABLE", HONOURED,
-	  "1: each rank in host memory is a node of its own; GPUs of a node exchange no data through host "
+	  "1: each rank in host memory is a node of its own; nodes of one host, GPUs' too, share no "
 	  "memory.",
 	  NULL },
 	{ "NCCL_SHM_USE_CUDA_MEMCPY", UNNEEDED, "GPUs exchange no data through host memory.", NULL },

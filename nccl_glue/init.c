@@ -99,10 +99,9 @@ static int policy_of(const struct door_config *config)
 	return policies[config->cta_policy & 3 ? (config->cta_policy & 1 ? 1 : 2) : 0];
 }
 
-/* Whether a rank shares nothing with others of its host. */
-static int is_apart(const struct door_device *device)
+static int is_disabled(const char *variable)
 {
-	return door_env_number(device->is_gpu ? "NCCL_P2P_DISABLE" : "NCCL_SHM_DISABLE", 0, 0, 1) == 1;
+	return door_env_number(variable, 0, 0, 1) == 1;
 }
 
 /* A program has dozens of communicators, most of them of few ranks: slots need less memory then. */
@@ -133,7 +132,9 @@ static int create_core(struct ncclComm *comm, const struct settings *settings, i
 					    .leaves_quietly = 1,
 					    .timeout_name = "CORALE_NCCL_TIMEOUT",
 					    .creation_timeout = settings->nccl_init_timeout,
-					    .apart = is_apart(comm->device),
+					    .apart = is_disabled(comm->device->is_gpu ? "NCCL_P2P_DISABLE"
+										      : "NCCL_SHM_DISABLE"),
+					    .shares_nothing = is_disabled("NCCL_SHM_DISABLE"),
 					    .host_id = door_env("NCCL_HOSTID"),
 					    .in_order = in_order,
 					    .gpu_window = settings->nccl_window,

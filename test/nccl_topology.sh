@@ -16,6 +16,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export CORALE_MODULES=$modules CORALE_NCCL_DEVICE=host CORALE_DEBUG=info UCX_VFS_ENABLE=n
 
+within=() # what runs the ranks
 # ranks [NAME=VALUE]... [/ NAME=VALUE... [/ [no-]CALL [as USER]]]: three ranks, the second part of rank 2 alone, whose CALL is not permitted. What they print is in
 # $scratch/all.
 ranks()
@@ -29,10 +30,10 @@ ranks()
 	[ -z "${3:-}" ] || user=(setpriv --reuid "$3" --clear-groups)
 	rm -f "$scratch"/id* "$scratch"/out.*
 	for rank in 0 1; do
-		env "${all[@]}" timeout -k 2 50 "$program" $rank 3 "$scratch/id" >"$scratch/out.$rank" 2>&1 </dev/null &
+		"${within[@]}" env "${all[@]}" timeout -k 2 50 "$program" $rank 3 "$scratch/id" >"$scratch/out.$rank" 2>&1 </dev/null &
 		pids+=($!)
 	done
-	env "${all[@]}" "${last[@]}" timeout -k 2 50 "${user[@]}" "$program" 2 3 "$scratch/id" $call >"$scratch/out.2" 2>&1 </dev/null &
+	"${within[@]}" env "${all[@]}" "${last[@]}" timeout -k 2 50 "${user[@]}" "$program" 2 3 "$scratch/id" $call >"$scratch/out.2" 2>&1 </dev/null &
 	pids+=($!)
 	wait "${pids[@]}"
 	cat "$scratch"/out.* >"$scratch/all"
@@ -66,6 +67,28 @@ nodes 2 "another NCCL_HOSTID on one rank"
 ranks / / no-sendmsg
 nodes 3 "a rank must not send descriptors" \
 	"WARN.*rank 2 can't pass descriptors of memory to other ranks of its host [^ ]+ \\(it cannot send descriptors: Operation not permitted\\)"
+# shared NUMBER DESCRIPTION: so many ranks have written that messages between nodes of their host go through shared memory.
+shared()
+{
+	local wrong=0
+	[ "$(grep -c 'transport ucx: over posix/memory' "$scratch/all")" = "$1" ] || wrong=1
+	number=$((number + 1))
+	if [ $wrong = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+	[ $wrong = 0 ] || grep -E 'WARN|over ' "$scratch/all" | head -n 20 | sed 's/^/# /'
+}
+shared 3 "and their messages go through shared memory"
+ranks NCCL_HOSTID=a / NCCL_HOSTID=b
+shared 0 "not with another NCCL_HOSTID"
+ranks NCCL_SHM_DISABLE=1
+shared 0 "nor with NCCL_SHM_DISABLE=1"
+little='mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$0" "$@"'
+if unshare -m sh -c "$little" true 2>/dev/null; then
+	within=(unshare -m sh -c "$little")
+	ranks / / no-sendmsg
+	within=()
+	nodes 3 "where /dev/shm is too small" "WARN.*rank 0.*UCX could not make shared memory.*go over the network"
+	shared 0 "which then go over the network"
+fi
 chmod 711 "$scratch"
 if setpriv --reuid 65534 --clear-groups "$program" 2>&1 | grep -q usage; then
 	ranks / / "" as 65534

@@ -270,18 +270,24 @@ static void transports(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		for (int no_cuda = 0; no_cuda < 2; no_cuda++) {
-			ucx_devices_transports(cases[i][0], 0, NETWORK_ANY, (enum ucx_cuda)no_cuda, text,
+			ucx_devices_transports(cases[i][0], 0, 0, NETWORK_ANY, (enum ucx_cuda)no_cuda, text,
 					       sizeof text);
 			assert_string_equal(text, cases[i][1 + no_cuda]);
 		}
-	ucx_devices_transports("^tcp,rc", 0, NETWORK_ANY, 1, text, 10);
+	ucx_devices_transports("^tcp,rc", 0, 0, NETWORK_ANY, 1, text, 10);
 	assert_string_equal(text, "^cuda,tcp");
-	ucx_devices_transports(NULL, 1, NETWORK_ANY, 0, text, sizeof text);
+	ucx_devices_transports(NULL, 1, 1, NETWORK_ANY, 0, text, sizeof text);
 	assert_string_equal(text, "ib");
-	ucx_devices_transports(NULL, 1, NETWORK_ANY, UCX_CUDA_COPY, text, sizeof text);
+	ucx_devices_transports(NULL, 1, 1, NETWORK_ANY, UCX_CUDA_COPY, text, sizeof text);
 	assert_string_equal(text, "ib,cuda_copy");
-	ucx_devices_transports("rc_v", 1, NETWORK_ANY, UCX_CUDA_COPY, text, sizeof text);
+	ucx_devices_transports("rc_v", 1, 0, NETWORK_ANY, UCX_CUDA_COPY, text, sizeof text);
 	assert_string_equal(text, "rc_v");
+	ucx_devices_transports(NULL, 0, 1, NETWORK_ANY, UCX_NO_CUDA, text, sizeof text);
+	assert_string_equal(text, "^cuda,sysv,knem,xpmem");
+	ucx_devices_transports(NULL, 0, 1, NETWORK_SOCKET, UCX_ANY_CUDA, text, sizeof text);
+	assert_string_equal(text, "posix,cma,tcp,self");
+	ucx_devices_transports("tcp", 0, 1, NETWORK_IB, UCX_ANY_CUDA, text, sizeof text);
+	assert_string_equal(text, "tcp");
 	fake_ucx_info = "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
 			"#      resource 1  :  md 2  dev 3  flags -s cuda_copy/cuda\n";
 	assert_int_equal(ucx_devices_call_cuda(NULL), 1);

@@ -219,6 +219,8 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	hello_init(&mine, b, &comm->settings, comm->traits.host_id, ret);
 	if (comm->traits.apart)
 		hello_set_apart(&mine, HELLO_ASKED, mine.token);
+	if (!comm->traits.shares_nothing && comm->settings.node_size <= 0)
+		hello_offer_memory(&mine);
 	mine.gpu = comm->wants_gpu;
 	if (!ret && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
 		engine_cuda.identify(&mine.id);

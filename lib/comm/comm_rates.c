@@ -13,13 +13,17 @@ enum { MOST_PAIRS = 8, PATIENCE_S = 20 };
 
 /* ---- Measuring ---- */
 
-/* The first ranks of nodes 2 i and 2 i + 1 measure together, unless both know rates; -1: this rank does not. */
+/*
+ * The first ranks of two nodes that are half of all nodes apart measure together, unless both know rates; -1: this rank does not. So nodes of one host, which
+ * share memory, measure with those of others.
+ */
 static int partner(const struct comm *comm, const struct hello *hellos)
 {
 	const struct plan_map *map = &comm->topo->map;
 	const char *transport = comm->engine.transport->row->name;
-	const int node = map->node_of[comm->rank], other = node ^ 1;
-	if (map->local_of[comm->rank] || other >= map->nodes || node / 2 >= MOST_PAIRS)
+	const int half = map->nodes / 2, node = map->node_of[comm->rank],
+		  other = node < half ? node + half : node - half;
+	if (map->local_of[comm->rank] || node >= 2 * half || node % half >= MOST_PAIRS)
 		return -1;
 	const int peer = map->member[map->node_first[other]];
 	return hello_find(&hellos[comm->rank], transport)->rates &&

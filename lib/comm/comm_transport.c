@@ -97,6 +97,7 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, const str
 		.comm_id = comm->id +
 			   (uint64_t)rail->number * 0x9e3779b97f4a7c15u, /* far from other communicators' */
 		.rail = rail->number,
+		.shares_memory = comm->shares_memory && !rail->gpu_slots,
 		.gpu_slots = rail->gpu_slots != NULL,
 		.devices = rail->devices,
 		.needed = needed,
@@ -111,12 +112,23 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, const str
 	return ret;
 }
 
+/* Ranks of a host that can't be one node may share memory by the transport all the same. They have one user: the first shows for all. */
+static int shares_memory(const struct comm *comm, const struct hello *hellos)
+{
+	const struct hello *mine = &hellos[comm->rank];
+	for (int r = 0; mine->memory && r < comm->size; r++)
+		if (hellos[r].memory == mine->memory && !host_is_local(&comm->engine, r))
+			return hello_reads_memory(mine, &hellos[r]);
+	return 0;
+}
+
 int comm_open_transport(struct comm *comm, const struct hello *hellos)
 {
 	const struct transport_row *row;
 	if (comm->topo->map.nodes == 1)
 		return 0;
 	host_engine_slots(&comm->engine);
+	comm->shares_memory = shares_memory(comm, hellos);
 	int ret = comm_choose_transport(comm, hellos, &row);
 	if (!ret)
 		ret = comm_open_rail(comm, row, &(struct comm_rail){ 0 }, &comm->engine.transport);

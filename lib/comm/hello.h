@@ -40,6 +40,9 @@ struct hello {
 	uint64_t node; /* host, or a part of it: equal on ranks that do so, and whose GPUs reach each other */
 	int32_t apart; /* enum hello_apart */
 	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
+	uint64_t
+	    memory; /* equal on ranks of a host whose user and namespaces are the same; 0: no rank may share memory with this one */
+	uint64_t number; /* the address of a copy of `process` */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
 	uint64_t tuning; /* tuning_hash; 0: CORALE_TUNING names no rates */
@@ -59,6 +62,10 @@ static inline void hello_set_apart(struct hello *hello, enum hello_apart why, ui
 /* Fills in this process's facts. host_id: stands for the host's name (NULL: none), to tell hosts apart. */
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
 		const char *host_id, int status);
+/* The processes of other nodes may read this one's memory. */
+void hello_offer_memory(struct hello *hello);
+/* 1 if this process, mine, can read the other's memory, and both offer theirs. */
+int hello_reads_memory(const struct hello *mine, const struct hello *other);
 /* Those transports that settings allow; own: as of transport_row_at. hello->gpu is known. */
 void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own);
 /* What a rank says of a transport, or NULL. */

@@ -43,10 +43,11 @@ struct transport_slots {
 struct transport_params {
 	int rank, size;
 	uint64_t comm_id; /* equal on all ranks, unique among the transports of these processes */
-	int rail; /* transports of different rails, devices or gpu_slots share no thread and no lock; below TRANSPORT_RAILS */
+	int rail; /* transports of different rails, devices, shares_memory or gpu_slots share no thread and no lock; below TRANSPORT_RAILS */
 	const unsigned char *needed; /* [rank]: 1: on another node; until transport_open returns */
 	const struct settings *settings;
 	const char *devices; /* in place of CORALE_NET_DEVICES ("mlx5_0:1"); NULL, "": that setting */
+	int shares_memory; /* a rank that is needed may share memory with this one by the transport */
 	int gpu_slots; /* links may have slots in a GPU's memory (link_ops.map): CORALE_ENOTSUP where no RDMA adapter can be opened */
 	struct transport_slots slots;
 	/* A peer's control message (at most TRANSPORT_CONTROL_BYTES); called from progress in any thread; must not block. */

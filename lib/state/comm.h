@@ -50,6 +50,7 @@ struct comm_traits {
 	size_t gpu_window; /* bytes; 0: CORALE_GPU_WINDOW */
 	size_t pinned_memory; /* bytes; 0: CORALE_PINNED_MEMORY */
 	int apart; /* this rank is a node of its own, as if no other were on its host */
+	int shares_nothing; /* no memory of this rank is shared with ranks of other nodes on its host */
 	const char *host_id; /* stands for the host's name, where hosts are told apart; NULL: none */
 	int in_order; /* sums in rank order, as by CORALE_REPRODUCIBLE; an offered CORALE_PROTO is not used. The same on all ranks */
 };
@@ -97,6 +98,7 @@ struct comm {
 	struct plans gpu_plans; /* lists of choices, and plans of calls that no codelet runs */
 	struct planner single_channel_planner; /* over nodes: of plans of one channel */
 	struct host_engine engine;
+	int shares_memory; /* by its transport, with ranks of other nodes on its host */
 	int wants_gpu; /* as configured */
 	int words_only; /* of GPUs: no message goes by lines (gpu_machine.words_only) */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */

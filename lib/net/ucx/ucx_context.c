@@ -134,8 +134,8 @@ static ucs_status_t configure(const struct ucx_context_params *p, const struct u
 {
 	char transports[256];
 	ucs_status_t status = ucx_network_apply(network, p->settings, p->rank, config);
-	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, network->kind, cuda, transports,
-			       sizeof(transports));
+	ucx_devices_transports(secure_getenv("UCX_TLS"), p->gpu_slots, p->shares_memory, network->kind, cuda,
+			       transports, sizeof(transports));
 	if (status == UCS_OK && transports[0])
 		status = ucp_config_modify(config, "TLS", transports);
 	if (status == UCS_OK && p->gpu_slots)

@@ -186,18 +186,28 @@ static void leave_out_cuda(const char *list, char *text, size_t bytes)
 	}
 }
 
-/* Ranks of other nodes share no memory; ranks of one that is taken for several are to meet what nodes do. */
-static const char *default_transports(int gpu_slots, enum network_kind kind, enum ucx_cuda cuda)
+/*
+ * Memory is shared by posix and cma, of one user's processes alone: the group may use segments of sysv. Where nodes are made of one host's ranks for tests
+ * (CORALE_NODE_SIZE) no rank shares_memory, so that they meet what nodes do.
+ */
+static const char *default_transports(int gpu_slots, int shares_memory, enum network_kind kind,
+				      enum ucx_cuda cuda)
 {
+	static const char *const
+	    alone[] = { [NETWORK_ANY] = "^sm", [NETWORK_SOCKET] = "tcp,self", [NETWORK_IB] = "ib,self" },
+	    *const sharing[] = { [NETWORK_ANY] = "^sysv,knem,xpmem",
+				 [NETWORK_SOCKET] = "posix,cma,tcp,self",
+				 [NETWORK_IB] = "posix,cma,ib,self" };
 	if (gpu_slots)
 		return cuda == UCX_CUDA_COPY ? "ib,cuda_copy" : "ib";
-	return kind == NETWORK_SOCKET ? "tcp,self" : kind == NETWORK_IB ? "ib,self" : "^sm";
+	return shares_memory ? sharing[kind] : alone[kind];
 }
 
-void ucx_devices_transports(const char *wanted, int gpu_slots, enum network_kind kind, enum ucx_cuda cuda,
-			    char *text, size_t bytes)
+void ucx_devices_transports(const char *wanted, int gpu_slots, int shares_memory, enum network_kind kind,
+			    enum ucx_cuda cuda, char *text, size_t bytes)
 {
-	const char *list = wanted && wanted[0] ? wanted : default_transports(gpu_slots, kind, cuda);
+	const char *list =
+	    wanted && wanted[0] ? wanted : default_transports(gpu_slots, shares_memory, kind, cuda);
 	text[0] = '\0';
 	if (cuda != UCX_NO_CUDA)
 		snprintf(text, bytes, "%s", list);

@@ -22,12 +22,13 @@ enum ucx_cuda {
 };
 
 /*
- * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all of a kind of network that a link between nodes can use, for slots in GPUs'
+ * Writes what UCX's TLS is to be, where UCX_TLS is `wanted` or NULL: all of a kind of network that a link between nodes can use, with those that
+ * share memory where a node is of the same host (shares_memory); for slots in GPUs'
  * memory those of RDMA adapters alone, or the user's choice. UCX warns of a name, of what is left out too, that stands for nothing there: so "ib" means rc, dc, srd
  * and ud, and what makes calls of CUDA is left out, or asked for, only where a context has shown it.
  */
-void ucx_devices_transports(const char *wanted, int gpu_slots, enum network_kind kind, enum ucx_cuda cuda,
-			    char *text, size_t bytes);
+void ucx_devices_transports(const char *wanted, int gpu_slots, int shares_memory, enum network_kind kind,
+			    enum ucx_cuda cuda, char *text, size_t bytes);
 
 /* 1 if a context has something that makes calls of CUDA: a thread that moves messages would wait in such a call for the launch of a kernel that
  * waits for a message. */

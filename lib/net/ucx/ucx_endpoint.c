@@ -101,13 +101,21 @@ static int has_rdma(const char *lanes)
 	return 0;
 }
 
+/* Some lane is of shared memory. */
+static int shares_memory(const char *lanes)
+{
+	return strstr(lanes, "sysv/") || strstr(lanes, "posix/") || strstr(lanes, "cma/");
+}
+
 /*
  * Over tcp UCX below 1.16, whose older protocols use no put of tcp's, sends a put as active messages, each of which the receiver answers from within
  * UCX's handler. Where the sender has died it can't, and UCX ends the receiver's process ("Fatal: unexpected error: Endpoint timeout"); over several
- * interfaces the answers of 1.13 also crash while connections are made.
+ * interfaces the answers of 1.13 also crash while connections are made. Shared memory does likewise where it is not UCX's own, and cma needs none.
  */
 static int emulates_put(const char *lanes)
 {
+	if (shares_memory(lanes))
+		return 1;
 	for (const char *name = lanes; name; name = strchr(name, '+')) {
 		name += *name == '+';
 		if (strncmp(name, "tcp/", strlen("tcp/")))

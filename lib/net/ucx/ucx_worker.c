@@ -17,7 +17,7 @@
 enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32 };
 
 /*
- * The process's workers, one for each rail, kind of slots and list of devices: connections and a thread are too expensive for each communicator to have its own.
+ * The process's workers, one for each rail, kind of slots, list of devices, and with shared memory or without: connections and a thread are too expensive for each communicator to have its own.
  * A worker stays until the process ends, asleep while there is no communicator. Destroying it while a peer is still connecting makes UCX 1.13 abort, and
  * later communicators find their connections made.
  */
@@ -64,6 +64,7 @@ static struct ucx_worker *new_worker(const struct transport_params *params, cons
 	w->wanted = wanted;
 	w->rail = params->rail;
 	w->gpu_slots = params->gpu_slots;
+	w->shares_memory = params->shares_memory;
 	w->spin_ns =
 	    params->settings->spin_us < 0 ? DEFAULT_SPIN_NS : (int64_t)(params->settings->spin_us * 1000);
 	if (getrandom(&w->uid, sizeof(w->uid), 0) != sizeof(w->uid))
@@ -71,17 +72,45 @@ static struct ucx_worker *new_worker(const struct transport_params *params, cons
 	return w;
 }
 
+static int open_worker(struct ucx_worker *w, const struct transport_params *params, int shares_memory)
+{
+	const struct ucx_context_params context = { .rank = params->rank,
+						    .settings = params->settings,
+						    .devices = w->wanted,
+						    .shares_memory = shares_memory,
+						    .gpu_slots = w->gpu_slots };
+	int ret = ucx_context_open(&context, &w->context);
+	if (ret)
+		return ret;
+	ret = make_worker(w, params->rank);
+	if (ret)
+		ucp_cleanup(w->context);
+	return ret;
+}
+
+/* Containers may have too little of /dev/shm. */
+static int open_with_less(struct ucx_worker *w, const struct transport_params *params)
+{
+	int ret = open_worker(w, params, w->shares_memory);
+	if (!ret || !w->shares_memory)
+		return ret;
+	ret = open_worker(w, params, 0);
+	if (!ret)
+		log_line(LOG_WARN, params->rank,
+			 "transport ucx: as UCX could not make shared memory, messages to ranks of other "
+			 "nodes on this host go over the network: give /dev/shm more room (docker run "
+			 "--shm-size)");
+	return ret;
+}
+
 static int start(const struct transport_params *params, const char *devices, struct ucx_worker **out)
 {
 	struct ucx_worker *w = new_worker(params, devices);
 	if (!w)
 		return log_error(CORALE_ENOMEM, params->rank, "transport ucx: no memory");
-	const struct ucx_context_params context = { params->rank, params->settings, w->wanted, w->gpu_slots };
-	int ret = ucx_context_open(&context, &w->context);
+	int ret = open_with_less(w, params);
 	if (ret)
 		goto free_worker;
-	if ((ret = make_worker(w, params->rank)))
-		goto free_context;
 	ucx_devices_list(w->context, w->devices, sizeof(w->devices));
 	w->rdma = ucx_devices_have_rdma(w->context);
 	ucx_gpudirect_look(w->context, &w->gpudirect);
@@ -92,7 +121,6 @@ static int start(const struct transport_params *params, const char *devices, str
 destroy_worker:
 	ucp_worker_release_address(w->ucp, w->address);
 	ucp_worker_destroy(w->ucp);
-free_context:
 	ucp_cleanup(w->context);
 free_worker:
 	pthread_mutex_destroy(&w->lock);
@@ -115,7 +143,7 @@ static struct ucx_worker *find_worker(const struct transport_params *params, con
 	for (int i = 0; i < workers; i++) {
 		struct ucx_worker *w = process_workers[i];
 		if (w->rail == params->rail && w->gpu_slots == params->gpu_slots &&
-		    !strcmp(w->wanted, devices))
+		    w->shares_memory == params->shares_memory && !strcmp(w->wanted, devices))
 			return w;
 	}
 	return NULL;

@@ -1,5 +1,5 @@
 /*
- * The worker: a UCX context and worker for all communicators of the process that have the same rail, kind of slots and devices.
+ * The worker: a UCX context and worker for all communicators of the process that have the same rail, kind of slots, devices and shares_memory.
  *
  * One lock guards all of a worker. UCX calls back inside ucp_worker_progress, hence under the lock; handlers of a
  * communicator run outside it (ucx_comm.c). Names end where their file begins: ucx_endpoint_* is ucx_endpoint.c.
@@ -37,6 +37,7 @@ struct ucx_worker {
 	int users;
 	uint64_t uid; /* of this worker among all of all processes */
 	ucp_context_h context;
+	int shares_memory; /* transport_params */
 	int gpu_slots; /* the context registers GPUs' memory, in strict order */
 	int rdma; /* it has a transport of an RDMA adapter */
 	struct ucx_gpudirect gpudirect;
