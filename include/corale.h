@@ -35,10 +35,8 @@
  *   order on all ranks. Within one capture, calls on cudaStreamPerThread of several threads are refused
  *   (CORALE_ENOTSUP). A call that is refused leaves the capture and the communicator as they were.
  * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
- * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So all calls that
- *   may run at the same time must fit on the GPU together, or they deadlock. With n such communicators set max_channels
- *   to the GPU's number of SMs / n. Or put their calls in one order, the same on all ranks, by one stream or by events.
- *   When a communicator is created that does not fit beside the others of the process, a log line says so.
+ * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So each communicator of a
+ *   process has blocks of its own on its GPU: max_channels below says how many, and what is left to later ones.
  * - Stack: all functions work in a thread with 48 KB of stack. With UCX or CUDA below them that is theirs to keep; UCX 1.13 does.
  * - Log: the first function that knows the cause of an error logs one line. corale_comm_last_error returns that line.
  *
@@ -184,8 +182,8 @@ typedef struct corale_config {
 	double timeout_seconds; /* deadline of every wait, up to 1e9; 0: CORALE_TIMEOUT; < 0: no deadline */
 	size_t memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP */
 	int max_channels; /* most threads of one call, or most blocks of one kernel on a GPU; 0: CORALE_MAX_CHANNELS,
-			     CORALE_MAX_CTAS. Sends, receives and all_to_all_v use at least one block per peer and
-			     direction, whatever the limit */
+			     CORALE_MAX_CTAS. Beside other communicators it may have fewer blocks, see below. Sends, receives and
+			     all_to_all_v use at least one block per peer and direction, whatever the limit */
 	int device; /* CORALE_DEVICE_* below */
 	int cta_policy; /* CORALE_CTA_POLICY_* below */
 } corale_config;
@@ -229,11 +227,18 @@ enum {
 };
 
 /*
- * The rule for several CUDA communicators on several streams: their calls may run at one time, and a kernel that waits for its peers keeps its
- * multiprocessors. So on each GPU the sum over all communicators of (blocks of a call at most) x (ranks of the communicator there) must
- * not exceed the GPU's multiprocessors, or calls may wait for each other for ever. max_channels or CORALE_MAX_CTAS lowers it. A communicator
- * that exceeds it when it is created says so once a process: in a WARN line where its blocks were given, else at INFO. Calls on one
- * stream, and those of one communicator, need no such sum.
+ * Several CUDA communicators of a process on one GPU: their calls may run at one time, on several streams, and a kernel that waits for its peers keeps its
+ * SMs. So all their blocks must fit on the GPU, and a communicator's number of blocks is settled when it is created:
+ * - With a limit (max_channels, CORALE_MAX_CTAS, CORALE_CTA_POLICY_EFFICIENT) it has as many as that, but leaves room for eight communicators in all:
+ *   for each further one, as many SMs as a node has ranks. So of 132 SMs, of which 4 stay free, and with 4 ranks, four communicators with a limit of 32 have
+ *   32, 32, 32 and 16 blocks, later ones 4; eight with a limit of 16 have 16 each. With up to eight communicators calls never wait for each other for ever,
+ *   in whatever order each rank makes them.
+ * - Without a limit the first one has the whole GPU, as if it stayed alone; what is left to others are few blocks, and calls of more than one other
+ *   communicator beside its own may wait for ever. Programs with several communicators whose calls run at one time set a limit.
+ * - Ranks agree on the least that any of them can have. What a communicator had is free again when it is destroyed.
+ * - Of one process: under MPS, where kernels of several processes share a GPU, each process counts its own.
+ * The first communicator that has fewer blocks than it asks for says so in a WARN line, with the limit that gives all of them as many; so does the first one
+ * that has no room.
  */
 
 void corale_config_init(corale_config *config);

@@ -13,7 +13,8 @@
 
 struct engine {
 	struct engine_params params;
-	struct engine_own_gpu gpu; /* each rank has one of its own */
+	struct engine_own_gpu gpu;
+	int blocks; /* of a kernel at most */
 	struct remote remote;
 	struct fake_gpu_memory slab; /* bytes 0: none */
 	uint32_t slab_channels; /* whose slots lie there */
@@ -24,9 +25,11 @@ struct engine {
 	int probe_senders; /* 0: none runs */
 };
 
-enum { BLOCKS = 16, AREA = 64 << 10, SLOTS = 1 << 20 };
+enum { AREA = 64 << 10, SLOTS = 1 << 20 };
 
 int fake_engine_has_late_kernels, fake_engine_reads_back;
+int fake_engine_blocks = 16, fake_engine_gpu;
+_Atomic int fake_engine_connect_fails;
 
 /* ---- Coming and going ------------------------------------------------------------------------------------- */
 
@@ -44,7 +47,8 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 		abort();
 	e->params = *p;
 	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132 };
-	e->gpu.id.uuid[0] = (unsigned char)(1 + p->world_rank);
+	e->gpu.id.uuid[0] = (unsigned char)(fake_engine_gpu ? fake_engine_gpu : 1 + p->world_rank);
+	e->blocks = p->max_blocks && p->max_blocks < fake_engine_blocks ? p->max_blocks : fake_engine_blocks;
 	if (p->world_ranks > p->ranks) {
 		e->remote = connections_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks,
 					      p->pinned_bytes);
@@ -106,17 +110,17 @@ static int window_fd(struct engine *e, int *fd)
 
 static void share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
 {
-	(void)e;
-	(void)max_blocks;
+	e->blocks = max_blocks;
 	(void)rates;
 	(void)words_only;
 }
 
 static int connect_engines(struct engine *e, const int *fds)
 {
-	(void)e;
 	(void)fds;
-	return 0;
+	return fake_engine_connect_fails && !e->params.world_rank
+		   ? log_error(fake_engine_connect_fails, 0, "the windows of peers can't be mapped")
+		   : 0;
 }
 
 static struct remote remote(const struct engine *e, size_t *bytes)
@@ -255,7 +259,7 @@ static void describe(const struct engine *e, struct gpu_machine *node)
 {
 	node->rates = rates_of_gpu(e->gpu.name);
 	node->ranks = e->params.ranks;
-	node->max_blocks = node->resident = BLOCKS;
+	node->max_blocks = node->resident = e->blocks;
 	node->words_bytes = node->lines_bytes = AREA;
 	node->slots_bytes = SLOTS;
 }

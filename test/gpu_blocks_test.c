@@ -1,4 +1,5 @@
-/* The reckoning of waiting blocks on a GPU over all communicators of a process, and its one line. */
+/* The blocks of all communicators of a process on a GPU: what each is offered, what is given back, and the lines that say so. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,65 +13,149 @@
 #include "base/log.h"
 #include "comm/gpu_blocks.h"
 
-enum { PROCESSORS = 132, MOST = 8 };
+enum { PROCESSORS = 132, ROOM = 128, MOST = 12, RANKS = 4, THREADS = 8, TURNS = 200 };
 
 static char owners[MOST];
 static char path[] = "/tmp/corale_gpu_blocks_test_XXXXXX";
 
-static struct gpu_blocks of(uint64_t comm, char gpu, int blocks, int ranks)
+static struct gpu_blocks asks(uint64_t comm, char gpu, int wish)
 {
-	struct gpu_blocks b = {
-		.comm = comm, .blocks = blocks, .ranks = ranks, .processors = PROCESSORS, .given = 1
-	};
+	struct gpu_blocks b = { .comm = comm, .wish = wish, .processors = PROCESSORS, .least = RANKS };
 	b.gpu[0] = (unsigned char)gpu;
 	return b;
 }
 
-static void expect(int owner, struct gpu_blocks b, int comms, int ranks, int blocks, int exceed)
+static int claim(int owner, struct gpu_blocks b)
 {
-	const struct gpu_blocks_sum sum = gpu_blocks_add(&owners[owner], owner, &b);
-	assert_int_equal(sum.comms, comms);
-	assert_int_equal(sum.ranks, ranks);
-	assert_int_equal(sum.blocks, blocks);
-	assert_int_equal(gpu_blocks_exceed(&sum, PROCESSORS), exceed);
+	struct gpu_blocks_sum others;
+	int offered = -1;
+	assert_int_equal(gpu_blocks_claim(&owners[owner], owner, &b, &offered, &others), 0);
+	return offered;
 }
 
-static void remove_all(void)
+static void release_all(void)
 {
 	for (int i = 0; i < MOST; i++)
-		gpu_blocks_remove(&owners[i]);
+		gpu_blocks_release(&owners[i]);
 }
 
-static void test_sums(void **state)
+static struct gpu_blocks_sum sum_beside(char gpu)
+{
+	struct gpu_blocks_sum others;
+	const struct gpu_blocks b = asks(999, gpu, 1);
+	static char owner;
+	int offered;
+	assert_int_equal(gpu_blocks_claim(&owner, 0, &b, &offered, &others), 0);
+	gpu_blocks_release(&owner);
+	return others;
+}
+
+/* Communicators that come one after the other, each with this wish: what they get. */
+static void expect_row(int wish, int ranks, const int offers[GPU_BLOCKS_COMMS])
+{
+	for (int i = 0; i < GPU_BLOCKS_COMMS; i++) {
+		struct gpu_blocks b = asks((uint64_t)i + 1, 'a', wish);
+		b.least = ranks;
+		assert_int_equal(claim(i, b), offers[i]);
+	}
+	release_all();
+}
+
+static void test_rows(void **state)
 {
 	(void)state;
 	log_open(LOG_NONE, NULL);
-	expect(0, of(1, 'a', 128, 2), 1, 2, 256, 0); /* of one communicator: its kernels take turns */
-	gpu_blocks_remove(&owners[0]);
-	expect(0, of(2, 'a', 32, 2), 1, 2, 64, 0);
-	expect(1, of(3, 'a', 32, 2), 2, 4, 128, 0);
-	expect(2, of(4, 'b', 100, 1), 1, 1, 100, 0); /* another GPU */
-	expect(3, of(5, 'a', 4, 1), 3, 5, 132, 0); /* all multiprocessors: there is room */
-	expect(4, of(6, 'a', 1, 1), 4, 6, 133, 1);
-	gpu_blocks_remove(&owners[1]);
-	gpu_blocks_remove(&owners[1]); /* what is not there */
-	expect(1, of(7, 'a', 8, 1), 4, 5, 77, 0);
-	remove_all();
-	expect(0, of(8, 'a', 5, 1), 1, 1, 5, 0);
-	remove_all();
+	expect_row(16, 4, (int[]){ 16, 16, 16, 16, 16, 16, 16, 16 }); /* all fit */
+	expect_row(32, 4, (int[]){ 32, 32, 32, 16, 4, 4, 4, 4 });
+	expect_row(24, 4, (int[]){ 24, 24, 24, 24, 20, 4, 4, 4 });
+	expect_row(64, 4, (int[]){ 64, 40, 4, 4, 4, 4, 4, 4 });
+	expect_row(127, 4, (int[]){ 100, 4, 4, 4, 4, 4, 4, 4 });
+	expect_row(32, 2, (int[]){ 32, 32, 32, 24, 2, 2, 2, 2 });
+	expect_row(32, 8, (int[]){ 32, 32, 24, 8, 8, 8, 8, 8 });
+	expect_row(3, 8, (int[]){ 3, 3, 3, 3, 3, 3, 3, 3 });
 }
 
-/* Several ranks of a communicator in one process. */
+/* Whatever eight ask for, each has a block and all fit, unless the first one asks for all there is. */
+static void test_any_eight(void **state)
+{
+	(void)state;
+	unsigned seed = 1;
+	for (int turn = 0; turn < 1000; turn++) {
+		int sum = 0;
+		const int ranks = 2 + rand_r(&seed) % 7;
+		for (int i = 0; i < GPU_BLOCKS_COMMS; i++) {
+			struct gpu_blocks b = asks((uint64_t)i + 1, 'a', 1 + rand_r(&seed) % (ROOM - 1));
+			b.wish = i && rand_r(&seed) % 4 == 0 ? ROOM : b.wish; /* no limit */
+			b.least = ranks;
+			const int offered = claim(i, b), held = offered > ranks ? offered : ranks;
+			assert_in_range(offered, 1, b.wish);
+			gpu_blocks_settle(&owners[i], held);
+			sum += held;
+		}
+		assert_in_range(sum, GPU_BLOCKS_COMMS, ROOM);
+		release_all();
+	}
+}
+
+/* The first one without a limit has the whole GPU; where others are it has what they leave. */
+static void test_without_limit(void **state)
+{
+	(void)state;
+	assert_int_equal(claim(0, asks(1, 'a', ROOM)), ROOM);
+	assert_int_equal(claim(1, asks(2, 'a', ROOM)), RANKS);
+	assert_int_equal(claim(2, asks(3, 'b', ROOM)), ROOM); /* another GPU */
+	gpu_blocks_release(&owners[0]);
+	assert_int_equal(claim(0, asks(4, 'a', ROOM)), GPU_BLOCKS_SHARED);
+	release_all();
+	assert_int_equal(claim(0, asks(5, 'a', ROOM)), ROOM);
+	release_all();
+}
+
+/* Ranks of one communicator that share a GPU are offered the same, and count once. */
 static void test_once_a_communicator(void **state)
 {
 	(void)state;
-	log_open(LOG_NONE, NULL);
-	expect(0, of(1, 'a', 64, 2), 1, 2, 128, 0);
-	expect(1, of(1, 'a', 64, 2), 1, 2, 128, 0);
-	expect(2, of(1, 'b', 64, 1), 1, 1, 64, 0);
-	gpu_blocks_remove(&owners[0]);
-	expect(3, of(2, 'a', 2, 2), 2, 4, 132, 0); /* a rank of the first one is still there */
-	remove_all();
+	assert_int_equal(claim(0, asks(1, 'a', 64)), 64);
+	assert_int_equal(claim(1, asks(2, 'a', 32)), 32);
+	assert_int_equal(claim(2, asks(1, 'a', 64)), 64);
+	assert_int_equal(sum_beside('a').blocks, 96);
+	assert_int_equal(sum_beside('a').comms, 2);
+	gpu_blocks_settle(&owners[0], 48);
+	gpu_blocks_settle(&owners[2], 48);
+	assert_int_equal(sum_beside('a').blocks, 80);
+	gpu_blocks_release(&owners[0]);
+	assert_int_equal(sum_beside('a').blocks, 80); /* a rank of it is still there */
+	gpu_blocks_release(&owners[2]);
+	gpu_blocks_release(&owners[2]); /* what is not there */
+	assert_int_equal(sum_beside('a').blocks, 32);
+	assert_int_equal(sum_beside('b').comms, 0);
+	release_all();
+	assert_int_equal(sum_beside('a').comms, 0);
+}
+
+static void *come_and_go(void *number)
+{
+	const int n = (int)(intptr_t)number;
+	for (int turn = 0; turn < TURNS; turn++) {
+		const int offered = claim(n, asks((uint64_t)n + 1, 'a', 16 + n));
+		if (offered < 1)
+			abort();
+		if (gpu_blocks_settle(&owners[n], offered).blocks > ROOM)
+			abort();
+		gpu_blocks_release(&owners[n]);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	pthread_t threads[THREADS];
+	for (intptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, (void *)i), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(sum_beside('a').comms, 0);
 }
 
 static int lines_with(const char *part)
@@ -86,30 +171,29 @@ static int lines_with(const char *part)
 	return n;
 }
 
-static void test_line(void **state)
+static void test_lines(void **state)
 {
 	(void)state;
-	struct gpu_blocks own = of(9, 'a', 128, 1);
-	own.given = 0;
+	const struct gpu_blocks asked = asks(1, 'a', 64);
+	const struct gpu_blocks_sum none = { 0, 0 }, two = { 2, 100 }, whole = { 2, ROOM + RANKS };
 	close(mkstemp(path));
 	log_open(LOG_WARN, path);
-	expect(0, of(1, 'a', 128, 1), 1, 1, 128, 0);
-	expect(1, own, 2, 2, 256, 1);
-	assert_int_equal(lines_with("corale"), 0); /* the library's own choice: at INFO */
 	gpu_blocks_name_variables("CORALE_MAX_CTAS or NCCL_MAX_CTAS");
-	for (int i = 2; i < 5; i++)
-		expect(i, of((uint64_t)i, 'a', 128, 1), i + 1, i + 1, 128 * (i + 1), 1);
+	gpu_blocks_log_cut(3, "0000:1b:00.0", &asked, &none, 50); /* at INFO */
+	gpu_blocks_log_excess(3, "0000:1b:00.0", &asked, &two);
+	assert_int_equal(lines_with("corale"), 0);
+	gpu_blocks_log_cut(3, "0000:1b:00.0", &asked, &two, 8);
+	gpu_blocks_log_cut(3, "0000:1b:00.0", &asked, &two, 7);
 	assert_int_equal(lines_with("corale: WARN"), 1);
-	assert_int_equal(
-	    lines_with("3 communicators have 3 ranks on this GPU, whose kernels may wait in 384 blocks"), 1);
-	assert_int_equal(lines_with("132 multiprocessors"), 1);
-	assert_int_equal(lines_with("(CORALE_MAX_CTAS or NCCL_MAX_CTAS: at most 44; this one has 128)"), 1);
-	remove_all();
-	log_open(LOG_INFO, path);
-	expect(0, of(1, 'a', 128, 1), 1, 1, 128, 0);
-	expect(1, own, 2, 2, 256, 1);
-	assert_int_equal(lines_with("corale: INFO"), 1);
-	remove_all();
+	assert_int_equal(lines_with("at most 8 blocks instead of 64 on rank 3's GPU 0000:1b:00.0"), 1);
+	assert_int_equal(lines_with("the other 2 of the process hold 100 of 132 multiprocessors"), 1);
+	assert_int_equal(lines_with("CORALE_MAX_CTAS or NCCL_MAX_CTAS=36 "), 1);
+	expect_row(36, 4, (int[]){ 36, 36, 36, 4, 4, 4, 4, 4 }); /* as the line says */
+	gpu_blocks_log_excess(3, "0000:1b:00.0", &asked, &whole);
+	gpu_blocks_log_excess(3, "0000:1b:00.0", &asked, &whole);
+	assert_int_equal(lines_with("corale: WARN"), 2);
+	assert_int_equal(lines_with("2 communicators hold 132 blocks on rank 3's GPU 0000:1b:00.0"), 1);
+	assert_int_equal(lines_with("NCCL_MAX_CTAS=52 before the first one is created, or make"), 1);
 	log_open(LOG_WARN, NULL);
 	unlink(path);
 }
@@ -117,9 +201,9 @@ static void test_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_once_a_communicator),
-		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_rows),          cmocka_unit_test(test_any_eight),
+		cmocka_unit_test(test_without_limit), cmocka_unit_test(test_once_a_communicator),
+		cmocka_unit_test(test_threads),       cmocka_unit_test(test_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,13 +40,29 @@ static void test_beside(void **state)
 	assert_int_equal(gpu_hello_beside(all, n, 0), 2);
 	assert_int_equal(gpu_hello_beside(all, n, 2), 1);
 	assert_int_equal(gpu_hello_beside(all, n, 4), 2);
-	assert_int_equal(gpu_hello_on_gpu(all, n, 1), 4);
-	assert_int_equal(gpu_hello_on_gpu(all, n, 2), 1);
 	assert_int_equal(find_beside("pApApBqAqA"), 0);
 	assert_int_equal(find_beside("pApBqAqA"), 2);
 	assert_int_equal(find_beside("pApBqAqB"), -1); /* processes of several GPUs each */
 	assert_int_equal(find_beside("pAqArAsA"), -1); /* a GPU of several processes, under MPS perhaps */
 	assert_int_equal(find_beside("pA"), -1);
+}
+
+static void test_share(void **state)
+{
+	(void)state;
+	struct gpu_hello all[MOST];
+	const int n = hellos("pApApBqAqArC", all);
+	for (int r = 0; r < n; r++)
+		all[r].max_blocks = all[r].offered = 32;
+	assert_int_equal(gpu_hello_share(all, n, 0), 16);
+	assert_int_equal(gpu_hello_share(all, n, 2), 32); /* another GPU of its process */
+	all[4].offered = all[5].offered = 4; /* beside other communicators */
+	assert_int_equal(gpu_hello_share(all, n, 4), 2);
+	assert_int_equal(gpu_hello_share(all, n, 5), 4);
+	all[0].offered = 1; /* less than a block for each rank: one all the same, */
+	assert_int_equal(gpu_hello_share(all, n, 0), 1);
+	all[0].max_blocks = 1; /* but not where the ranks had none each alone */
+	assert_int_equal(gpu_hello_share(all, n, 0), 0);
 }
 
 static int find_process(const char *ranks)
@@ -111,9 +127,8 @@ static void test_refused_copies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_beside),
-		cmocka_unit_test(test_process),
-		cmocka_unit_test(test_no_scratch),
+		cmocka_unit_test(test_beside),         cmocka_unit_test(test_share),
+		cmocka_unit_test(test_process),        cmocka_unit_test(test_no_scratch),
 		cmocka_unit_test(test_refused_copies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

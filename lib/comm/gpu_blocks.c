@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,83 +11,114 @@
 struct entry {
 	struct entry *next;
 	const void *owner;
-	struct gpu_blocks of;
+	struct gpu_blocks asked;
+	struct gpu_blocks_sum others; /* when the first rank of its communicator asked */
+	int offered, blocks;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
 static _Atomic(const char *) variables = "CORALE_MAX_CTAS";
 
-static int on_gpu(const struct entry *e, const struct gpu_blocks *b)
+int gpu_blocks_room(int processors)
 {
-	return !memcmp(e->of.gpu, b->gpu, ENGINE_UUID_BYTES);
+	return processors - processors / 32;
 }
 
-/* An entry behind this one is of the same communicator and GPU. */
-static int is_repeated(const struct entry *e)
+int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others)
 {
-	for (const struct entry *other = e->next; other; other = other->next)
-		if (other->of.comm == e->of.comm && on_gpu(other, &e->of))
-			return 1;
-	return 0;
+	const int room = gpu_blocks_room(asked->processors), is_limited = asked->wish < room,
+		  later = others->comms < GPU_BLOCKS_COMMS ? GPU_BLOCKS_COMMS - 1 - others->comms : 0;
+	int wish = asked->wish, most = room - others->blocks - later * asked->least;
+	if (!is_limited && !others->comms)
+		return wish;
+	if (!is_limited)
+		wish = GPU_BLOCKS_SHARED;
+	most = most > asked->least ? most : asked->least;
+	most = most > 1 ? most : 1;
+	return wish < most ? wish : most;
+}
+
+static int is_on(const struct entry *e, const struct gpu_blocks *b)
+{
+	return !memcmp(e->asked.gpu, b->gpu, ENGINE_UUID_BYTES);
+}
+
+/* An entry of this communicator on this GPU, from one on; NULL: there is none. */
+static struct entry *find_alike(struct entry *from, const struct gpu_blocks *b)
+{
+	while (from && !(from->asked.comm == b->comm && is_on(from, b)))
+		from = from->next;
+	return from;
+}
+
+/* The most of a communicator's ranks, whose last entry this is. */
+static int blocks_of(const struct entry *last)
+{
+	int most = last->blocks;
+	for (struct entry *e = entries; (e = find_alike(e, &last->asked)); e = e->next)
+		most = e->blocks > most ? e->blocks : most;
+	return most;
 }
 
 /* With the lock held. */
 static struct gpu_blocks_sum sum_on(const struct gpu_blocks *b)
 {
-	struct gpu_blocks_sum sum = { 0, 0, 0 };
+	struct gpu_blocks_sum sum = { 0, 0 };
 	for (const struct entry *e = entries; e; e = e->next) {
-		if (!on_gpu(e, b) || is_repeated(e))
+		if (!is_on(e, b) || find_alike(e->next, &e->asked))
 			continue;
 		sum.comms++;
-		sum.ranks += e->of.ranks;
-		sum.blocks += e->of.ranks * e->of.blocks;
+		sum.blocks += blocks_of(e);
 	}
 	return sum;
 }
 
-int gpu_blocks_exceed(const struct gpu_blocks_sum *sum, int processors)
+/* With the lock held. */
+static struct entry **find_owner(const void *owner)
 {
-	return sum->comms > 1 && sum->blocks > processors;
+	struct entry **at = &entries;
+	while (*at && (*at)->owner != owner)
+		at = &(*at)->next;
+	return at;
 }
 
-static void log_excess(int rank, const struct gpu_blocks *b, const struct gpu_blocks_sum *sum)
-{
-	static _Atomic int warned, informed;
-	const int fit = b->processors / sum->ranks;
-	log_once(
-	    b->given ? &warned : &informed, b->given ? LOG_WARN : LOG_INFO, rank,
-	    "%d communicators have %d ranks on this GPU, whose kernels may wait in %d blocks, and it has %d "
-	    "multiprocessors: calls of several communicators that run at one time, on several streams, may "
-	    "wait for each other for ever. Give all of them fewer blocks (%s: at most %d; this one has "
-	    "%d), or make their calls on one stream",
-	    sum->comms, sum->ranks, sum->blocks, b->processors, atomic_load(&variables), fit < 1 ? 1 : fit,
-	    b->blocks);
-}
-
-struct gpu_blocks_sum gpu_blocks_add(const void *owner, int rank, const struct gpu_blocks *blocks)
+int gpu_blocks_claim(const void *owner, int rank, const struct gpu_blocks *asked, int *offered,
+		     struct gpu_blocks_sum *others)
 {
 	struct entry *made = malloc(sizeof *made);
-	struct gpu_blocks_sum sum = { 0, 0, 0 };
-	if (!made) /* then it is not counted: nothing else depends on it */
-		return sum;
+	if (!made)
+		return log_error(CORALE_ENOMEM, rank, "a CUDA communicator: no memory to count its blocks");
 	pthread_mutex_lock(&lock);
-	*made = (struct entry){ entries, owner, *blocks };
+	*made = (struct entry){ .next = entries, .owner = owner, .asked = *asked };
+	const struct entry *alike = find_alike(entries, asked);
+	made->others = alike ? alike->others : sum_on(asked);
+	made->offered = alike ? alike->offered : gpu_blocks_offer(asked, &made->others);
+	made->blocks = made->offered > asked->least ? made->offered : asked->least;
+	*offered = made->offered;
+	*others = made->others;
 	entries = made;
-	sum = sum_on(blocks);
 	pthread_mutex_unlock(&lock);
-	if (gpu_blocks_exceed(&sum, blocks->processors))
-		log_excess(rank, blocks, &sum);
+	return 0;
+}
+
+struct gpu_blocks_sum gpu_blocks_settle(const void *owner, int blocks)
+{
+	struct gpu_blocks_sum sum = { 0, 0 };
+	pthread_mutex_lock(&lock);
+	struct entry *found = *find_owner(owner);
+	if (found) {
+		found->blocks = blocks;
+		sum = sum_on(&found->asked);
+	}
+	pthread_mutex_unlock(&lock);
 	return sum;
 }
 
-void gpu_blocks_remove(const void *owner)
+void gpu_blocks_release(const void *owner)
 {
 	pthread_mutex_lock(&lock);
-	struct entry **at = &entries, *found;
-	while (*at && (*at)->owner != owner)
-		at = &(*at)->next;
-	found = *at;
+	struct entry **at = find_owner(owner), *found = *at;
 	if (found)
 		*at = found->next;
 	pthread_mutex_unlock(&lock);
@@ -96,4 +128,52 @@ void gpu_blocks_remove(const void *owner)
 void gpu_blocks_name_variables(const char *names)
 {
 	atomic_store(&variables, names);
+}
+
+/* The most that so many communicators can have alike; 0: they do not fit. */
+static int alike(const struct gpu_blocks *asked, int comms)
+{
+	const int room = gpu_blocks_room(asked->processors),
+		  later = comms < GPU_BLOCKS_COMMS ? GPU_BLOCKS_COMMS - comms : 0,
+		  each = (room - later * asked->least) / comms;
+	return each > asked->least ? each : room / comms >= asked->least ? asked->least : 0;
+}
+
+void gpu_blocks_log_cut(int rank, const char *gpu, const struct gpu_blocks *asked,
+			const struct gpu_blocks_sum *others, int blocks)
+{
+	static _Atomic int warned, informed;
+	const int each = alike(asked, others->comms + 1);
+	if (!others->comms)
+		log_once(&informed, LOG_INFO, rank,
+			 "kernels have at most %d blocks instead of %d on rank %d's GPU %s, so that %d "
+			 "communicators have room",
+			 blocks, asked->wish, rank, gpu, GPU_BLOCKS_COMMS);
+	else
+		log_once(&warned, LOG_WARN, rank,
+			 "a communicator has at most %d blocks instead of %d on rank %d's GPU %s: the other "
+			 "%d of the process hold %d of %d multiprocessors, and calls of all must find room "
+			 "side by side. Its large calls take longer. %s=%d before the first one is created "
+			 "gives all %d as many",
+			 blocks, asked->wish, rank, gpu, others->comms, others->blocks, asked->processors,
+			 atomic_load(&variables), each > 0 ? each : 1, others->comms + 1);
+}
+
+void gpu_blocks_log_excess(int rank, const char *gpu, const struct gpu_blocks *asked,
+			   const struct gpu_blocks_sum *sum)
+{
+	static _Atomic int warned;
+	const int room = gpu_blocks_room(asked->processors), each = alike(asked, sum->comms);
+	char limit[128] = "Create fewer";
+	if (sum->comms < 2 || sum->blocks <= room)
+		return;
+	if (each)
+		snprintf(limit, sizeof limit, "Set %s=%d before the first one is created",
+			 atomic_load(&variables), each);
+	log_once(
+	    &warned, LOG_WARN, rank,
+	    "%d communicators hold %d blocks on rank %d's GPU %s, which has room for %d: calls of several of "
+	    "them that run at one time, on several streams, may wait for each other for ever. %s, or make "
+	    "their calls on one stream",
+	    sum->comms, sum->blocks, rank, gpu, room, limit);
 }

@@ -1,40 +1,60 @@
 /*
- * How many blocks the CUDA communicators of this process may have waiting on a GPU. Calls of one communicator follow each other, those of
- * several on several streams run at one time: each waits for its peers on all the multiprocessors that its blocks have. Where
- * all of them together are more than a GPU's multiprocessors, one may keep out the other that its peers wait for, for ever.
+ * How many blocks the CUDA communicators of this process have on each GPU. A block waits for its peers while it holds its multiprocessor, and calls of
+ * several communicators on several streams run at one time. Where their blocks do not fit on a GPU together, a call keeps out
+ * another one that its peers wait for, for ever. So a new communicator has what the earlier ones leave (docs/design.md, "Side by side").
+ * Blocks are counted as multiprocessors: kernels of which two blocks fit on one have twice as many at most.
  */
 #ifndef GPU_BLOCKS_H
 #define GPU_BLOCKS_H
 
 #include "cuda/engine.h"
 
-/* A rank's communicator on its GPU. */
+enum {
+	GPU_BLOCKS_COMMS = 8, /* communicators that always fit */
+	GPU_BLOCKS_SHARED = 32 /* most blocks of a communicator without a limit where others are */
+};
+
+/* What a rank's communicator asks for on its GPU. */
 struct gpu_blocks {
 	uint64_t comm; /* its id: several ranks of it in one process are counted once */
 	unsigned char gpu[ENGINE_UUID_BYTES];
-	int blocks; /* of its largest kernel */
-	int ranks; /* on the GPU, of all processes */
 	int processors; /* of the GPU */
-	int given; /* the user has limited the blocks: a warning is of use */
+	int wish; /* blocks of its largest kernel */
+	int least; /* multiprocessors that it may hold however few blocks it has: messages to and from each rank */
 };
 
-/* All communicators of this process that are registered for a GPU. */
+/* All communicators of this process on a GPU. */
 struct gpu_blocks_sum {
-	int comms, ranks, blocks;
+	int comms, blocks;
 };
+
+/* Multiprocessors for all communicators. One of 32 is left to kernels that wait for nobody, as a peer may wait for those. */
+int gpu_blocks_room(int processors);
+
+/* The blocks of a communicator beside others. Alone it has all it asks for if that is all of the GPU. Else as much is kept back for each further one, up to
+ * GPU_BLOCKS_COMMS, as that one needs at least. Pure. */
+int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others);
 
 /*
- * Registers a communicator's rank (owner: any address that is its own) until it is removed; returns what is on its GPU then. If that is more than
- * it has multiprocessors, one line a process says so: a warning where the blocks were given, else at INFO, as most programs that
- * leave them to the library use one stream. Any thread.
+ * Counts a communicator's rank (owner: any address that is its own) until it is released: at first with what it is offered, which *offered says and *others
+ * explains, or the least that it holds; when the ranks have agreed, with that (settle). Ranks of one communicator on one GPU are offered the same. Any thread.
+ * CORALE_ENOMEM.
  */
-struct gpu_blocks_sum gpu_blocks_add(const void *owner, int rank, const struct gpu_blocks *blocks);
-void gpu_blocks_remove(const void *owner);
+int gpu_blocks_claim(const void *owner, int rank, const struct gpu_blocks *asked, int *offered,
+		     struct gpu_blocks_sum *others);
+struct gpu_blocks_sum gpu_blocks_settle(const void *owner, int blocks);
+void gpu_blocks_release(const void *owner);
 
-/* 1 if calls of several communicators may find no room beside each other. */
-int gpu_blocks_exceed(const struct gpu_blocks_sum *sum, int processors);
+/*
+ * One line a process, each: a communicator has fewer blocks than it asks for; all communicators of a GPU, least of each included, do not fit on it. What each
+ * costs, and what to set. gpu: its place on the bus.
+ */
+void gpu_blocks_log_cut(int rank, const char *gpu, const struct gpu_blocks *asked,
+			const struct gpu_blocks_sum *others, int blocks);
+void gpu_blocks_log_excess(int rank, const char *gpu, const struct gpu_blocks *asked,
+			   const struct gpu_blocks_sum *sum);
 
-/* The variables that limit blocks, as the line names them: "CORALE_MAX_CTAS", unless a front door has others, too. Stays the caller's. */
+/* The variables that limit blocks, as those lines name them: "CORALE_MAX_CTAS", unless a front door has others, too. Stays the caller's. */
 void gpu_blocks_name_variables(const char *names);
 
 #endif

@@ -7,20 +7,18 @@ int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b)
 	return !memcmp(a->id.uuid, b->id.uuid, ENGINE_UUID_BYTES);
 }
 
-int gpu_hello_on_gpu(const struct gpu_hello *all, int ranks, int rank)
-{
-	int n = 0;
-	for (int r = 0; r < ranks; r++)
-		n += gpu_hello_on_one_gpu(&all[r], &all[rank]);
-	return n;
-}
-
 int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank)
 {
 	int n = 0;
 	for (int r = 0; r < ranks; r++)
 		n += all[r].process == all[rank].process && gpu_hello_on_one_gpu(&all[r], &all[rank]);
 	return n;
+}
+
+int gpu_hello_share(const struct gpu_hello *all, int ranks, int rank)
+{
+	const int beside = gpu_hello_beside(all, ranks, rank), share = all[rank].offered / beside;
+	return share < 1 && all[rank].max_blocks >= beside ? 1 : share;
 }
 
 int gpu_hello_find_beside(const struct gpu_hello *all, int ranks)

@@ -9,18 +9,20 @@ struct gpu_hello {
 	struct engine_identity id;
 	char name[FDPASS_NAME_BYTES];
 	char gpu[ENGINE_NAME_BYTES];
-	int32_t max_blocks; /* of a kernel, by the GPU's size */
+	int32_t max_blocks; /* of a kernel, by the GPU's size and the settings; */
+	int32_t offered; /* beside other communicators of the process (gpu_blocks.h), once its GPU is known */
 	uint64_t process;
 	int32_t no_scratch; /* it was created to make none */
 };
 
 int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b);
 
-/* Ranks of any process that are on a rank's GPU, itself included. */
-int gpu_hello_on_gpu(const struct gpu_hello *all, int ranks, int rank);
-
 /* Ranks of a rank's process that are on its GPU, itself included. */
 int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank);
+
+/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them, as their kernels wait for each other side by side; those of several
+ * processes run by turns. 0: there are more such ranks than the kernels may have blocks. */
+int gpu_hello_share(const struct gpu_hello *all, int ranks, int rank);
 
 /* A rank whose process has another rank on the same GPU; -1: there is none. */
 int gpu_hello_find_beside(const struct gpu_hello *all, int ranks);

@@ -71,13 +71,6 @@ static void log_shared(const struct comm *comm, const struct gpu_hello *all)
 		}
 }
 
-/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them: their kernels wait for each other side by side, those of
- * several processes run by turns. */
-static int share_of(const struct comm *comm, const struct gpu_hello *all, int rank)
-{
-	return all[rank].max_blocks / gpu_hello_beside(all, comm->size, rank);
-}
-
 /*
  * A kernel that waits at the head of a hardware channel holds up everything behind it, and all streams of a process share few channels on
  * a GPU (8, under MPS 2). A call by copy engines enqueues waiting kernels on three streams, so those of several ranks of one process can
@@ -162,18 +155,70 @@ static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
 			 together);
 }
 
+/* Blocks that ranks can have: the least and most of any; the first rank that has no more because of other communicators on its GPU, -1: there is
+ * none. */
+struct shares {
+	int least, most, cut;
+};
+
+static struct shares find_shares(const struct gpu_hello *all, int ranks)
+{
+	struct shares s = { gpu_hello_share(all, ranks, 0), gpu_hello_share(all, ranks, 0), -1 };
+	for (int r = 1; r < ranks; r++) {
+		const int share = gpu_hello_share(all, ranks, r);
+		s.least = share < s.least ? share : s.least;
+		s.most = share > s.most ? share : s.most;
+	}
+	for (int r = 0; r < ranks && s.cut < 0; r++)
+		if (all[r].offered < all[r].max_blocks && gpu_hello_share(all, ranks, r) == s.least)
+			s.cut = r;
+	return s;
+}
+
+/* A communicator on a rank's GPU as gpu_blocks.h counts it: all ranks of this process there, before the ranks agree. */
+static struct gpu_blocks asked_blocks(const struct comm *comm, const struct gpu_hello *all)
+{
+	const struct engine_own_gpu *gpu = engine_cuda.own_gpu(comm->gpu);
+	struct gpu_blocks asked = { .comm = comm->id,
+				    .processors = gpu->processors,
+				    .wish = all[comm->rank].max_blocks,
+				    /* messages to and from each rank, half a multiprocessor each */
+				    .least = comm->topo->map.max_node_size *
+					     gpu_hello_beside(all, comm->size, comm->rank) };
+	memcpy(asked.gpu, gpu->id.uuid, sizeof asked.gpu);
+	return asked;
+}
+
+/* What other communicators leave each rank, into all[]. What the ranks agree on then counts from here on until gpu_close. */
+static int claim_blocks(struct comm *comm, struct gpu_hello *all, struct shares *shares)
+{
+	const struct gpu_blocks asked = asked_blocks(comm, all);
+	const int beside = gpu_hello_beside(all, comm->size, comm->rank);
+	struct gpu_blocks_sum others = { 0, 0 };
+	int32_t mine = 0;
+	int ret = gpu_blocks_claim(comm, comm->rank, &asked, &mine, &others);
+	int32_t *offered = comm_gather(comm, &ret, "count the blocks of its GPU", &mine, sizeof mine);
+	for (int r = 0; !ret && r < comm->size; r++)
+		all[r].offered = offered[r];
+	free(offered);
+	if (ret)
+		return ret;
+	*shares = find_shares(all, comm->size);
+	const int held = shares->least * beside;
+	const struct gpu_blocks_sum sum = gpu_blocks_settle(comm, held > asked.least ? held : asked.least);
+	if (comm->rank == shares->cut)
+		gpu_blocks_log_cut(comm->rank, all[comm->rank].id.pci, &asked, &others,
+				   shares->least * beside);
+	gpu_blocks_log_excess(comm->rank, all[comm->rank].id.pci, &asked, &sum);
+	return 0;
+}
+
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
-static int share_machine(struct comm *comm, const struct gpu_hello *all)
+static int share_machine(struct comm *comm, const struct gpu_hello *all, const struct shares *shares)
 {
 	/* of all ranks: GPUs of several classes are none that is known */
 	const struct rates *rates = rates_of_gpu(find_other(comm, all) < 0 ? all->gpu : NULL);
-	int least = share_of(comm, all, 0), most = least;
-	for (int r = 1; r < comm->size; r++) {
-		int share = share_of(comm, all, r);
-		least = share < least ? share : least;
-		most = share > most ? share : most;
-	}
-	if (least < 1)
+	if (shares->least < 1)
 		return log_error(
 		    CORALE_ENOTSUP, comm->rank,
 		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
@@ -181,35 +226,21 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all)
 		    "process each, or a larger CORALE_MAX_CTAS");
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
-	engine_cuda.share_machine(comm->gpu, least, &comm->rates, comm->words_only);
+	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only);
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
 	log_rates(comm, rates, all);
-	if (least < most)
+	if (shares->least < shares->most)
 		log_line(LOG_INFO, comm->rank,
-			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", least, most,
-			 least);
+			 "the ranks' GPUs run %d to %d blocks: all kernels have at most %d", shares->least,
+			 shares->most, shares->least);
 	return 0;
-}
-
-/* From here on until gpu_close. */
-static void count_blocks(struct comm *comm, const struct gpu_hello *all)
-{
-	const struct settings *s = &comm->settings;
-	struct gpu_blocks blocks = { .comm = comm->id,
-				     .ranks = gpu_hello_on_gpu(all, comm->size, comm->rank),
-				     .processors = engine_cuda.own_gpu(comm->gpu)->processors,
-				     .given = plan_most_blocks(s->max_ctas,
-							       s->cta_policy == SETTINGS_CTA_EFFICIENT) };
-	engine_cuda.describe(comm->gpu, &comm->machine);
-	blocks.blocks = comm->machine.max_blocks;
-	memcpy(blocks.gpu, all[comm->rank].id.uuid, sizeof blocks.gpu);
-	gpu_blocks_add(comm, comm->rank, &blocks);
 }
 
 static int connect_engines(struct comm *comm)
 {
 	struct gpu_hello mine = { 0 };
+	struct shares shares;
 	struct fdpass *pass = NULL;
 	int fd = -1, ret = engine_cuda.window_fd(comm->gpu, &fd);
 	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
@@ -221,7 +252,8 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
 	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
-	ret = ret ? ret : share_machine(comm, all);
+	ret = ret ? ret : claim_blocks(comm, all, &shares);
+	ret = ret ? ret : share_machine(comm, all, &shares);
 	if (!ret) {
 		ret = exchange_windows(comm, all, pass, fd);
 		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
@@ -230,10 +262,8 @@ static int connect_engines(struct comm *comm)
 		}
 		ret = comm_agree(comm, ret, "map its peers' GPU windows");
 	}
-	if (!ret) {
+	if (!ret)
 		log_shared(comm, all);
-		count_blocks(comm, all);
-	}
 	fdpass_close(pass);
 	if (fd >= 0)
 		close(fd);
@@ -324,7 +354,6 @@ void gpu_finish(struct comm *comm)
 
 void gpu_close(struct comm *comm)
 {
-	gpu_blocks_remove(comm);
 	free(comm->gpu_journal);
 	comm->gpu_journal = NULL;
 	gpu_remote_close(comm);
@@ -336,6 +365,7 @@ void gpu_close(struct comm *comm)
 		return;
 	unmap_finish(comm);
 	engine_cuda.close(comm->gpu);
+	gpu_blocks_release(comm); /* its kernels have ended */
 	unmap_answer_all(comm);
 	gpu_plans_close(comm);
 	trace_close(comm->trace);
