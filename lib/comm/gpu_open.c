@@ -305,9 +305,8 @@ static void log_choices(struct comm *comm)
 int gpu_open(struct comm *comm)
 {
 	int ret = gpu_indices_open(comm);
-	ret = comm_agree(comm, ret ? ret : gpu_waits_open(comm), "count the ranks of its node");
-	if (!ret)
-		ret = comm_agree(comm, open_engine(comm), "open a GPU");
+	ret = ret ? ret : gpu_waits_open(comm);
+	ret = comm_agree(comm, ret ? ret : open_engine(comm), "open a GPU");
 	if (!ret && comm->size > 1)
 		ret = connect_engines(comm);
 	if (!ret && comm->topo->map.nodes > 1)
