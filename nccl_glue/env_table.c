@@ -35,7 +35,9 @@ static const struct door_env_row rows[] = {
 	  "Chooses the interfaces of the bootstrap and of tcp between nodes: prefixes, ^ excludes, = names "
 	  "exactly.",
 	  NULL },
-	{ "NCCL_SOCKET_FAMILY", HONOURED, "AF_INET or AF_INET6, for the bootstrap and for tcp between nodes.",
+	{ "NCCL_SOCKET_FAMILY", HONOURED,
+	  "AF_INET or AF_INET6, for the bootstrap and for tcp between nodes; another text is not used, as by "
+	  "NCCL.",
 	  NULL },
 	{ "NCCL_COMM_ID", HONOURED, "host:port where rank 0 listens; the id is derived from this text.",
 	  NULL },

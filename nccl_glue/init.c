@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "boot/boot_tcp.h"
+#include "base/interfaces.h"
 #include "comm/gpu_blocks.h"
 #include "door.h"
 #include "env.h"
@@ -21,9 +22,7 @@ static struct boot_options boot_options(const struct settings *settings)
 {
 	const char *family = door_env("NCCL_SOCKET_FAMILY");
 	return (struct boot_options){ .ifname = door_env("NCCL_SOCKET_IFNAME"),
-				      .family = !family               ? 0
-						: strstr(family, "6") ? 6
-								      : 4,
+				      .family = family ? interface_family(family) : 0,
 				      .address = door_env("NCCL_COMM_ID"),
 				      .timeout_s = settings->nccl_init_timeout > 0
 						       ? settings->nccl_init_timeout

@@ -1870,6 +1870,10 @@ static void test_interfaces(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (interface_matches(table[i].spec, table[i].name) != table[i].matches)
 			fail_msg("'%s' and '%s'", table[i].spec, table[i].name);
+	assert_int_equal(interface_family("AF_INET"), 4);
+	assert_int_equal(interface_family("AF_INET6"), 6);
+	assert_int_equal(interface_family(""), 0);
+	assert_int_equal(interface_family("IPv6"), 0);
 	assert_int_equal(interface_class("ib0"), 0);
 	assert_int_equal(interface_class("eth0"), 1);
 	assert_int_equal(interface_class("docker0"), 2);

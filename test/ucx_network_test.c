@@ -17,6 +17,7 @@
 #include "corale.h"
 #include "base/log.h"
 #include "net/ucx/ucx_network.h"
+#include "net/ucx/ucx_worker.h"
 
 enum { MOST = 16 };
 
@@ -252,6 +253,23 @@ static void tells_tcp_nothing_of_rdma(void **state)
 	with_ports();
 }
 
+static void tells_ucx_the_family(void **state)
+{
+	const int is_old = ucx_minor() <= 16;
+	(void)state;
+	ports->nports = 0;
+	expect_lines(LIST("NCCL_SOCKET_FAMILY=AF_INET"), "",
+		     LIST(is_old ? "AF_PRIO=inet" : "TCP_AF_PRIO=inet"));
+	expect_lines(LIST("NCCL_SOCKET_FAMILY=AF_INET6"), "lo",
+		     LIST(is_old ? "AF_PRIO=inet6" : "TCP_AF_PRIO=inet6"));
+	expect_lines(LIST("NCCL_SOCKET_FAMILY=6"), "", LIST("!AF_PRIO"));
+	expect_lines(LIST("NCCL_SOCKET_FAMILY=AF_INET6"), "mlx5_0:1", LIST("!AF_PRIO"));
+	setenv("UCX_TCP_AF_PRIO", "inet", 1);
+	expect_lines(LIST("NCCL_SOCKET_FAMILY=AF_INET6"), "lo", LIST("!AF_PRIO"));
+	unsetenv("UCX_TCP_AF_PRIO");
+	with_ports();
+}
+
 static void leaves_the_users_alone(void **state)
 {
 	(void)state;
@@ -280,6 +298,7 @@ int main(void)
 		cmocka_unit_test(names_docker),
 		cmocka_unit_test(tells_ucx_the_variables),
 		cmocka_unit_test(tells_tcp_nothing_of_rdma),
+		cmocka_unit_test(tells_ucx_the_family),
 		cmocka_unit_test(leaves_the_users_alone),
 		cmocka_unit_test(passes_over_what_is_malformed),
 	};

@@ -43,6 +43,13 @@ int interface_class(const char *name)
 }
 
 /* 4 or 6, 0: the entry has no IP address. */
+int interface_family(const char *text)
+{
+	if (!strcmp(text, "AF_INET6"))
+		return 6;
+	return strcmp(text, "AF_INET") ? 0 : 4;
+}
+
 static int family_of(const struct ifaddrs *entry)
 {
 	const int family = entry->ifa_addr ? entry->ifa_addr->sa_family : AF_UNSPEC;

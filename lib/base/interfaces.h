@@ -11,6 +11,9 @@
  */
 int interface_matches(const char *spec, const char *name);
 
+/* The family of addresses that NCCL_SOCKET_FAMILY names: 4 (AF_INET), 6 (AF_INET6); 0: any, also of another text, as NCCL has it. */
+int interface_family(const char *text);
+
 /* The order of interfaces that nobody names: ib*, others, docker*, lo. */
 enum { INTERFACE_IB, INTERFACE_OTHER, INTERFACE_DOCKER, INTERFACE_LOOPBACK };
 int interface_class(const char *name);

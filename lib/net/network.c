@@ -43,10 +43,3 @@ const char *network_kind_reason(const struct settings *settings, char *text, siz
 		snprintf(text, bytes, "NCCL_NET=%s", settings->nccl_net);
 	return text;
 }
-
-int network_family(const struct settings *settings)
-{
-	if (!strcmp(settings->socket_family, "AF_INET6"))
-		return 6;
-	return strcmp(settings->socket_family, "AF_INET") ? 0 : 4;
-}

@@ -12,9 +12,6 @@ enum network_kind network_kind(const struct settings *settings);
 /* The variable that the kind is by, with its value: "NCCL_IB_DISABLE=1"; "": none. */
 const char *network_kind_reason(const struct settings *settings, char *text, size_t bytes);
 
-/* NCCL_SOCKET_FAMILY: 4 or 6; 0: any. */
-int network_family(const struct settings *settings);
-
 /* A whole number, decimal, hexadecimal or octal as NCCL reads them; 0, or CORALE_EINVAL: it is none from least to most. */
 int network_number(const char *text, long least, long most, long *out);
 

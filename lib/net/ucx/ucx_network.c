@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "corale.h"
 #include "net/adapters_names.h"
+#include "ucx_devices.h"
+#include "ucx_worker.h"
 
 static const char ports_folder[] = "/sys/class/infiniband";
 
@@ -48,7 +50,7 @@ static void add_interfaces(struct ucx_network *network, const struct settings *s
 			   const struct ifaddrs *all)
 {
 	const char *spec = settings->socket_ifname;
-	const struct ifaddrs *best = interface_choose(all, spec, network_family(settings));
+	const struct ifaddrs *best = interface_choose(all, spec, interface_family(settings->socket_family));
 	for (const struct ifaddrs *i = all; best && i; i = i->ifa_next)
 		if (interface_is_first(all, i) && interface_goes_along(i, best, spec))
 			add(network, i->ifa_name, strcspn(i->ifa_name, ":"));
@@ -119,7 +121,7 @@ int ucx_network_choose(const struct settings *settings, const char *devices, con
 		add_ports(out, settings, ports);
 	if (out->kind == NETWORK_IB)
 		return out->has_rdma ? 0 : report_no_rdma(settings, ports, rank);
-	if (!interface_choose(all, settings->socket_ifname, network_family(settings)) &&
+	if (!interface_choose(all, settings->socket_ifname, interface_family(settings->socket_family)) &&
 	    has_interface_names(settings))
 		return report_none(settings, all, rank, !out->has_rdma);
 	add_interfaces(out, settings, all);
@@ -211,6 +213,18 @@ static ucs_status_t apply_option(int i, const struct settings *settings, int ran
 	return ucp_config_modify(config, o->name, value);
 }
 
+/* Where interfaces have addresses of both families UCX takes the first of IPv4. Until 1.16 it knows the name without "TCP_". */
+static ucs_status_t apply_family(const struct ucx_network *network, const struct settings *settings,
+				 ucp_config_t *config)
+{
+	const int family = interface_family(settings->socket_family);
+	if (!family || network->kind == NETWORK_IB || is_users("TCP_AF_PRIO") ||
+	    !ucx_devices_have_tcp(network->devices))
+		return UCS_OK;
+	return ucp_config_modify(config, ucx_minor() <= 16 ? "AF_PRIO" : "TCP_AF_PRIO",
+				 family == 6 ? "inet6" : "inet");
+}
+
 ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct settings *settings, int rank,
 			       ucp_config_t *config)
 {
@@ -219,6 +233,8 @@ ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct s
 		status = ucp_config_modify(config, "NET_DEVICES", network->devices);
 	if (status == UCS_OK && network->is_ours) /* of ports that are listed, and that UCX does not open */
 		status = ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
+	if (status == UCS_OK)
+		status = apply_family(network, settings, config);
 	for (int i = 0; i < OPTIONS && status == UCS_OK && network->has_rdma; i++)
 		status = apply_option(i, settings, rank, config);
 	return status;
