@@ -2,38 +2,15 @@
 # NCCL's interface over nodes, as CORALE_NODE_SIZE divides this host: UCX is a module, opened only where ranks are on several nodes; what is said where the
 # module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test and nccl_life_test. TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
-set -u
-build=$(cd "${top_builddir:-$PWD}" && pwd)
-program=$build/test/nccl_rank
-modules=$build/.libs
-number=0
+. "${top_srcdir:-$(dirname "$0")/..}/test/nccl_ranks.sh"
 
-if [ ! -f "$modules/corale_ucx.so" ]; then
-	echo "1..0 # SKIP this build has no corale_ucx.so"
-	exit 0
-fi
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-export CORALE_MODULES=$modules CORALE_NCCL_DEVICE=host CORALE_DEBUG=info UCX_VFS_ENABLE=n
-
-result() # status, description, file with the reasons
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-	[ "$1" = 0 ] || head -n 20 "$3" | sed 's/^/# /'
-}
-
-# ranks [NAME=VALUE]...: two ranks with these variables. Their results and lines are in $scratch/all.
+# ranks [NAME=VALUE]...: two ranks with these variables.
 ranks()
 {
-	local rank pids=()
-	rm -f "$scratch"/id* "$scratch"/out.*
-	for rank in 0 1; do
-		env "$@" timeout -k 2 50 "$program" $rank 2 "$scratch/id" >"$scratch/out.$rank" 2>&1 </dev/null &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-	cat "$scratch"/out.* >"$scratch/all"
+	local rank
+	fresh
+	for rank in 0 1; do run $rank 2 env "$@"; done
+	await
 }
 works() # whether both ranks have their sum
 {

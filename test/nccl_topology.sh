@@ -2,41 +2,22 @@
 # Which ranks of a host are a node, behind NCCL's interface in host memory: NCCL_SHM_DISABLE and NCCL_HOSTID; ranks that can't pass each other descriptors.
 # TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
-set -u
-build=$(cd "${top_builddir:-$PWD}" && pwd)
-program=$build/test/nccl_rank
-number=0
-modules=$build/.libs
-
-if [ ! -f "$modules/corale_ucx.so" ]; then
-	echo "1..0 # SKIP this build has no corale_ucx.so"
-	exit 0
-fi
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-export CORALE_MODULES=$modules CORALE_NCCL_DEVICE=host CORALE_DEBUG=info UCX_VFS_ENABLE=n
+. "${top_srcdir:-$(dirname "$0")/..}/test/nccl_ranks.sh"
 
 within=() # what runs the ranks
-# ranks [NAME=VALUE]... [/ NAME=VALUE... [/ [no-]CALL [as USER]]]: three ranks, the second part of rank 2 alone, whose CALL is not permitted. What they print is in
-# $scratch/all.
+# ranks [NAME=VALUE]... [/ NAME=VALUE... [/ [no-]CALL [as USER]]]: three ranks, the second part of rank 2 alone, whose CALL is not permitted.
 ranks()
 {
-	local rank all=() last=() call= user=() pids=()
+	local rank all=() last=() user=()
 	while [ $# -gt 0 ] && [ "$1" != / ]; do all+=("$1") && shift; done
 	shift
 	while [ $# -gt 0 ] && [ "$1" != / ]; do last+=("$1") && shift; done
 	shift
-	call=${1:-}
 	[ -z "${3:-}" ] || user=(setpriv --reuid "$3" --clear-groups)
-	rm -f "$scratch"/id* "$scratch"/out.*
-	for rank in 0 1; do
-		"${within[@]}" env "${all[@]}" timeout -k 2 50 "$program" $rank 3 "$scratch/id" >"$scratch/out.$rank" 2>&1 </dev/null &
-		pids+=($!)
-	done
-	"${within[@]}" env "${all[@]}" "${last[@]}" timeout -k 2 50 "${user[@]}" "$program" 2 3 "$scratch/id" $call >"$scratch/out.2" 2>&1 </dev/null &
-	pids+=($!)
-	wait "${pids[@]}"
-	cat "$scratch"/out.* >"$scratch/all"
+	fresh
+	for rank in 0 1; do run $rank 3 "${within[@]}" env "${all[@]}"; done
+	run 2 3 "${within[@]}" env "${all[@]}" "${last[@]}" "${user[@]}" -- ${1:-}
+	await
 }
 # nodes NUMBER DESCRIPTION [PATTERN]...: all ranks have their sum, as so many nodes, and each pattern (grep -E) is in one line of all ranks'.
 nodes()
@@ -47,9 +28,8 @@ nodes()
 	[ "$(grep -c "communicator of 3 ranks on $wanted nodes" "$scratch/all")" = 3 ] || wrong=1
 	for pattern in "$@"; do [ "$(grep -cE "$pattern" "$scratch/all")" = 1 ] || wrong=1; done
 	! grep -q 'does not listen' "$scratch/all" || wrong=1
-	number=$((number + 1))
-	if [ $wrong = 0 ]; then echo "ok $number - $description"; else echo "not ok $number - $description"; fi
-	[ $wrong = 0 ] || grep -E 'WARN|ERROR|code|communicator of' "$scratch/all" | head -n 20 | sed 's/^/# /'
+	grep -E 'WARN|ERROR|code|communicator of' "$scratch/all" >"$scratch/reasons"
+	result $wrong "$description" "$scratch/reasons"
 }
 
 ranks
@@ -72,9 +52,8 @@ shared()
 {
 	local wrong=0
 	[ "$(grep -c 'transport ucx: over posix/memory' "$scratch/all")" = "$1" ] || wrong=1
-	number=$((number + 1))
-	if [ $wrong = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-	[ $wrong = 0 ] || grep -E 'WARN|over ' "$scratch/all" | head -n 20 | sed 's/^/# /'
+	grep -E 'WARN|over ' "$scratch/all" >"$scratch/reasons"
+	result $wrong "$2" "$scratch/reasons"
 }
 shared 3 "and their messages go through shared memory"
 ranks NCCL_HOSTID=a / NCCL_HOSTID=b

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "comm_create.h"
 #include "gpu.h"
 #include "plan/codelet/row.h"
@@ -20,21 +21,29 @@ struct pair {
 	enum engine_link link;
 };
 
-static int place_on_host(const struct hello *hellos, int rank)
+static int by_host(const void *x, const void *y)
 {
-	int place = 0;
-	for (int r = 0; r < rank; r++)
-		place += hellos[r].node == hellos[rank].node;
-	return place;
+	const struct hello *a = *(const struct hello *const *)x, *b = *(const struct hello *const *)y;
+	const int ret = sort_differ(a->node, b->node);
+	return ret ? ret : sort_differ((uintptr_t)a, (uintptr_t)b); /* by rank */
 }
 
-static int largest_host(const struct hello *hellos, int size)
+/* place[r]: how many ranks before r are on its host. Returns how many the largest host has, 0 without memory. */
+static int count_places(const struct hello *hellos, int size, int *place)
 {
+	const struct hello **sorted = calloc((size_t)size, sizeof *sorted);
 	int most = 0;
-	for (int r = 0; r < size; r++) {
-		const int place = place_on_host(hellos, r);
-		most = place >= most ? place + 1 : most;
+	for (int r = 0; sorted && r < size; r++)
+		sorted[r] = &hellos[r];
+	if (sorted)
+		sort_items(sorted, (size_t)size, sizeof *sorted, by_host);
+	for (int i = 0, here = 0; sorted && i < size; i++, here++) {
+		if (i && sorted[i]->node != sorted[i - 1]->node)
+			here = 0;
+		place[sorted[i] - hellos] = here;
+		most = here >= most ? here + 1 : most;
 	}
+	free(sorted);
 	return most;
 }
 
@@ -138,15 +147,13 @@ static void divide(struct hello *hellos, int size, const int *first)
 			hello_set_apart(&hellos[r], HELLO_NO_ACCESS, (uint64_t)first[r]);
 }
 
-/* place: room for two numbers a rank. */
-static void share(struct comm *comm, struct hello *hellos, int most, const uint8_t *all, int *place)
+/* first: room for a number a rank. */
+static void share(struct comm *comm, struct hello *hellos, int most, const uint8_t *all, const int *place,
+		  int *first)
 {
 	const struct links l = { hellos, comm->size, most, all };
-	int *first = place + comm->size;
-	for (int r = 0; r < comm->size; r++) {
-		place[r] = place_on_host(hellos, r);
+	for (int r = 0; r < comm->size; r++)
 		first[r] = find_node(&l, place, first, r);
-	}
 	const struct pair worst = find_worst(&l, place, first);
 	comm->words_only = worst.link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
 	log_links(comm, worst);
@@ -156,14 +163,18 @@ static void share(struct comm *comm, struct hello *hellos, int most, const uint8
 
 int gpu_find_links(struct comm *comm, struct hello *hellos)
 {
-	const int most = largest_host(hellos, comm->size);
 	int *places = calloc(2 * (size_t)comm->size, sizeof *places);
+	const int most = places ? count_places(hellos, comm->size, places) : 0;
+	if (!most) {
+		free(places);
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	}
 	uint8_t *row = calloc((size_t)most, 1);
-	int ret = row && places ? ask(comm, hellos, most, row)
-				: log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	int ret = row ? ask(comm, hellos, most, row)
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	uint8_t *all = comm_gather(comm, &ret, "find out how it reaches its peers' GPUs", row, (size_t)most);
 	if (all)
-		share(comm, hellos, most, all, places);
+		share(comm, hellos, most, all, places, places + comm->size);
 	free(all);
 	free(row);
 	free(places);

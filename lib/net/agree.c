@@ -93,7 +93,8 @@ void *agree_gather(const corale_bootstrap *b, int *status, const char *what, con
 	int ret = own && all ? 0 : log_error(CORALE_ENOMEM, b->rank, "no memory for %d ranks", b->size);
 	if (!ret) {
 		memcpy(own, &code, sizeof code);
-		memcpy(own + STATUS_BYTES, mine, bytes);
+		if (!code) /* else there may be nothing to give */
+			memcpy(own + STATUS_BYTES, mine, bytes);
 		ret = bootstrap_gather(b, own, stride, all);
 	}
 	for (int r = 0; !ret && r < b->size; r++) {
