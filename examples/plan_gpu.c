@@ -140,6 +140,28 @@ static void print_rows(const struct plan_request *r, const struct planner *plann
 	       planner->machine->ranks > rates->measured_ranks ? ", not measured with so many ranks" : "");
 }
 
+/* Why few blocks choose another row than many: what each block adds until the link is full. */
+static void print_speeds(const struct plan_request *r, const struct planner *planner)
+{
+	const struct gpu_machine *machine = planner->machine;
+	const char *separator = "";
+	printf("rates:      GB/s of a block, of the link, of %d block%s: ", machine->max_blocks,
+	       machine->max_blocks == 1 ? "" : "s");
+	for (const struct row *row = NULL; (row = row_next_codelet(r->coll, row));) {
+		const struct codelet_speed speed = codelet_speed_of(row, machine);
+		if (row->traits & ROW_OVER_NODES)
+			continue;
+		printf("%s%s %s ", separator, row->codelet->name, plan_protocol_name(row->protocol));
+		if (speed.block_gbs > 0)
+			printf("%.3g, %.3g, %.3g", speed.block_gbs, speed.link_gbs,
+			       codelet_gbs(&speed, machine));
+		else
+			printf("%.3g by copy engines", speed.link_gbs);
+		separator = "; ";
+	}
+	printf("\n");
+}
+
 /* What settings decide, whatever the times say. */
 static void print_settings(const struct plan_request *r, const struct planner *planner)
 {
@@ -168,6 +190,7 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
 	print_rows(r, planner, "registered", REGISTERED);
+	print_speeds(r, planner);
 	print_settings(r, planner);
 	printf("modelled:   %s; no schedule on these links takes less than %s\n",
 	       plan_time_text(us * 1e3, time, sizeof time), plan_time_text(bound, least, sizeof least));

@@ -102,6 +102,8 @@ adapter()
 policy
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e8 --seconds 30
 check 60 cuda_lines "$top_builddir/test/cuda_lines" --lines 1e6 --seconds 30 --halves
+check 230 cuda_side "$top_builddir/test/cuda_side"
+check 230 cuda_side "$top_builddir/test/cuda_side" --blocks 16,100,32,4
 check 400 cuda_faults "$top_builddir/test/cuda_faults" --ranks $ranks
 check 200 cuda_matrix "$MPIRUN" -n $ranks "$top_builddir/test/cuda_matrix" --seconds 30
 # Everything lowered, and small messages by words.

@@ -23,7 +23,7 @@ make_plan()
 {
 	line=$(head -n 1 "$1")
 	echo "$line"
-	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
+	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|rates|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
 }
 
 corale_plan()
@@ -98,6 +98,10 @@ in_ns()
 {
 	awk -v text="$1" 'BEGIN { split(text, a, " "); print a[1] * (a[2] == "us" ? 1e3 : a[2] == "ms" ? 1e6 : a[2] == "s" ? 1e9 : 1) }'
 }
+# A block's bandwidth, the link's, and that of a limit of blocks, which is no more than either.
+line=$(CORALE_MAX_CTAS=8 "$plan" -n -s 0 "gpu:4" all_reduce 64M | sed -n 's/^rates: .* of 8 blocks: .*bulk BULK \([^;]*\);.*/\1/p')
+echo "$line" | awk -F', ' 'NF != 3 || $3 > 8 * $1 + 0.5 || $3 > $2 { bad = 1 } END { exit bad || !NR }'
+result $? "bulk's rates with 8 blocks: $line"
 # The time of what runs is above the bound and, of large calls, at most twice as long: the links that are described enter both.
 for machine in "gpu:4 nvlink:5" "gpu:4 nvlink:20" "gpu:4" "gpu:4 nvlink:600" "gpu:8 nvlink:20 nvlink_us:30" "gpu:2 nvlink:900"; do
 	for coll in all_reduce all_gather reduce_scatter all_to_all broadcast; do

@@ -62,6 +62,13 @@ extern const struct codelet bulk_codelet; /* as fifo, by few blocks whose warps 
 enum { CODELETS = 9 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
 
+/* GB/s of a row's calls: of one GPU's link, and of each block of the kernel (0: copy engines move the bytes), by the machine's rates. */
+struct codelet_speed {
+	double link_gbs, block_gbs;
+};
+struct codelet_speed codelet_speed_of(const struct row *row, const struct gpu_machine *machine);
+/* With as many blocks as a kernel may have: what the link or they do, whichever is lower. */
+double codelet_gbs(const struct codelet_speed *speed, const struct gpu_machine *machine);
 /* Modelled time: start, further pieces, and the bytes at the rate of the link or of a kernel's blocks, whichever is lower. */
 double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 /* A call of one piece. */

@@ -55,18 +55,30 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */
 
+struct codelet_speed codelet_speed_of(const struct row *row, const struct gpu_machine *machine)
+{
+	const struct rates *rates = machine->rates;
+	const struct codelet_rate rate = row->codelet->rate(row, machine->ranks);
+	return (struct codelet_speed){ rate.of[rates->generation].gbs * rates->faster,
+				       row->codelet->engine == PLAN_CE ? 0 : rates->block_gbs[rate.block] };
+}
+
+double codelet_gbs(const struct codelet_speed *speed, const struct gpu_machine *machine)
+{
+	const double blocks_gbs = speed->block_gbs * machine->max_blocks;
+	return speed->block_gbs == 0 || speed->link_gbs <= blocks_gbs ? speed->link_gbs : blocks_gbs;
+}
+
 double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const struct codelet *codelet = row->codelet;
 	const struct rates *rates = machine->rates;
 	const struct codelet_rate rate = codelet->rate(row, machine->ranks);
+	const struct codelet_speed speed = codelet_speed_of(row, machine);
 	const double start_us = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us,
-		     link_gbs = rate.of[rates->generation].gbs * rates->faster,
-		     blocks_gbs = rates->block_gbs[rate.block] * machine->max_blocks,
-		     gbs = codelet->engine == PLAN_CE || link_gbs <= blocks_gbs ? link_gbs : blocks_gbs,
 		     pieces = (double)codelet->pieces(row, machine, call->bytes);
 	return (start_us < 0 ? 0 : start_us) + rate.of[rates->generation].piece_us * (pieces - 1) +
-	       codelet->sent(row, machine, call->bytes) / gbs / 1e3;
+	       codelet->sent(row, machine, call->bytes) / codelet_gbs(&speed, machine) / 1e3;
 }
 
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
