@@ -440,6 +440,40 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 			corale_comm *comm, void *stream);
 
 /*
+ * The v-forms of all_gather, reduce_scatter, gather and scatter: block r has counts[r] elements, and begins displs[r] elements behind the start of the
+ * buffer that holds a block of each rank. That buffer may have gaps, which are neither read nor written; its blocks must not overlap, and lie in any order.
+ * - The arrays have size entries and are read before the call returns. Counts may be zero. A buffer of which no element is used may be NULL.
+ * - counts are the same on all ranks; displs are each rank's own. Where they differ, each rank that receives a message of a block with another
+ *   count gets CORALE_EMISMATCH before an element of it is reduced, and the log has both ranks and counts; other ranks get it too, from their next
+ *   call at the latest.
+ * - They choose algorithms as the even calls do, by the largest block.
+ * - On CUDA communicators they are not supported yet (CORALE_ENOTSUP): all_to_all_v moves the same data.
+ */
+
+/* recv[displs[r] + i] = rank r's send[i]. send: counts[rank] elements. In place: send == recv + displs[rank]. Sends between (n-1) counts[rank] elements
+ * (one-shot) and all blocks but one (ring, Thakur et al. 2005). */
+int corale_all_gather_v(const void *send, void *recv, const size_t *counts, const size_t *displs,
+			corale_type type, corale_comm *comm, void *stream);
+
+/* recv[i] = op over all ranks of send[displs[rank] + i]. recv: counts[rank] elements. In place: recv == send + displs[rank]. Where all counts are equal
+ * the result has the bits of corale_reduce_scatter by the same algorithm. Sends all blocks but its own (one-shot, or ring of Patarasuk and Yuan 2009). */
+int corale_reduce_scatter_v(const void *send, const size_t *counts, const size_t *displs, void *recv,
+			    corale_type type, corale_op op, corale_comm *comm, void *stream);
+
+/* At the root, recv[recv_displs[r] + i] = rank r's send[i]. send: send_count elements, which may differ by rank. recv and the arrays are used at the root only
+ * (may be NULL elsewhere); recv_counts[r] must be rank r's send_count: of another rank else CORALE_EMISMATCH, as above, of the root itself CORALE_EINVAL.
+ * In place at the root: send == recv + recv_displs[root]. A non-root rank may return early, as with corale_reduce. Each rank sends its block directly to the
+ * root. */
+int corale_gather_v(const void *send, size_t send_count, void *recv, const size_t *recv_counts,
+		    const size_t *recv_displs, corale_type type, int root, corale_comm *comm, void *stream);
+
+/* recv[i] = the root's send[send_displs[rank] + i]. recv: recv_count elements, which may differ by rank. send and the arrays are used at the root only (may
+ * be NULL elsewhere); send_counts[r] must be rank r's recv_count: of another rank else CORALE_EMISMATCH, as above, of the root itself CORALE_EINVAL.
+ * In place at the root: recv == send + send_displs[root]. The root sends each rank its block directly. */
+int corale_scatter_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
+		     size_t recv_count, corale_type type, int root, corale_comm *comm, void *stream);
+
+/*
  * Point to point. The k-th send from a to b matches the k-th recv of b from a. count and type must agree on both ends,
  * else both get CORALE_EMISMATCH, with a line that names both calls; the sender of a short message, which was buffered, gets it
  * from its next call.
@@ -549,12 +583,16 @@ typedef enum {
 	CORALE_REDUCE = 9,
 	CORALE_GATHER = 10,
 	CORALE_SCATTER = 11,
-	CORALE_NUM_COLLS = 12
+	CORALE_ALL_GATHER_V = 12,
+	CORALE_REDUCE_SCATTER_V = 13,
+	CORALE_GATHER_V = 14,
+	CORALE_SCATTER_V = 15,
+	CORALE_NUM_COLLS = 16
 } corale_coll;
 
 /*
  * Makes the plan of one call, without its buffers. Local, no communication. op and root are ignored if the collective has
- * none. Arguments are checked as by the collective (CORALE_EINVAL). all_to_all_v, send and recv have no plans
+ * none. Arguments are checked as by the collective (CORALE_EINVAL). The v-forms, send and recv have no plans
  * (CORALE_ENOTSUP). A plan may be destroyed while runs of it still wait on a stream or in a group.
  */
 int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_op op, int root,

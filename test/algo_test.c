@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/collectives.h"
 #include "plan_cases.h"
 #include "thin.h"
 
@@ -67,7 +68,7 @@ static int run_some(const struct topo *topo, int row)
 		return 0;
 	int blocks =
 	    c.count > 4 && (coll_of(row) == CORALE_ALL_GATHER || coll_of(row) == CORALE_REDUCE_SCATTER ||
-			    coll_of(row) == CORALE_ALL_TO_ALL || coll_of(row) == CORALE_ALL_TO_ALL_V ||
+			    coll_of(row) == CORALE_ALL_TO_ALL || coll_is_uneven(coll_of(row)) ||
 			    coll_of(row) == CORALE_GATHER || coll_of(row) == CORALE_SCATTER);
 	if (blocks)
 		c.count = 3;

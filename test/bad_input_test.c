@@ -32,6 +32,35 @@ static void expect_words(struct team_member *m, const char *text, const char *a,
 		team_fault(m, "\"%s\" should hold \"%s\" and \"%s\"", text, a, b);
 }
 
+/* counts: of rank 0 one element, of others none. */
+static void null_v(struct team_member *m, const size_t *counts)
+{
+	float buf[2] = { 0 }, out[2];
+	corale_comm *c = m->comm;
+	team_expect(m, corale_all_gather_v(buf, out, counts, NULL, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_gather_v, NULL displacements");
+	team_expect(m, corale_all_gather_v(buf, NULL, counts, counts, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_gather_v, NULL recv");
+	team_expect(m,
+		    corale_reduce_scatter_v(NULL, counts, counts, out, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+		    CORALE_EINVAL, "reduce_scatter_v, NULL send");
+	team_expect(m,
+		    corale_gather_v(NULL, 1, out, NULL, NULL, CORALE_FLOAT32, (m->rank + 1) % RANKS, c, NULL),
+		    CORALE_EINVAL, "gather_v, NULL send");
+	team_expect(m, corale_gather_v(buf, 1, out, NULL, counts, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "gather_v, NULL counts at the root");
+	team_expect(m, corale_scatter_v(buf, counts, NULL, out, 1, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "scatter_v, NULL displacements at the root");
+	team_expect(
+	    m, corale_scatter_v(NULL, NULL, NULL, NULL, 1, CORALE_FLOAT32, (m->rank + 1) % RANKS, c, NULL),
+	    CORALE_EINVAL, "scatter_v, NULL recv");
+	team_expect(m, corale_gather_v(buf, 1, out, counts, counts, CORALE_FLOAT32, RANKS, c, NULL),
+		    CORALE_EINVAL, "gather_v to root n");
+	team_expect(m, corale_gather_v(buf, 2, out, counts, counts, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "gather_v, 2 to oneself, less from oneself");
+	expect_words(m, corale_comm_last_error(c), "itself 2", "expects");
+}
+
 static void null_pointers(struct team_member *m)
 {
 	float buf[RANKS * COUNT] = { 0 }, out[RANKS * COUNT];
@@ -69,6 +98,7 @@ static void null_pointers(struct team_member *m)
 	team_expect(m,
 		    corale_all_to_all_v(NULL, counts, counts, out, counts, counts, CORALE_FLOAT32, c, NULL),
 		    CORALE_EINVAL, "all_to_all_v, NULL send");
+	null_v(m, counts);
 	team_expect(m, corale_send(NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL, "send of NULL");
 	team_expect(m, corale_recv(NULL, 1, CORALE_FLOAT32, 0, c, NULL), CORALE_EINVAL, "recv into NULL");
 	team_expect(m, corale_barrier(NULL, NULL), CORALE_EINVAL, "barrier of NULL");
@@ -123,6 +153,10 @@ static void overflowing_counts(struct team_member *m)
 			    CORALE_EINVAL, "all_to_all_v, count");
 		team_expect(m, corale_all_to_all_v(buf, none, none, out, none, most, CORALE_FLOAT64, c, NULL),
 			    CORALE_EINVAL, "all_to_all_v, displacement");
+		team_expect(m, corale_all_gather_v(buf, out, most, none, CORALE_FLOAT64, c, NULL),
+			    CORALE_EINVAL, "all_gather_v, count");
+		team_expect(m, corale_gather_v(buf, n, out, none, none, CORALE_FLOAT64, 0, c, NULL),
+			    CORALE_EINVAL, "gather_v, count");
 	}
 	expect_working(m);
 }
@@ -200,6 +234,24 @@ static void wrong_plans(struct team_member *m)
 	expect_working(m);
 }
 
+/* Blocks of one element, of this rank two. */
+static void overlapping_v(struct team_member *m, float *buf, const size_t *counts, const size_t *displs)
+{
+	corale_comm *c = m->comm;
+	float *other = buf + displs[(m->rank + 1) % RANKS], *near = buf + displs[m->rank] + 1;
+	team_expect(m, corale_all_gather_v(other, buf, counts, displs, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_gather_v in another rank's place");
+	team_expect(m, corale_all_gather_v(near, buf, counts, displs, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
+		    "all_gather_v one element behind its place");
+	team_expect(m,
+		    corale_reduce_scatter_v(buf, counts, displs, other, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+		    CORALE_EINVAL, "reduce_scatter_v in another rank's place");
+	team_expect(m, corale_gather_v(other, 2, buf, counts, displs, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "gather_v in another rank's place");
+	team_expect(m, corale_scatter_v(buf, counts, displs, near, 2, CORALE_FLOAT32, m->rank, c, NULL),
+		    CORALE_EINVAL, "scatter_v one element behind its place");
+}
+
 static void wrong_places(struct team_member *m)
 {
 	float buf[3 * RANKS] = { 0 };
@@ -234,6 +286,7 @@ static void wrong_places(struct team_member *m)
 	    m, corale_all_to_all_v(buf, two, displs, buf + 2 * RANKS, ones, displs, CORALE_FLOAT32, c, NULL),
 	    CORALE_EINVAL, "all_to_all_v, 2 to oneself, 1 from oneself");
 	expect_words(m, corale_comm_last_error(c), "itself 2", "expects 1");
+	overlapping_v(m, buf, two, displs);
 	team_expect(m, corale_all_reduce(buf, buf + 1, 2, CORALE_FLOAT32, CORALE_SUM, c, NULL), CORALE_EINVAL,
 		    "overlap");
 	team_expect(m, corale_all_gather(buf + (m->rank + 1) % RANKS, buf, 1, CORALE_FLOAT32, c, NULL),
@@ -293,6 +346,10 @@ static void mpi_in_place(struct team_member *m)
 			corale_scatter(buf, place, 1, CORALE_FLOAT32, 0, c, NULL),
 			corale_all_to_all(place, buf, 1, CORALE_FLOAT32, c, NULL),
 			corale_all_to_all_v(place, each, each, buf, each, each, CORALE_FLOAT32, c, NULL),
+			corale_all_gather_v(place, buf, each, each, CORALE_FLOAT32, c, NULL),
+			corale_reduce_scatter_v(buf, each, each, place, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+			corale_gather_v(place, 0, buf, each, each, CORALE_FLOAT32, 0, c, NULL),
+			corale_scatter_v(buf, each, each, place, 0, CORALE_FLOAT32, 0, c, NULL),
 			corale_send(place, 1, CORALE_FLOAT32, 0, c, NULL),
 			corale_recv(place, 1, CORALE_FLOAT32, 0, c, NULL),
 		};

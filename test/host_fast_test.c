@@ -86,7 +86,7 @@ static void expect_step(const struct host_fast_step *step, struct host_engine *e
 	assert_ptr_equal(step->out, d < 0 ? NULL : host_out(e, d, 0, a->to_queue));
 }
 
-/* Of all_to_all_v: 0 elements for some pairs of ranks. */
+/* Of v-forms: 0 elements for some ranks or pairs of ranks. */
 struct uneven {
 	size_t words[4][MOST_RANKS];
 };
@@ -103,22 +103,31 @@ static struct uneven uneven_of(int rank, size_t count)
 	return u;
 }
 
-static struct host_fast_call call_of(const struct plan *plan, int root, size_t count, const struct uneven *u)
+static struct host_fast_call call_of(const struct plan *plan, int rank, int root, size_t count,
+				     const struct uneven *u)
 {
-	struct host_fast_call call = { root, count, { NULL } };
-	for (int i = 0; i < 4 && coll_is_uneven(plan->key.coll); i++)
-		call.uneven[i] = u->words[i];
+	struct host_fast_call call = { root, count, 0, { NULL } };
+	const struct collective *c = &coll_table[plan->key.coll];
+	const int sends = c->send == COLL_UNEVEN && (rank == root || !c->root_sends),
+		  receives = c->recv == COLL_UNEVEN && (rank == root || !c->root_receives);
+	for (int i = 0; i < 4; i++)
+		if (i < 2 ? sends : receives)
+			call.uneven[i] = u->words[i];
+	if (c->send == COLL_UNEVEN || c->recv == COLL_UNEVEN)
+		call.own = sends ? u->words[0][rank] : receives ? u->words[2][rank] : count % 5;
 	return call;
 }
 
-/* What headers say of the elements of a pair of ranks. */
-static void expect_edges(const struct host_fast_step *step, const struct plan_env *env,
-			 const struct plan_action *a)
+/* What headers say of the elements of a pair of ranks, or of a block. */
+static void expect_edge(const struct host_fast_step *step, const struct plan *plan,
+			const struct plan_env *env, const struct plan_action *a)
 {
-	if (a->from >= 0)
-		assert_int_equal(step->edge_in, env->recv_counts ? env->recv_counts[a->from] : 0);
-	if (a->to >= 0)
-		assert_int_equal(step->edge_out, env->send_counts ? env->send_counts[a->to] : 0);
+	size_t expected = coll_is_uneven(plan->key.coll) ? plan_message_block(env, a) : 0;
+	if (plan->key.coll == CORALE_ALL_TO_ALL_V && a->from >= 0)
+		expected = env->recv_counts[a->from];
+	if (plan->key.coll == CORALE_ALL_TO_ALL_V && a->to >= 0)
+		expected = env->send_counts[a->to];
+	assert_int_equal(step->edge, expected);
 }
 
 /* Calls that differ from this one in a count or a place alone have other lists. */
@@ -126,9 +135,11 @@ static void expect_other_lists(struct host_fast *fast, struct host_engine *e, co
 			       const struct host_fast_call *call)
 {
 	const struct host_fast_list *list = host_fast_find(fast, e, plan, call);
-	for (int i = 0; i < 4 && list && call->uneven[0]; i++) {
+	for (int i = 0; i < 4 && list; i++) {
 		struct host_fast_call other = *call;
 		size_t changed[MOST_RANKS];
+		if (!call->uneven[i])
+			continue;
 		memcpy(changed, call->uneven[i], (size_t)e->map.ranks * sizeof *changed);
 		changed[e->map.ranks - 1]++;
 		other.uneven[i] = changed;
@@ -142,22 +153,20 @@ static int expect_list(struct host_engine *e, const struct plan *plan, int root,
 {
 	struct host_fast *fast = calloc(1, sizeof *fast);
 	const struct uneven uneven = uneven_of(e->rank, count);
-	const struct host_fast_call call = call_of(plan, root, count, &uneven);
+	const struct host_fast_call call = call_of(plan, e->rank, root, count, &uneven);
 	const struct host_fast_list *list = host_fast_find(fast, e, plan, &call);
 	struct plan_env env;
 	struct plan_action action;
 	int steps = 0;
 	plan_env_init(&env, plan, &e->map, e->rank, root, count);
-	env.send_counts = call.uneven[0];
-	env.send_displs = call.uneven[1];
-	env.recv_counts = call.uneven[2];
-	env.recv_displs = call.uneven[3];
+	if (coll_is_uneven(plan->key.coll))
+		plan_env_uneven(&env, plan, call.uneven, call.own);
 	for (int i = 0; list && i < plan->nprograms; i++) {
 		struct plan_cursor cursor;
 		plan_cursor_start(&cursor, plan, i);
 		while (plan_cursor_next(&cursor, plan, &env, &action)) {
 			assert_true(steps < list->nsteps);
-			expect_edges(&list->steps[steps], &env, &action);
+			expect_edge(&list->steps[steps], plan, &env, &action);
 			expect_step(&list->steps[steps++], e, plan, &action);
 		}
 	}
@@ -177,7 +186,7 @@ static int expect_lists(const struct topo *topo, const struct plan *plan, size_t
 		struct host_engine e;
 		engine_open(&e, topo, rank, &settings);
 		const struct uneven uneven = uneven_of(rank, count);
-		const struct host_fast_call call = call_of(plan, 0, count, &uneven);
+		const struct host_fast_call call = call_of(plan, rank, 0, count, &uneven);
 		for (int root = 0; root < roots && host_fast_serves(&e, plan, &call); root++)
 			lists += expect_list(&e, plan, root, count);
 		engine_close(&e);
@@ -232,7 +241,7 @@ static void lists_are_made_anew(void **state)
 	for (int i = 0; i < 100; i++) {
 		const int root = i % 3;
 		const size_t count = (size_t)(i % 4) + 1;
-		const struct host_fast_call call = { root, count, { NULL } };
+		const struct host_fast_call call = { root, count, 0, { NULL } };
 		const struct host_fast_list *list = host_fast_find(fast, &e, &plan, &call);
 		assert_non_null(list);
 		assert_int_equal(list->root, root);
@@ -276,7 +285,7 @@ static int take_sent(size_t count)
 				   .windows = from.windows,
 				   .pids = from.pids };
 	assert_int_equal(host_engine_open(&to), 0);
-	const struct host_fast_call sends = { 1, count, { NULL } }, recvs = { 0, 8, { NULL } };
+	const struct host_fast_call sends = { 1, count, 0, { NULL } }, recvs = { 0, 8, 0, { NULL } };
 	struct host_binding binding = {
 		.send = sent, .recv = got, .signature = 5, .spec = { .type = CORALE_FLOAT32 }
 	};

@@ -11,6 +11,7 @@
 #include "plan/choose/plan_print.h"
 #include "plan/lower_room.h"
 #include "lowered_walk.h"
+#include "base/collectives.h"
 #include "plan_cases.h"
 
 enum { MOST_RANKS = 1024 };
@@ -160,7 +161,7 @@ static void compare_program(const struct plan *plan, struct plan_env *env, const
 }
 
 /* Counts of an all_to_all_v, by peer, for one rank; displacements too. */
-static void set_edges(struct plan_env *env, size_t count, size_t v[4][MOST_RANKS])
+static void set_edges(struct plan_env *env, const struct plan *plan, size_t count, size_t v[4][MOST_RANKS])
 {
 	for (int r = 0; r < env->map.ranks; r++) {
 		v[0][r] = (size_t)(env->rank * 5 + r * 3) % (count + 2);
@@ -168,10 +169,8 @@ static void set_edges(struct plan_env *env, size_t count, size_t v[4][MOST_RANKS
 		v[2][r] = (size_t)(r * 5 + env->rank * 3) % (count + 2);
 		v[3][r] = (size_t)r * (count + 5);
 	}
-	env->send_counts = v[0];
-	env->send_displs = v[1];
-	env->recv_counts = v[2];
-	env->recv_displs = v[3];
+	const size_t *const arrays[4] = { v[0], v[1], v[2], v[3] };
+	plan_env_uneven(env, plan, arrays, v[0][env->rank]);
 }
 
 static void compare_list(const struct plan_case *c, const struct plan *plan, int rank,
@@ -184,7 +183,7 @@ static void compare_list(const struct plan_case *c, const struct plan *plan, int
 	env.unit = 1;
 	env.chunks = plan_chunks(plan, &env, c->count);
 	if (plan->key.coll == CORALE_ALL_TO_ALL_V)
-		set_edges(&env, c->count, v);
+		set_edges(&env, plan, c->count, v);
 	for (int p = 0; p < plan->nprograms; p++)
 		for (int channel = 0; channel < plan->channels; channel++)
 			compare_program(plan, &env, list, p, channel);
@@ -221,9 +220,9 @@ static void compare_case(const struct plan_case *c)
 	struct plan plan;
 	if (!cases_build(c, &plan))
 		return;
-	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, folds of cells. */
-	const int lowers =
-	    !folds_cells(&plan) && (plan.spans || !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
+	/* What is of no use to GPUs can't be lowered: programs that test a chunk's number, folds of cells. v-forms have the plans of even calls. */
+	const int lowers = !folds_cells(&plan) && (plan.spans || coll_is_uneven(plan.key.coll) ||
+						   !(row_table(&rows)[c->row].traits & ROW_ON_HOSTS));
 	for (int rank = 0; rank<n; rank += n> 16 ? 5 : 1)
 		assert_int_equal(compare_rank(c, &plan, rank), lowers);
 }

@@ -10,7 +10,7 @@ enum {
 	LEAD = 128,
 	ELEMENT = 8,
 	EDGE = 2
-}; /* EDGE: an edge of all_to_all_v has less than EDGE counts */
+}; /* EDGE: an edge of all_to_all_v, or a block of another v-form, has less than EDGE counts */
 
 int matrix_open(struct matrix *matrix, corale_comm *comm, size_t largest)
 {
@@ -43,18 +43,31 @@ void matrix_close(struct matrix *matrix)
 
 static int reduces(const struct matrix_case *c)
 {
-	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_REDUCE;
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_REDUCE ||
+	       c->coll == CORALE_REDUCE_SCATTER_V;
+}
+
+static int sends_uneven(const struct matrix_case *c)
+{
+	return c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_REDUCE_SCATTER_V ||
+	       c->coll == CORALE_SCATTER_V;
+}
+
+static int receives_uneven(const struct matrix_case *c)
+{
+	return c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_ALL_GATHER_V || c->coll == CORALE_GATHER_V;
 }
 
 /* Whether the rank has the buffer that only a root has; true of collectives that have no such buffer. */
 static int has_receive(const struct matrix *m, const struct matrix_case *c)
 {
-	return m->rank == c->root || (c->coll != CORALE_REDUCE && c->coll != CORALE_GATHER);
+	return m->rank == c->root ||
+	       (c->coll != CORALE_REDUCE && c->coll != CORALE_GATHER && c->coll != CORALE_GATHER_V);
 }
 
 static int has_send(const struct matrix *m, const struct matrix_case *c)
 {
-	return m->rank == c->root || c->coll != CORALE_SCATTER;
+	return m->rank == c->root || (c->coll != CORALE_SCATTER && c->coll != CORALE_SCATTER_V);
 }
 
 static int is_in_place(const struct matrix *m, const struct matrix_case *c)
@@ -69,13 +82,20 @@ static size_t edge(const struct matrix_case *c, int from, int to)
 	return (size_t)((from * 3 + to) % 4) * c->count / 2;
 }
 
+/* What a rank sends to another one; of other v-forms than all_to_all_v the block of one of them. */
+static size_t block(const struct matrix_case *c, int from, int to)
+{
+	return edge(c, sends_uneven(c) && !receives_uneven(c) ? 0 : from,
+		    receives_uneven(c) && !sends_uneven(c) ? 0 : to);
+}
+
 /* From rank to all, or from all to rank: sets counts and displacements, with a gap of one element between edges. */
 static size_t set_edges(const struct matrix *m, const struct matrix_case *c, int sending)
 {
 	size_t *counts = sending ? m->send_counts : m->recv_counts, end = 0;
 	size_t *displs = sending ? m->send_displs : m->recv_displs;
 	for (int r = 0; r < m->size; r++) {
-		counts[r] = sending ? edge(c, m->rank, r) : edge(c, r, m->rank);
+		counts[r] = sending ? block(c, m->rank, r) : block(c, r, m->rank);
 		displs[r] = end;
 		end += counts[r] + (counts[r] < c->count);
 	}
@@ -84,10 +104,12 @@ static size_t set_edges(const struct matrix *m, const struct matrix_case *c, int
 
 static size_t send_elements(const struct matrix *m, const struct matrix_case *c)
 {
-	if (c->coll == CORALE_ALL_TO_ALL_V)
-		return set_edges(m, c, 1);
 	if (c->coll == CORALE_BARRIER || !has_send(m, c))
 		return 0;
+	if (sends_uneven(c))
+		return set_edges(m, c, 1);
+	if (receives_uneven(c))
+		return block(c, m->rank, m->rank);
 	int blocks =
 	    c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER;
 	return blocks ? (size_t)m->size * c->count : c->count;
@@ -95,10 +117,12 @@ static size_t send_elements(const struct matrix *m, const struct matrix_case *c)
 
 static size_t recv_elements(const struct matrix *m, const struct matrix_case *c)
 {
-	if (c->coll == CORALE_ALL_TO_ALL_V)
-		return set_edges(m, c, 0);
 	if (c->coll == CORALE_BARRIER || !has_receive(m, c))
 		return 0;
+	if (receives_uneven(c))
+		return set_edges(m, c, 0);
+	if (sends_uneven(c))
+		return block(c, m->rank, m->rank);
 	int blocks = c->coll == CORALE_ALL_TO_ALL || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER;
 	return blocks ? (size_t)m->size * c->count : c->count;
 }
@@ -113,12 +137,27 @@ static int exchange(const struct matrix *m, const struct matrix_case *c, const v
 	return corale_group_end();
 }
 
+/* The same of v-forms, whose arrays only the root has. */
+static int call_rooted_v(const struct matrix *m, const struct matrix_case *c, const void *from, void *to)
+{
+	const int has_arrays = m->rank == c->root || c->seed % 2;
+	const size_t own = block(c, m->rank, m->rank);
+	if (c->coll == CORALE_GATHER_V)
+		return corale_gather_v(from, own, to, has_arrays ? m->recv_counts : NULL,
+				       has_arrays ? m->recv_displs : NULL, c->type, c->root, m->comm,
+				       m->stream);
+	return corale_scatter_v(from, has_arrays ? m->send_counts : NULL, has_arrays ? m->send_displs : NULL,
+				to, own, c->type, c->root, m->comm, m->stream);
+}
+
 /* Who is not the root passes NULL, or a place where nothing may be written. */
 static int call_rooted(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
 		       void *recv)
 {
 	const void *from = has_send(m, c) || c->seed % 2 ? send : NULL;
 	void *to = has_receive(m, c) || c->seed % 2 ? recv : NULL;
+	if (c->coll == CORALE_GATHER_V || c->coll == CORALE_SCATTER_V)
+		return call_rooted_v(m, c, from, to);
 	if (c->coll == CORALE_REDUCE)
 		return corale_reduce(from, to, c->count, c->type, op, c->root, m->comm, m->stream);
 	return c->coll == CORALE_GATHER
@@ -144,11 +183,19 @@ static int call(const struct matrix *m, const struct matrix_case *c, corale_op o
 	case CORALE_ALL_TO_ALL_V:
 		return corale_all_to_all_v(send, m->send_counts, m->send_displs, recv, m->recv_counts,
 					   m->recv_displs, c->type, m->comm, m->stream);
+	case CORALE_ALL_GATHER_V:
+		return corale_all_gather_v(send, recv, m->recv_counts, m->recv_displs, c->type, m->comm,
+					   m->stream);
+	case CORALE_REDUCE_SCATTER_V:
+		return corale_reduce_scatter_v(send, m->send_counts, m->send_displs, recv, c->type, op,
+					       m->comm, m->stream);
 	case CORALE_SEND:
 		return exchange(m, c, send, recv);
 	case CORALE_REDUCE:
 	case CORALE_GATHER:
 	case CORALE_SCATTER:
+	case CORALE_GATHER_V:
+	case CORALE_SCATTER_V:
 		return call_rooted(m, c, op, send, recv);
 	default:
 		return corale_barrier(m->comm, m->stream);
@@ -181,7 +228,7 @@ static void fill(const struct matrix *m, const struct matrix_case *c, const stru
 	size_t bytes = corale_type_bytes(c->type);
 	if ((c->coll == CORALE_BROADCAST && m->rank != c->root) || !has_send(m, c))
 		return;
-	if (c->coll != CORALE_ALL_TO_ALL_V) {
+	if (!sends_uneven(c)) {
 		reference_fill(ref, m->rank, 0, send_elements(m, c), send);
 		return;
 	}
@@ -220,10 +267,18 @@ static size_t check(const struct matrix *m, const struct matrix_case *c, const s
 			wrong += reference_check_copy(ref, r, mine, c->count,
 						      at + (size_t)r * c->count * bytes, fault);
 		return wrong;
+	case CORALE_REDUCE_SCATTER_V:
+		return reference_check_fold(ref, EDGE * mine, block(c, m->rank, m->rank), recv, fault);
+	case CORALE_SCATTER_V:
+		return reference_check_copy(ref, c->root, EDGE * mine, block(c, m->rank, m->rank), recv,
+					    fault);
 	case CORALE_ALL_TO_ALL_V:
+	case CORALE_ALL_GATHER_V:
+	case CORALE_GATHER_V:
 		for (int r = 0; r < m->size; r++)
-			wrong += reference_check_copy(ref, r, EDGE * mine, m->recv_counts[r],
-						      at + m->recv_displs[r] * bytes, fault);
+			wrong +=
+			    reference_check_copy(ref, r, sends_uneven(c) ? EDGE * mine : 0, m->recv_counts[r],
+						 at + m->recv_displs[r] * bytes, fault);
 		return wrong;
 	default:
 		return 0;
@@ -268,8 +323,12 @@ static unsigned char *poison(unsigned char *buf, size_t shift, size_t bytes)
 static void place(const struct matrix *m, const struct matrix_case *c, unsigned char **send,
 		  unsigned char **recv)
 {
-	size_t offset = (size_t)m->rank * c->count * corale_type_bytes(c->type);
-	if (c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER)
+	const size_t element = corale_type_bytes(c->type), offset = (size_t)m->rank * c->count * element;
+	if (sends_uneven(c))
+		*recv = *send + m->send_displs[m->rank] * element;
+	else if (receives_uneven(c))
+		*send = *recv + m->recv_displs[m->rank] * element;
+	else if (c->coll == CORALE_REDUCE_SCATTER || c->coll == CORALE_SCATTER)
 		*recv = *send + offset;
 	else
 		*send = *recv + (c->coll == CORALE_ALL_GATHER || c->coll == CORALE_GATHER ? offset : 0);
@@ -303,7 +362,8 @@ int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, 
 		return complain(m, c, text, text_bytes, "wrote outside of its buffers");
 	if (!is_in_place(m, c) && reference_digest(send_start, send_bytes) != before)
 		return complain(m, c, text, text_bytes, "changed its send buffer");
-	if (c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_BROADCAST)
+	if (c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_BROADCAST ||
+	    c->coll == CORALE_ALL_GATHER_V)
 		*digest = reference_digest(recv, recv_bytes);
 	return 0;
 }
@@ -328,10 +388,12 @@ static int has_meaning(const struct matrix_case *c)
 
 int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct matrix_case *out)
 {
-	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
-					     CORALE_BROADCAST,  CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V,
-					     CORALE_SEND,       CORALE_BARRIER,    CORALE_REDUCE,
-					     CORALE_GATHER,     CORALE_SCATTER };
+	static const corale_coll colls[] = {
+		CORALE_ALL_REDUCE,       CORALE_ALL_GATHER,   CORALE_REDUCE_SCATTER, CORALE_BROADCAST,
+		CORALE_ALL_TO_ALL,       CORALE_ALL_TO_ALL_V, CORALE_SEND,           CORALE_BARRIER,
+		CORALE_REDUCE,           CORALE_GATHER,       CORALE_SCATTER,        CORALE_ALL_GATHER_V,
+		CORALE_REDUCE_SCATTER_V, CORALE_GATHER_V,     CORALE_SCATTER_V
+	};
 	static const size_t shifts[] = { 0, 1 };
 	static const int ops = CORALE_NUM_OPS + 1;
 	struct matrix_case c = { .seed = (uint64_t)i + 1 };

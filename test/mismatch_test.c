@@ -406,6 +406,80 @@ static void one_edge_of_all_to_all_v(struct team_member *m)
 	one_edge(m, 3, 2);
 }
 
+/* A call of a v-form in which one rank has another count of a block. */
+struct block {
+	corale_coll coll;
+	int rank, block; /* who says so, of which block */
+	size_t counts[RANKS], said;
+	const char *words[4]; /* in the error of some rank */
+};
+
+static int call_v(int rank, corale_comm *comm, const struct block *b, const size_t *counts)
+{
+	static const size_t displs[RANKS] = { 0, 16, 32, 48 };
+	float send[64] = { 0 }, recv[64];
+	const size_t own = counts[rank];
+	switch (b->coll) {
+	case CORALE_ALL_GATHER_V:
+		return corale_all_gather_v(send, recv, counts, displs, CORALE_FLOAT32, comm, NULL);
+	case CORALE_REDUCE_SCATTER_V:
+		return corale_reduce_scatter_v(send, counts, displs, recv, CORALE_FLOAT32, CORALE_SUM, comm,
+					       NULL);
+	case CORALE_GATHER_V:
+		return corale_gather_v(send, own, recv, counts, displs, CORALE_FLOAT32, 0, comm, NULL);
+	default:
+		return corale_scatter_v(send, counts, displs, recv, own, CORALE_FLOAT32, 0, comm, NULL);
+	}
+}
+
+static const struct block blocks[] = {
+	/* the largest block differs: that is part of each message's signature */
+	{ CORALE_ALL_GATHER_V, ODD, 1, { 2, 4, 3, 1 }, 9, { "count 4", "count 9", "rank 2" } },
+	{ CORALE_REDUCE_SCATTER_V, ODD, 1, { 2, 4, 3, 1 }, 9, { "count 4", "count 9", "rank 2" } },
+	/* another block differs: headers say it */
+	{ CORALE_ALL_GATHER_V, ODD, 0, { 2, 4, 3, 1 }, 1, { "rank 0", "2 elements", "rank 2", "expects 1" } },
+	{ CORALE_ALL_GATHER_V, ODD, 3, { 2, 4, 3, 0 }, 1, { "rank 3", "0 elements", "rank 2", "expects 1" } },
+	{ CORALE_REDUCE_SCATTER_V,
+	  ODD,
+	  0,
+	  { 2, 4, 3, 1 },
+	  1,
+	  { "rank 2", "1 elements", "rank 0", "expects 2" } },
+	{ CORALE_GATHER_V, ODD, ODD, { 2, 4, 3, 1 }, 5, { "rank 2", "5 elements", "rank 0", "expects 3" } },
+	{ CORALE_GATHER_V, 0, 3, { 2, 4, 3, 1 }, 0, { "rank 3", "1 elements", "rank 0", "expects 0" } },
+	{ CORALE_SCATTER_V, 0, 3, { 2, 4, 3, 1 }, 0, { "rank 0", "0 elements", "rank 3", "expects 1" } },
+	{ CORALE_SCATTER_V, ODD, ODD, { 2, 4, 3, 1 }, 5, { "rank 0", "3 elements", "rank 2", "expects 5" } },
+};
+
+/* Some rank finds both counts, and all learn them by their next call. */
+static void one_block(struct team_member *m, const struct block *b)
+{
+	size_t counts[RANKS];
+	corale_comm *comm = NULL;
+	team_expect(m, corale_comm_split(m->comm, 0, 0, &comm), 0, "split");
+	memcpy(counts, b->counts, sizeof counts);
+	if (m->rank == b->rank)
+		counts[b->block] = b->said;
+	const double start = team_now();
+	int ret = call_v(m->rank, comm, b, counts);
+	if (ret == 0)
+		ret = corale_barrier(comm, NULL);
+	team_expect(m, ret, CORALE_EMISMATCH, corale_coll_name(b->coll));
+	for (int i = 0; i < 4; i++)
+		if (b->words[i] && !strstr(corale_comm_last_error(comm), b->words[i]))
+			team_fault(m, "\"%s\" should name %s", corale_comm_last_error(comm), b->words[i]);
+	if (team_now() - start > 1)
+		team_fault(m, "took %.2f s", team_now() - start);
+	team_barrier(m);
+	corale_comm_destroy(comm);
+}
+
+static void counts_of_v_forms(struct team_member *m)
+{
+	for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+		one_block(m, &blocks[i]);
+}
+
 /* ---- Aborts and deadlines ---- */
 
 static void *abort_later(void *comm)
@@ -504,6 +578,7 @@ static const struct {
 	{ "types of a send and its recv", pair_types, 0 },
 	{ "edges of all_to_all_v", edges_of_all_to_all_v, 0 },
 	{ "one edge of all_to_all_v", one_edge_of_all_to_all_v, 0 },
+	{ "counts of v-forms", counts_of_v_forms, 0 },
 	{ "abort from another thread", aborted, 0 },
 	{ "a rank that never comes", timed_out, 0.5 },
 	{ "abort with calls on a stream", destroyed_in_flight, 0 },

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "plan_cases.h"
+#include "base/collectives.h"
 
 struct topo *cases_topo(int n, enum plan_split split)
 {
@@ -52,7 +53,7 @@ static int has_in_place(int coll)
 {
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_ALL_GATHER || coll == CORALE_REDUCE_SCATTER ||
 	       coll == CORALE_BROADCAST || coll == CORALE_REDUCE || coll == CORALE_GATHER ||
-	       coll == CORALE_SCATTER;
+	       coll == CORALE_SCATTER || (coll_is_uneven(coll) && coll != CORALE_ALL_TO_ALL_V);
 }
 
 static int build(const struct plan_case *c, int row, struct plan *plan)
@@ -126,7 +127,7 @@ int cases_check(const struct plan_case *c, const struct plan *plan, struct check
 	int coll = plan->key.coll;
 	if (coll == CORALE_SEND || coll == CORALE_RECV)
 		return check_edges(c, plan, &options, report, error, error_bytes);
-	size_t *counts = coll == CORALE_ALL_TO_ALL_V ? make_v_counts(c) : NULL;
+	size_t *counts = coll_is_uneven(coll) ? make_v_counts(c) : NULL;
 	options.v_counts = counts;
 	int ret = check_plan(plan, &c->topo->map, &options, report, error, error_bytes);
 	free(counts);

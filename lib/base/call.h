@@ -20,7 +20,9 @@ struct call {
 	struct record record; /* op is as the caller gave it */
 	const void *send;
 	void *recv;
-	const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
+	const size_t *send_counts, *send_displs, *recv_counts,
+	    *recv_displs; /* v-forms; NULL: this rank has none */
+	size_t own; /* elements of a v-form's block that this rank sends, or receives, of its own; else 0 */
 	struct shared_plan *plan; /* of a persistent plan, else NULL */
 	uint64_t scalar; /* of a premultiplied sum: the element's bits come first in memory */
 	const void *scalar_at; /* memory of a GPU, from which its kernel reads the scalar; or NULL */

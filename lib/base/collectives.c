@@ -13,4 +13,9 @@ const struct collective coll_table[CORALE_NUM_COLLS] = {
 	[CORALE_REDUCE] = { "reduce", COLL_ONE, COLL_ONE, .folds = 1, .rooted = 1, .root_receives = 1 },
 	[CORALE_GATHER] = { "gather", COLL_ONE, COLL_EACH, .rooted = 1, .root_receives = 1 },
 	[CORALE_SCATTER] = { "scatter", COLL_EACH, COLL_ONE, .rooted = 1, .root_sends = 1 },
+	[CORALE_ALL_GATHER_V] = { "all_gather_v", COLL_ONE, COLL_UNEVEN, .counts_agree = 1 },
+	[CORALE_REDUCE_SCATTER_V] = { "reduce_scatter_v", COLL_UNEVEN, COLL_ONE, .folds = 1,
+				      .counts_agree = 1 },
+	[CORALE_GATHER_V] = { "gather_v", COLL_ONE, COLL_UNEVEN, .rooted = 1, .root_receives = 1 },
+	[CORALE_SCATTER_V] = { "scatter_v", COLL_UNEVEN, COLL_ONE, .rooted = 1, .root_sends = 1 },
 };

@@ -25,6 +25,7 @@ struct collective {
 	uint8_t rooted; /* call.root is a rank that all name alike */
 	uint8_t pair; /* one end of a message, whose other end is call.root */
 	uint8_t root_sends, root_receives; /* only the root has that buffer */
+	uint8_t counts_agree; /* blocks are uneven, and all ranks pass the same counts */
 };
 
 extern const struct collective coll_table[CORALE_NUM_COLLS];
@@ -55,10 +56,10 @@ static inline int coll_has_data(int coll)
 	return coll_table[coll].send != COLL_NONE || coll_table[coll].recv != COLL_NONE;
 }
 
-/* Whether all ranks pass one count. */
+/* Whether all ranks know one count: that of every block, or the largest block's. */
 static inline int coll_has_count(int coll)
 {
-	return coll_has_data(coll) && !coll_is_uneven(coll);
+	return coll_has_data(coll) && (!coll_is_uneven(coll) || coll_table[coll].counts_agree);
 }
 
 /* Whether the buffer has a block for each rank, so that blocks are found by rank. */
@@ -75,7 +76,7 @@ static inline int coll_receives_each(int coll)
 /* Whether nothing is folded and no rank's blocks differ from rank to rank: what one rank sends, another receives, moved only. */
 static inline int coll_moves(int coll)
 {
-	return !coll_folds(coll) && !coll_is_pair(coll) && coll_has_count(coll);
+	return !coll_folds(coll) && !coll_is_pair(coll) && coll_has_data(coll) && !coll_is_uneven(coll);
 }
 
 static inline size_t coll_blocks(uint8_t kind, int ranks)

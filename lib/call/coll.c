@@ -11,6 +11,7 @@
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"
+#include "uneven.h"
 
 static int check_op(struct comm *comm, struct call *call)
 {
@@ -29,70 +30,10 @@ static int check_op(struct comm *comm, struct call *call)
 	return 0;
 }
 
-static int check_v_counts(struct comm *comm, const struct call *call)
-{
-	const char *name = coll_table[call->record.coll].name;
-	const size_t bytes = corale_type_bytes(call->record.type);
-	if (!call->send_counts || !call->send_displs || !call->recv_counts || !call->recv_displs)
-		return log_error(CORALE_EINVAL, comm->rank,
-				 "%s: the arrays of counts and displacements must not be NULL", name);
-	for (int r = 0; r < comm->size; r++) {
-		size_t send_end, recv_end;
-		if (__builtin_add_overflow(call->send_counts[r], call->send_displs[r], &send_end) ||
-		    __builtin_add_overflow(call->recv_counts[r], call->recv_displs[r], &recv_end) ||
-		    send_end > PTRDIFF_MAX / bytes || recv_end > PTRDIFF_MAX / bytes)
-			return log_error(CORALE_EINVAL, comm->rank,
-					 "%s: counts and displacements for rank %d overflow", name, r);
-	}
-	size_t out = call->send_counts[comm->rank], in = call->recv_counts[comm->rank];
-	return out == in ? 0
-			 : log_error(CORALE_EINVAL, comm->rank,
-				     "%s: rank %d sends itself %zu elements and expects %zu", name,
-				     comm->rank, out, in);
-}
-
 static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
 	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
 	return x < y + b_bytes && y < x + a_bytes;
-}
-
-struct extent {
-	uintptr_t begin, end;
-};
-
-/* The bytes from the first to the last element of all blocks. */
-static struct extent v_extent(const struct comm *comm, const void *buffer, const size_t *counts,
-			      const size_t *displs, size_t bytes)
-{
-	struct extent e = { UINTPTR_MAX, 0 };
-	for (int r = 0; r < comm->size; r++) {
-		uintptr_t begin = (uintptr_t)buffer + displs[r] * bytes;
-		if (!counts[r])
-			continue;
-		e.begin = begin < e.begin ? begin : e.begin;
-		e.end = begin + counts[r] * bytes > e.end ? begin + counts[r] * bytes : e.end;
-	}
-	return e;
-}
-
-static int v_overlap(const struct comm *comm, const struct call *call)
-{
-	size_t bytes = corale_type_bytes(call->record.type);
-	struct extent send = v_extent(comm, call->send, call->send_counts, call->send_displs, bytes);
-	struct extent recv = v_extent(comm, call->recv, call->recv_counts, call->recv_displs, bytes);
-	if (send.begin >= recv.end || recv.begin >= send.end)
-		return 0;
-	for (int s = 0; s < comm->size; s++) { /* the extents meet: look at every pair of blocks */
-		const char *from = (const char *)call->send + call->send_displs[s] * bytes;
-		for (int r = 0; call->send_counts[s] && r < comm->size; r++) {
-			const char *to = (const char *)call->recv + call->recv_displs[r] * bytes;
-			if (call->recv_counts[r] &&
-			    overlap(from, call->send_counts[s] * bytes, to, call->recv_counts[r] * bytes))
-				return 1;
-		}
-	}
-	return 0;
 }
 
 /* Open MPI's value of MPI_IN_PLACE is 1, MPICH's is -1: no buffer is there. */
@@ -106,23 +47,6 @@ static int check_in_place(struct comm *comm, const struct call *call)
 			    "%s: the %s buffer is %p: this is MPI_IN_PLACE, which Corale does not know: pass "
 			    "send == recv, or the place in the other buffer that corale.h names",
 			    coll_table[call->record.coll].name, i ? "recv" : "send", buffers[i]);
-	return 0;
-}
-
-/* Only blocks that are not empty matter. */
-static int check_v_buffers(struct comm *comm, const struct call *call)
-{
-	size_t send = 0, recv = 0;
-	for (int r = 0; r < comm->size; r++) {
-		send |= call->send_counts[r];
-		recv |= call->recv_counts[r];
-	}
-	if ((send && !call->send) || (recv && !call->recv))
-		return log_error(CORALE_EINVAL, comm->rank, "all_to_all_v: the %s buffer is NULL",
-				 send && !call->send ? "send" : "recv");
-	if (send && recv && v_overlap(comm, call))
-		return log_error(CORALE_EINVAL, comm->rank,
-				 "all_to_all_v: send and recv overlap; it can't be done in place");
 	return 0;
 }
 
@@ -185,7 +109,7 @@ int coll_check_shape(struct comm *comm, struct call *call)
 	if (ret)
 		return ret;
 	if (coll_is_uneven(r->coll))
-		return check_v_counts(comm, call);
+		return uneven_check_counts(comm, call);
 	if (__builtin_mul_overflow(r->count, corale_type_bytes(r->type) * (size_t)comm->size, &total) ||
 	    total > PTRDIFF_MAX)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: count %zu of %s times %d ranks overflows",
@@ -208,7 +132,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret)
 		ret = check_in_place(comm, call);
 	if (!ret)
-		ret = coll_is_uneven(call->record.coll) ? check_v_buffers(comm, call)
+		ret = coll_is_uneven(call->record.coll) ? uneven_check_buffers(comm, call)
 							: check_buffers(comm, call);
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
@@ -320,5 +244,43 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 			     .send_displs = send_displs,
 			     .recv_counts = recv_counts,
 			     .recv_displs = recv_displs };
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_all_gather_v(const void *send, void *recv, const size_t *counts, const size_t *displs,
+			corale_type type, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_ALL_GATHER_V, send, recv, 0, type, 0, 0);
+	call.recv_counts = counts;
+	call.recv_displs = displs;
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_reduce_scatter_v(const void *send, const size_t *counts, const size_t *displs, void *recv,
+			    corale_type type, corale_op op, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_REDUCE_SCATTER_V, send, recv, 0, type, op, 0);
+	call.send_counts = counts;
+	call.send_displs = displs;
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_gather_v(const void *send, size_t send_count, void *recv, const size_t *recv_counts,
+		    const size_t *recv_displs, corale_type type, int root, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_GATHER_V, send, recv, 0, type, 0, root);
+	call.own = send_count;
+	call.recv_counts = recv_counts;
+	call.recv_displs = recv_displs;
+	return coll_submit(comm, &call, stream);
+}
+
+int corale_scatter_v(const void *send, const size_t *send_counts, const size_t *send_displs, void *recv,
+		     size_t recv_count, corale_type type, int root, corale_comm *comm, void *stream)
+{
+	struct call call = call_of(CORALE_SCATTER_V, send, recv, 0, type, 0, root);
+	call.own = recv_count;
+	call.send_counts = send_counts;
+	call.send_displs = send_displs;
 	return coll_submit(comm, &call, stream);
 }

@@ -26,13 +26,11 @@ static int find_plan(struct comm *comm, const struct call *call, const struct pl
 
 static struct host_fast_call shape_of(const struct call *call)
 {
-	struct host_fast_call shape = { call->record.root, call->record.count, { NULL } };
-	if (coll_is_uneven(call->record.coll)) {
-		shape.uneven[0] = call->send_counts;
-		shape.uneven[1] = call->send_displs;
-		shape.uneven[2] = call->recv_counts;
-		shape.uneven[3] = call->recv_displs;
-	}
+	struct host_fast_call shape = { call->record.root, call->record.count, call->own, { NULL } };
+	shape.uneven[0] = call->send_counts;
+	shape.uneven[1] = call->send_displs;
+	shape.uneven[2] = call->recv_counts;
+	shape.uneven[3] = call->recv_displs;
 	return shape;
 }
 

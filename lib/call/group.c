@@ -82,11 +82,11 @@ static int no_memory(int rank, const char *what, size_t n)
 static int copy_counts(struct comm *comm, struct call *call)
 {
 	const size_t n = (size_t)comm->size;
-	if (!call->send_counts)
+	if (!call->send_counts && !call->recv_counts)
 		return 0;
 	size_t *copy = arena_take(4 * n * sizeof *copy);
 	if (!copy)
-		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the counts of an all_to_all_v");
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for the counts of a v-form");
 	call_copy_counts(call, n, copy);
 	return 0;
 }

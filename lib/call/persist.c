@@ -29,7 +29,7 @@ static int check_plannable(struct comm *comm, struct call *call)
 /* The only rank of a communicator needs none, and on GPUs the first call finds the launch that the plan holds; but calls are checked here, once. */
 static int make_shared(struct comm *comm, const struct call *call, struct shared_plan **out)
 {
-	struct plan_key key =
+	const struct plan_key key =
 	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
 	struct shared_plan *shared = calloc(1, sizeof *shared);
 	if (!shared)

@@ -217,7 +217,8 @@ static size_t copy_bytes(const struct runner_part *given)
 {
 	size_t arrays = 0;
 	for (int i = 0; i < given->ncalls; i++)
-		arrays += given->calls[i].send_counts ? 4 * (size_t)given->comm->size : 0;
+		if (given->calls[i].send_counts || given->calls[i].recv_counts)
+			arrays += 4 * (size_t)given->comm->size;
 	return ALIGN_ROUND((size_t)given->ncalls * sizeof *given->calls + arrays * sizeof(size_t));
 }
 

@@ -10,13 +10,13 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* What must agree, for v-forms without the counts, which only the two ends of an edge know. Signatures are chained, so that a difference is
+/* What must agree; of v-forms the counts that only the two ends of an edge know, are left to headers of messages. Signatures are chained, so that a difference is
  * found by the next call at the latest. */
 uint64_t signature_next(struct comm *comm, const struct call *call)
 {
 	const struct record *r = &call->record;
 	uint64_t hash = mix((uint64_t)r->coll + 1, (uint64_t)r->type << 8 | (uint64_t)op_kind(r->op));
-	hash = mix(hash, coll_is_uneven(r->coll) ? 0 : r->count);
+	hash = mix(hash, r->count);
 	hash = mix(hash, (uint64_t)r->root);
 	hash = r->target ? mix(hash, r->target) : hash;
 	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed) + 1;

@@ -26,7 +26,7 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 {
 	const struct plan *plan = call->plan ? &call->plan->plan : NULL;
 	struct plans_entry *entry = NULL;
-	struct plan_key key =
+	const struct plan_key key =
 	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
 	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, NULL, &entry);
 	if (ret)
@@ -34,10 +34,10 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 	plan = entry ? &entry->plan : plan;
 	struct plan_env env;
 	plan_env_init(&env, plan, &comm->topo->map, comm->rank, call->record.root, call->record.count);
-	env.send_counts = call->send_counts;
-	env.send_displs = call->send_displs;
-	env.recv_counts = call->recv_counts;
-	env.recv_displs = call->recv_displs;
+	const size_t *const arrays[4] = { call->send_counts, call->send_displs, call->recv_counts,
+					  call->recv_displs };
+	if (call->send_counts || call->recv_counts || call->own)
+		plan_env_uneven(&env, plan, arrays, call->own);
 	const struct host_binding binding = start_binding(comm, call, plan, signature);
 	item->call = call;
 	item->after = -1;
@@ -54,12 +54,9 @@ void start_alone(struct comm *comm, const struct call *call)
 	memcpy(spec.scalar, &call->scalar, sizeof call->scalar);
 	const unsigned char *from = call->send;
 	unsigned char *to = call->recv;
-	size_t count = call->record.count;
-	if (coll_is_uneven(call->record.coll)) {
-		from += call->send_displs[0] * bytes;
-		to += call->recv_displs[0] * bytes;
-		count = call->send_counts[0];
-	}
+	const size_t count = coll_is_uneven(call->record.coll) ? call->own : call->record.count;
+	from += call->send_counts ? call->send_displs[0] * bytes : 0;
+	to += call->recv_counts ? call->recv_displs[0] * bytes : 0;
 	if (coll_folds(call->record.coll))
 		reduce_fold(&spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)

@@ -17,7 +17,8 @@ struct check_options {
 	int resident; /* channels that run at a time per rank; 0: all */
 	unsigned seed; /* of the order in which runnable programs advance; 0: round-robin */
 	int calls; /* so many calls of the plan one after the other (cross-call hazards); 0: 1 */
-	const size_t *v_counts; /* all_to_all_v: from a to b at a * size + b; else NULL */
+	const size_t *
+	    v_counts; /* all_to_all_v: from a to b at a * size + b; other v-forms: rank r's block at r * size; else NULL */
 };
 
 struct check_report {

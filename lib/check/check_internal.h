@@ -91,7 +91,9 @@ struct rank {
 	int *read_times; /* [context * cells + cell] */
 	size_t ncells, send_at, recv_at, scratch_at, scratch_per_channel;
 	size_t send_count, recv_count;
-	size_t *send_displs, *recv_displs, *send_counts, *recv_counts; /* all_to_all_v */
+	size_t *counts; /* of a v-form; else NULL */
+	const size_t *arrays[4]; /* in counts: as plan_env_uneven takes them */
+	size_t own; /* elements of its own block, where it sends or receives one */
 	int *clock; /* of what it knew when the call began */
 	struct stable_span *stable;
 	int nstable;
@@ -124,6 +126,8 @@ int world_fail(struct world *world, const struct context *c, const char *format,
     __attribute__((format(printf, 3, 4)));
 int world_open(struct world *world);
 void world_close(struct world *world);
+/* Elements that a sends to b, or a's or b's block where that is what is uneven. */
+size_t world_block(const struct world *world, int coll, int a, int b);
 /* Prepares a rank's next call, or marks it done. */
 int world_begin_call(struct world *world, struct rank *rank);
 /* Compares what the call left in the receive buffer with what it should be. */

@@ -4,18 +4,31 @@
 #include "check_internal.h"
 #include "base/collectives.h"
 
-/* The same of an all_to_all_v. */
+/* Where in rank b's send buffer the block for me begins: behind one gap before each block up to mine, if it has a block for each rank. */
+static size_t sent_at(const struct world *world, int coll, int b, int me)
+{
+	size_t at = (size_t)me + 1;
+	if (coll_table[coll].send != COLL_UNEVEN)
+		return 0;
+	for (int d = 0; d < me; d++)
+		at += world_block(world, coll, b, d);
+	return at;
+}
+
+/* The same of a v-form. */
 static size_t wanted_uneven(const struct world *world, const struct rank *rank, int me, size_t i, int *from)
 {
-	size_t n = (size_t)world->map->ranks;
-	for (size_t b = 0; b < n; b++) {
-		if (i - rank->recv_displs[b] >= rank->recv_counts[b])
+	const size_t *counts = rank->arrays[2], *displs = rank->arrays[3];
+	const int coll = rank->plan->key.coll;
+	if (!counts) { /* one block */
+		*from = coll_folds(coll) ? -1 : world->options->root;
+		return sent_at(world, coll, *from < 0 ? me : *from, me) + i;
+	}
+	for (int b = 0; b < world->map->ranks; b++) {
+		if (i - displs[b] >= counts[b])
 			continue;
-		size_t at = (size_t)me + 1; /* one gap before each block up to mine */
-		for (size_t d = 0; d < (size_t)me; d++)
-			at += world->options->v_counts[b * n + d];
-		*from = (int)b;
-		return at + i - rank->recv_displs[b];
+		*from = b;
+		return sent_at(world, coll, b, me) + i - displs[b];
 	}
 	*from = PLAN_NONE - 1; /* a gap: nothing */
 	return 0;
@@ -41,7 +54,8 @@ static int verify_fold(struct world *world, const struct rank *rank, int me, siz
 	const struct context *c = &rank->contexts[0];
 	const struct cell *cell = &rank->cells[rank->recv_at + i];
 	int node = value_node(cell->value), call = rank->call;
-	size_t at = coll_sends_each(rank->plan->key.coll) ? (size_t)me * world->options->count + i : i;
+	int from;
+	const size_t at = wanted(world, rank, me, i, &from);
 	if (!fold_is_complete(&world->folds, node))
 		return world_fail(world, c, "at the end recv[%zu] holds %d of %d contributions%s", i,
 				  world->folds.nodes[node].contributors, world->map->ranks,
@@ -81,11 +95,11 @@ static int verify_element(struct world *world, const struct rank *rank, int me, 
 int world_verify(struct world *world, const struct rank *rank)
 {
 	int me = (int)(rank - world->ranks), ret = 0;
-	size_t n = (size_t)world->map->ranks;
+	const size_t n = (size_t)world->map->ranks;
 	if (!rank->plan || !coll_has_data(rank->plan->key.coll))
 		return 0;
 	if (!world->expected[rank->call]) {
-		world->expected[rank->call] = calloc(n * world->options->count + 1, sizeof(uint64_t));
+		world->expected[rank->call] = calloc(n * (world->options->count + 1) + 1, sizeof(uint64_t));
 		if (!world->expected[rank->call])
 			return world_fail(world, NULL, "out of memory");
 	}

@@ -98,10 +98,10 @@ static void end_call(struct rank *rank)
 	rank->nstable = rank->tangled = 0;
 	free(rank->cells);
 	free(rank->read_times);
-	free(rank->send_counts);
+	free(rank->counts);
 	rank->cells = NULL;
 	rank->read_times = NULL;
-	rank->send_counts = NULL;
+	rank->counts = NULL;
 }
 
 void world_close(struct world *world)
@@ -121,26 +121,62 @@ void world_close(struct world *world)
 	fold_close(&world->folds);
 }
 
-/* The four arrays of the v-form, with a gap of one element before each block. */
+/* Elements from a to b. Of other v-forms than all_to_all_v the block of one rank, whichever the other one is. */
+size_t world_block(const struct world *world, int coll, int a, int b)
+{
+	const struct collective *c = &coll_table[coll];
+	const int owner = c->recv == COLL_UNEVEN ? a : b, n = world->map->ranks;
+	return world->options->v_counts[c->send == c->recv ? a * n + b : owner * n];
+}
+
+/* A side's counts and displacements, with a gap of one element before each block; the elements of its buffer. */
+static size_t make_side(const struct world *world, int coll, int me, int sends, size_t *counts,
+			size_t *displs)
+{
+	size_t end = 0;
+	for (int r = 0; r < world->map->ranks; r++) {
+		counts[r] = sends ? world_block(world, coll, me, r) : world_block(world, coll, r, me);
+		displs[r] = ++end;
+		end += counts[r];
+	}
+	return end;
+}
+
+/* The arrays of a v-form, of the sides on which the rank has some; on others it has a block of its own, or none. */
 static int make_counts(struct world *world, struct rank *rank, int me)
 {
-	size_t n = (size_t)world->map->ranks;
-	rank->send_count = rank->recv_count = 0;
-	rank->send_counts = malloc(4 * n * sizeof(size_t));
-	if (!rank->send_counts)
+	const int coll = rank->plan->key.coll, root = world->options->root;
+	const struct collective *c = &coll_table[coll];
+	const size_t n = (size_t)world->map->ranks;
+	const int sends = me == root || !c->root_sends, receives = me == root || !c->root_receives;
+	size_t *room = rank->counts = malloc(4 * n * sizeof(size_t));
+	if (!room)
 		return 0;
-	rank->send_displs = rank->send_counts + n;
-	rank->recv_counts = rank->send_displs + n;
-	rank->recv_displs = rank->recv_counts + n;
-	for (size_t i = 0; i < n; i++) {
-		rank->send_counts[i] = world->options->v_counts[(size_t)me * n + i];
-		rank->recv_counts[i] = world->options->v_counts[i * n + (size_t)me];
-		rank->send_displs[i] = ++rank->send_count;
-		rank->recv_displs[i] = ++rank->recv_count;
-		rank->send_count += rank->send_counts[i];
-		rank->recv_count += rank->recv_counts[i];
+	rank->own = c->send == c->recv ? 0 : world_block(world, coll, me, me);
+	rank->send_count = sends ? rank->own : 0;
+	rank->recv_count = receives ? rank->own : 0;
+	memset(rank->arrays, 0, sizeof rank->arrays);
+	if (sends && c->send == COLL_UNEVEN) {
+		rank->send_count = make_side(world, coll, me, 1, room, room + n);
+		rank->arrays[0] = room;
+		rank->arrays[1] = room + n;
+	}
+	if (receives && c->recv == COLL_UNEVEN) {
+		rank->recv_count = make_side(world, coll, me, 0, room + 2 * n, room + 3 * n);
+		rank->arrays[2] = room + 2 * n;
+		rank->arrays[3] = room + 3 * n;
 	}
 	return 1;
+}
+
+/* The element of a rank's send (receive) buffer at which the other one begins in place. */
+static size_t own_at(const struct world *world, const struct rank *rank, int me, int sends)
+{
+	const size_t *displs = rank->arrays[sends ? 1 : 3];
+	const int coll = rank->plan->key.coll;
+	if (coll_is_uneven(coll))
+		return displs ? displs[me] : 0;
+	return world->options->count * (sends ? coll_send_own(coll, me) : coll_recv_own(coll, me));
 }
 
 /* Sizes of the buffers, and where they lie in the rank's cells: SEND, RECV, SCRATCH, or one inside the other. */
@@ -156,8 +192,8 @@ static int lay_out(struct world *world, struct rank *rank, int me)
 	rank->recv_at = rank->send_count;
 	size_t end = rank->send_count + rank->recv_count;
 	if (o->in_place && rank->send_count && rank->recv_count) { /* else there is nothing to be in place */
-		rank->send_at = o->count * coll_recv_own(coll, me);
-		rank->recv_at = o->count * coll_send_own(coll, me);
+		rank->send_at = own_at(world, rank, me, 0);
+		rank->recv_at = own_at(world, rank, me, 1);
 		end = rank->send_count > rank->recv_count ? rank->send_count : rank->recv_count;
 	}
 	rank->scratch_at = end;
@@ -178,12 +214,8 @@ static void begin_context(struct world *world, struct rank *rank, int me, int i)
 	c->env.chunk = o->chunk ? o->chunk : c->env.chunk;
 	c->env.unit = o->unit ? o->unit : c->env.unit;
 	c->env.chunks = plan_chunks(rank->plan, &c->env, o->count);
-	if (rank->send_counts) {
-		c->env.send_counts = rank->send_counts;
-		c->env.send_displs = rank->send_displs;
-		c->env.recv_counts = rank->recv_counts;
-		c->env.recv_displs = rank->recv_displs;
-	}
+	if (rank->counts)
+		plan_env_uneven(&c->env, rank->plan, rank->arrays, rank->own);
 	plan_cursor_start(&c->cursor, rank->plan, c->program);
 	c->has_action = c->done = 0;
 	memcpy(c->clock, rank->clock, (size_t)world->nclock * sizeof(int));

@@ -185,7 +185,7 @@ struct host_channel {
 	struct plan_env env;
 	struct host_program programs[PLAN_MAX_PROGRAMS];
 	unsigned char *scratch; /* the plan's cells */
-	int edges; /* the call is send, recv or a v-form: headers carry the edge's elements */
+	int edges; /* the call is send, recv or a v-form: headers carry the block's elements */
 	int referenced; /* some message went by reference, or leaves only with the caller's help: wait for it */
 	int done;
 };
@@ -220,9 +220,8 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 void host_run_free(struct host_run *run);
 /* The first n actions of a plan of one channel, one program after the other, have been executed (host_fast.h): the run begins behind them. */
 void host_run_skip(struct host_run *run, int n);
-/* Bytes between the payloads of a call of that plan: a power of two that its largest message fits in; 0: all fit into header lines. edges: counts differ
- * by edge. */
-size_t host_stride(const struct host_engine *engine, const struct plan *plan, int edges);
+/* Bytes between the payloads of a call of that plan: a power of two that its largest message fits in; 0: all fit into header lines. */
+size_t host_stride(const struct host_engine *engine, const struct plan *plan);
 /* Advances a channel by some actions: 1 when it is done, 0 not yet, or an error (CORALE_EMISMATCH: run->mismatch). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */
@@ -239,8 +238,11 @@ static inline size_t host_message_bytes(const struct host_run *run, const struct
 	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
 }
 
-/* The elements of an edge, where only its two ends know them and must agree; else 0. */
-uint64_t host_edge(const struct host_channel *ch, int peer, int incoming);
+/* What headers of an action's messages say: the elements of the block that they are of, where both ends must agree about them; else 0. */
+static inline uint64_t host_edge(const struct host_channel *ch, const struct plan_action *a)
+{
+	return ch->edges ? plan_message_block(&ch->env, a) : 0;
+}
 
 /* ---- host_move.c ---------------------------------------------------------------- */
 

@@ -10,8 +10,9 @@
 int host_fast_serves(const struct host_engine *e, const struct plan *plan, const struct host_fast_call *call)
 {
 	const int is_small =
-	    call->uneven[0] ? e->map.ranks <= HOST_FAST_UNEVEN
-			    : call->count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
+	    coll_is_uneven(plan->key.coll)
+		? e->map.ranks <= HOST_FAST_UNEVEN
+		: call->count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
 	return !e->transport && plan->channels == 1 && !plan->scratch_cells && !plan->spans &&
 	       plan->wire_type == plan->key.type && is_small;
 }
@@ -59,18 +60,11 @@ static void add_target(struct host_fast_step *step, struct host_engine *e, const
 	step->depth = queue->sync == PLAN_PARITY ? WINDOW_HEADERS : queue->depth;
 }
 
-/* Elements between this rank and a peer, as headers have them. */
-static uint64_t edge_of(const struct plan *plan, const struct plan_env *env, const size_t *counts, int peer)
-{
-	if (counts)
-		return peer >= 0 ? counts[peer] : 0;
-	return coll_table[plan->key.coll].pair ? env->count : 0;
-}
-
 static int add_step(struct host_fast_list *list, struct host_in **ins, struct host_engine *e,
 		    const struct plan *plan, const struct plan_env *env, const struct plan_action *a)
 {
 	size_t offset;
+	const int edges = coll_is_uneven(plan->key.coll) || coll_is_pair(plan->key.coll);
 	const size_t type_bytes = corale_type_bytes((corale_type)plan->key.type);
 	const int to_itself = a->from == e->rank || a->to == e->rank, moves = a->op == PLAN_MOVE;
 	if (list->nsteps == HOST_FAST_STEPS || to_itself || a->cells || a->run ||
@@ -85,8 +79,7 @@ static int add_step(struct host_fast_list *list, struct host_in **ins, struct ho
 					 .final = a->flags & PLAN_FINAL,
 					 .src = span_of(&a->src, type_bytes),
 					 .dst = span_of(&a->dst, type_bytes),
-					 .edge_in = edge_of(plan, env, env->recv_counts, a->from),
-					 .edge_out = edge_of(plan, env, env->send_counts, a->to),
+					 .edge = edges ? plan_message_block(env, a) : 0,
 					 .count = moves ? a->count : 0,
 					 .bytes = moves ? a->count * type_bytes : 0 };
 	add_target(step, e, plan, a);
@@ -114,17 +107,20 @@ static void keep_call(struct host_fast_list *list, const struct host_engine *e,
 {
 	list->root = call->root;
 	list->count = call->count;
-	for (int i = 0; i < 4 && call->uneven[0]; i++)
-		memcpy(list->uneven[i], call->uneven[i], (size_t)e->map.ranks * sizeof *call->uneven[i]);
+	list->own = call->own;
+	for (int i = 0; i < 4; i++)
+		if (call->uneven[i])
+			memcpy(list->uneven[i], call->uneven[i],
+			       (size_t)e->map.ranks * sizeof *call->uneven[i]);
 }
 
 int host_fast_is_of(const struct host_fast_list *list, const struct host_engine *e,
 		    const struct host_fast_call *call)
 {
-	int is = list->count == call->count && list->root == call->root;
-	for (int i = 0; i < 4 && is && call->uneven[0]; i++)
-		is =
-		    !memcmp(list->uneven[i], call->uneven[i], (size_t)e->map.ranks * sizeof *call->uneven[i]);
+	int is = list->count == call->count && list->root == call->root && list->own == call->own;
+	for (int i = 0; i < 4 && is; i++)
+		is = !call->uneven[i] || !memcmp(list->uneven[i], call->uneven[i],
+						 (size_t)e->map.ranks * sizeof *call->uneven[i]);
 	return is;
 }
 
@@ -136,12 +132,10 @@ static void make_list(struct host_fast_list *list, struct host_engine *e, const 
 	int fits = 1;
 	keep_call(list, e, call);
 	list->nsteps = 0;
-	list->stride = host_stride(e, plan, call->uneven[0] != NULL);
+	list->stride = host_stride(e, plan);
 	plan_env_init(&env, plan, &e->map, e->rank, call->root, call->count);
-	env.send_counts = call->uneven[0];
-	env.send_displs = call->uneven[1];
-	env.recv_counts = call->uneven[2];
-	env.recv_displs = call->uneven[3];
+	if (coll_is_uneven(plan->key.coll))
+		plan_env_uneven(&env, plan, call->uneven, call->own);
 	for (int i = 0; fits && i < plan->nprograms; i++)
 		fits = add_program(list, &ins, e, plan, &env, i);
 	list->nsteps = fits && list->nsteps ? list->nsteps : -1;
@@ -205,7 +199,7 @@ static int find_sources(const struct host_fast_step *step, const struct host_eng
 		if (i == step->nins)
 			continue;
 		const void *data =
-		    payload_of(step->ins[i], e, step->bytes, binding->signature, step->edge_in, state);
+		    payload_of(step->ins[i], e, step->bytes, binding->signature, step->edge, state);
 		if (!data)
 			return 0;
 		inputs[(*n)++] = (struct reduce_input){ data, REDUCE_LOCAL };
@@ -270,7 +264,7 @@ static int run_step(const struct host_fast_step *step, const struct host_fast_li
 			memcpy(message, first, step->bytes);
 	}
 	if (step->out)
-		publish(step->out, step->bytes, binding->signature, step->edge_out);
+		publish(step->out, step->bytes, binding->signature, step->edge);
 	for (int i = 0; i < step->nins; i++)
 		atomic_store_explicit(step->ins[i]->consumed, ++step->ins[i]->received, memory_order_release);
 	return STEP_DONE;

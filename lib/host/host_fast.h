@@ -13,15 +13,15 @@ enum {
 	HOST_FAST_STEPS = 18,
 	HOST_FAST_MESSAGES = 34, /* received in all steps together */
 	HOST_FAST_KEPT = 8, /* of a plan: lists of several counts, roots or peers */
-	HOST_FAST_UNEVEN = 8 /* ranks, at most, where each pair of them has a count */
+	HOST_FAST_UNEVEN = 8 /* ranks, at most, of a v-form */
 };
 
 /* By what the calls of one plan differ. */
 struct host_fast_call {
 	int root;
 	size_t count;
-	const size_t *uneven
-	    [4]; /* by rank: send_counts, send_displs, recv_counts, recv_displs; NULL: count is all pairs' */
+	size_t own; /* of a v-form, as plan_env_uneven takes it and the arrays; else 0 and NULL */
+	const size_t *uneven[4];
 };
 
 /* A span of a buffer of the call. */
@@ -38,11 +38,11 @@ struct host_fast_step {
 	struct host_fast_span src, dst;
 	struct host_out *out; /* NULL: it sends nothing */
 	size_t count, bytes; /* of a message and of both spans; 0: a signal */
-	uint64_t edge_in, edge_out; /* in headers: the elements of this pair of ranks */
+	uint64_t edge; /* in headers: host_edge */
 };
 
 struct host_fast_list {
-	size_t count; /* the call's */
+	size_t count, own; /* the call's */
 	size_t uneven[4][HOST_FAST_UNEVEN];
 	int root;
 	int nsteps; /* 0: no such call was made yet; -1: the plan's run must execute it */

@@ -525,7 +525,7 @@ static void publish_local(struct move *m)
 	if (!m->out)
 		return;
 	m->header->signature = m->run->binding.signature;
-	m->header->edge = m->ch->edges && m->a->to != PLAN_ALL ? host_edge(m->ch, m->a->to, 0) : 0;
+	m->header->edge = host_edge(m->ch, m->a);
 	atomic_store_explicit(&m->header->bytes_kind, (uint64_t)m->message_bytes << 8 | (uint64_t)m->kind,
 			      memory_order_relaxed);
 	if (m->kind == WINDOW_REFERENCE) {
@@ -542,7 +542,7 @@ static int send_remote(struct move *m, int rank)
 	struct host_engine *e = m->run->engine;
 	struct link *link = host_link(e, rank, m->ch->env.channel, m->a->to_queue);
 	const uint64_t header[TRANSPORT_HEADER_BYTES / 8] = { m->run->binding.signature,
-							      host_edge(m->ch, rank, 0) };
+							      host_edge(m->ch, m->a) };
 	const unsigned char *direct = link->direct && m->message_bytes >= LONG_BYTES ? m->shared : NULL;
 	m->ch->referenced |= m->message_bytes >= LONG_BYTES;
 	if (direct)

@@ -9,16 +9,10 @@
 
 /* ---- Readiness ------------------------------------------------------------------- */
 
-uint64_t host_edge(const struct host_channel *ch, int peer, int incoming)
+static int check_message(struct host_run *run, const struct host_channel *ch, const struct plan_action *a,
+			 int peer, uint64_t signature, uint64_t edge, size_t bytes, size_t expected_bytes)
 {
-	const size_t *counts = incoming ? ch->env.recv_counts : ch->env.send_counts;
-	return !ch->edges ? 0 : counts ? counts[peer] : ch->env.count;
-}
-
-static int check_message(struct host_run *run, const struct host_channel *ch, int peer, uint64_t signature,
-			 uint64_t edge, size_t bytes, size_t expected_bytes)
-{
-	uint64_t expected = host_edge(ch, peer, 1);
+	uint64_t expected = host_edge(ch, a);
 	if (signature == run->binding.signature && edge == expected)
 		return bytes == expected_bytes
 			   ? 1
@@ -63,7 +57,7 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 	const struct link_message *message = link_next(link);
 	uint64_t fields[2]; /* as send_remote wrote them: signature, edge */
 	memcpy(fields, message->header, sizeof fields);
-	return check_message(run, ch, rank, fields[0], fields[1], message->bytes, expected_bytes);
+	return check_message(run, ch, a, rank, fields[0], fields[1], message->bytes, expected_bytes);
 }
 
 /* 1 when the next message of rank is there and is what this call expects, 0 when it is not there. */
@@ -83,7 +77,7 @@ static int message_ready(struct host_run *run, struct host_channel *ch, const st
 	if (!header)
 		return 0;
 	const int ret =
-	    check_message(run, ch, rank, header->signature, header->edge, window_bytes(header), bytes);
+	    check_message(run, ch, a, rank, header->signature, header->edge, window_bytes(header), bytes);
 	return ret == 1 && host_lend_asks(e, e->map.local_of[rank], in, header) ? 0 : ret;
 }
 
@@ -245,7 +239,7 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	ch->env = *env;
 	ch->env.channel = channel;
 	ch->referenced = ch->done = 0;
-	ch->edges = env->send_counts || coll_table[run->plan->key.coll].pair;
+	ch->edges = coll_is_uneven(run->plan->key.coll) || coll_is_pair(run->plan->key.coll);
 	for (int i = 0; i < run->plan->nprograms; i++) {
 		struct host_program *p = &ch->programs[i];
 		plan_cursor_start(&p->cursor, run->plan, i);
@@ -285,13 +279,13 @@ static size_t largest_block(const struct plan *plan)
 	       corale_type_bytes((corale_type)plan->key.type);
 }
 
-/* A message is a chunk at most; where counts differ by edge, the call does not say more. Several blocks are at most all ranks'. */
-size_t host_stride(const struct host_engine *engine, const struct plan *plan, int edges)
+/* A message is a chunk at most; where a rank knows its own counts alone, the plan does not say more. Several blocks are at most all ranks'. */
+size_t host_stride(const struct host_engine *engine, const struct plan *plan)
 {
 	size_t most = engine->layout.slot_bytes, stride = WINDOW_LINE, bytes = largest_block(plan);
 	if (plan->spans)
 		bytes *= (size_t)engine->map.ranks;
-	if (edges || bytes > plan->chunk_bytes)
+	if (!coll_has_count(plan->key.coll) || bytes > plan->chunk_bytes)
 		bytes = plan->chunk_bytes;
 	while (stride < bytes)
 		stride *= 2;
@@ -309,7 +303,7 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->type_bytes = corale_type_bytes(binding->spec.type);
 	run->wire_bytes = corale_type_bytes(binding->spec.wire);
 	const size_t most = largest_block(plan);
-	run->stride = host_stride(engine, plan, env->send_counts != NULL);
+	run->stride = host_stride(engine, plan);
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;

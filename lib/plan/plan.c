@@ -328,8 +328,23 @@ void plan_env_init(struct plan_env *env, const struct plan *plan, const struct p
 	env->map = *map;
 	env->rank = rank;
 	env->root = root;
-	env->count = count;
+	env->count = env->own = count;
 	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
 	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
 	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
+}
+
+void plan_env_uneven(struct plan_env *env, const struct plan *plan, const size_t *const arrays[4], size_t own)
+{
+	size_t largest = own;
+	env->send_counts = arrays[0];
+	env->send_displs = arrays[1];
+	env->recv_counts = arrays[2];
+	env->recv_displs = arrays[3];
+	for (int i = 0; i < 4; i += 2)
+		for (int r = 0; arrays[i] && r < env->map.ranks; r++)
+			largest = arrays[i][r] > largest ? arrays[i][r] : largest;
+	env->own = own;
+	env->count = largest;
+	env->chunks = largest <= env->chunk ? 1 : plan_chunks(plan, env, largest);
 }

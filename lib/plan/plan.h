@@ -280,5 +280,8 @@ struct plan_env; /* plan_eval.h */
 /* Everything but rank and channel that a plan needs besides itself to be read (plan_eval.h). */
 void plan_env_init(struct plan_env *env, const struct plan *plan, const struct plan_map *map, int rank,
 		   int root, size_t count);
+/* Adds a v-form's arrays, by rank: send counts and displacements, receive counts and displacements; NULL: the rank has none. own: of its own block. */
+void plan_env_uneven(struct plan_env *env, const struct plan *plan, const size_t *const arrays[4],
+		     size_t own);
 
 #endif

@@ -22,12 +22,15 @@ struct plan_env {
 	struct plan_map map;
 	int rank, root; /* root: of rooted collectives; the peer of send and recv */
 	int channel;
-	size_t count; /* elements of one block (of the whole vector where there are no blocks) */
+	size_t
+	    count; /* elements of one block (of the whole vector where there are no blocks); of a v-form the largest that this rank knows */
+	size_t
+	    own; /* elements of a span without a block, or of one in scratch; of a v-form this rank's own block */
 	size_t chunk; /* elements of one chunk: plan_chunk_elements() */
 	size_t unit; /* elements of PLAN_UNIT_BYTES */
 	int chunks; /* plan_chunks() of count */
 	const size_t *send_counts, *send_displs, *recv_counts,
-	    *recv_displs; /* by rank; NULL but for all_to_all_v */
+	    *recv_displs; /* of v-forms, by rank; else NULL */
 };
 
 struct plan_location {
@@ -357,7 +360,7 @@ PLAN_FN size_t plan_span_run(const struct plan_env *env, const struct plan_actio
 {
 	const size_t count = action->count, left = count - done;
 	*offset = location->offset + done;
-	if (count <= env->count || location->block < 0 || env->send_counts)
+	if (count <= env->count || location->block < 0)
 		return left;
 	if (location->space == PLAN_SCRATCH) {
 		const size_t run = action->run ? (size_t)action->run * env->count : count,
@@ -403,7 +406,7 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 	location->offset = 0;
 	if (span->space == PLAN_NOWHERE)
 		return 0;
-	size_t length = env->count, at = 0, begin, in_chunk = 0;
+	size_t length = env->own, at = 0, begin, in_chunk = 0;
 	if (span->block) {
 		int block = location->block = plan_value(plan, env, var, span->block);
 		if (block < 0)
@@ -447,6 +450,21 @@ PLAN_FN_LARGE ptrdiff_t plan_locate(const struct plan *plan, const struct plan_e
 			       ? (size_t)location->block * plan_cell_elements(plan, env) + in_chunk
 			       : at;
 	return (ptrdiff_t)length;
+}
+
+/* Elements of the whole block, or vector, that an action's messages are of. */
+PLAN_FN size_t plan_message_block(const struct plan_env *env, const struct plan_action *action)
+{
+	const struct plan_location *const spans[] = { &action->src, &action->dst };
+	for (int i = 0; i < 2; i++) {
+		const struct plan_location *at = spans[i];
+		const size_t *counts = at->space == PLAN_SEND   ? env->send_counts
+				       : at->space == PLAN_RECV ? env->recv_counts
+								: NULL;
+		if (counts && at->block >= 0)
+			return counts[at->block];
+	}
+	return action->op == PLAN_MOVE ? env->own : 0;
 }
 
 PLAN_FN int plan_predicate(const struct plan *plan, const struct plan_env *env, const int *var,

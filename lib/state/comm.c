@@ -173,9 +173,12 @@ size_t *call_copy_counts(struct call *call, size_t n, size_t *room)
 {
 	const size_t **arrays[] = { &call->send_counts, &call->send_displs, &call->recv_counts,
 				    &call->recv_displs };
-	for (int i = 0; call->send_counts && i < 4; i++, room += n) {
+	for (int i = 0; i < 4; i++) {
+		if (!*arrays[i])
+			continue;
 		memcpy(room, *arrays[i], n * sizeof *room);
 		*arrays[i] = room;
+		room += n;
 	}
 	return room;
 }

@@ -244,10 +244,8 @@ static void open_env(const struct job *j, int rank, const struct plan *plan, str
 	plan_env_init(env, plan, &j->topo->map, rank, j->nodes[rank].root, j->count);
 	if (plan->key.coll != CORALE_ALL_TO_ALL_V)
 		return;
-	env->send_counts = s->send_counts;
-	env->send_displs = s->send_displs;
-	env->recv_counts = s->recv_counts;
-	env->recv_displs = s->recv_displs;
+	const size_t *const arrays[4] = { s->send_counts, s->send_displs, s->recv_counts, s->recv_displs };
+	plan_env_uneven(env, plan, arrays, s->send_counts[rank]);
 }
 
 static void start_run(struct job *j, int rank)

@@ -1,0 +1,13 @@
+/* The v-forms: checks of their counts, displacements and buffers. */
+#ifndef UNEVEN_H
+#define UNEVEN_H
+
+#include "state/comm.h"
+
+/* Checks the arrays, forgets those that only the root has, and fills in the count of this rank's own block, which gather_v and scatter_v have already, and
+ * where all ranks know the counts the record's: of the largest block. 0, or CORALE_EINVAL with the reason logged. */
+int uneven_check_counts(struct comm *comm, struct call *call);
+/* NULL buffers, and buffers that overlap without being in place. Only blocks that are not empty matter. */
+int uneven_check_buffers(struct comm *comm, const struct call *call);
+
+#endif
