@@ -256,6 +256,27 @@ static int exit_all(struct forked *r)
 	exit(r->faults);
 }
 
+/* The root of a last broadcast ends at once, although the others make it later. */
+static int root_ends_first(struct forked *r)
+{
+	enum { AT_ONCE_MS = 500, LATE_MS = 1000 };
+	int32_t data = r->rank ? 0 : 7;
+	corale_comm *comm = join(r, 0);
+	if (comm)
+		expect(r, comm, reduce(comm), 0, "a call");
+	pause_ms(r->rank ? LATE_MS : 0);
+	const int64_t start = now_ns();
+	if (comm)
+		expect(r, comm, corale_broadcast(&data, &data, 1, CORALE_INT32, 0, comm, NULL), 0,
+		       "the last broadcast");
+	corale_comm_destroy(comm);
+	const double ms = (double)(now_ns() - start) * 1e-6;
+	if (data != 7 || (!r->rank && ms > AT_ONCE_MS))
+		forked_fault(r, "got %d, and the end took %.0f ms", (int)data, ms);
+	pause_ms(r->rank ? 0 : 2 * LATE_MS); /* the process stays */
+	return r->faults;
+}
+
 static const struct scene scenes[] = {
 	{ "destroy", DESTROYS, 1, 0, "has destroyed the communicator" },
 	{ "exit", EXITS, 1, 0, "has called exit()" },
@@ -317,6 +338,12 @@ static void run_exit_all(void **state)
 		assert_int_equal(apart(exit_all, &scenes[i % 2 ? 6 : 1]), 0);
 }
 
+static void run_root_ends_first(void **state)
+{
+	(void)state;
+	assert_int_equal(apart(root_ends_first, &scenes[0]), 0);
+}
+
 static int has_network(void)
 {
 	int status;
@@ -331,11 +358,12 @@ static int has_network(void)
 /* leaving_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	enum { OTHERS = 3 };
+	enum { OTHERS = 4 };
 	struct CMUnitTest tests[SCENES + OTHERS] = {
 		{ "all exit", run_exit_all, NULL, NULL, NULL },
 		{ "a call fails before others have made those before it", run_fail_early, NULL, NULL, NULL },
 		{ "ranks that have not met", run_unmet, NULL, NULL, NULL },
+		{ "the root ends first", run_root_ends_first, NULL, NULL, NULL },
 	};
 	if (!has_network()) {
 		printf("1..0 # SKIP there is no UCX in this build\n");

@@ -271,8 +271,9 @@ static void two_senders(struct team_member *m)
 	if (team_now() - start > 1)
 		team_fault(m, "the end took %.2f s", team_now() - start);
 	team_barrier(m);
-	if (lines[m->rank / 2] != 2) /* of two pairs */
-		team_fault(m, "%d lines of ranks %d of their pairs", lines[m->rank / 2], m->rank / 2);
+	if (lines[0] + lines[1] <
+	    2) /* of two pairs; of one that comes much later the other one says nothing */
+		team_fault(m, "%d and %d lines of two pairs", lines[0], lines[1]);
 }
 
 /* Two ranks find the mismatch before the third has made its call, which still tells who is odd. */
@@ -319,6 +320,35 @@ static void one_sender(struct team_member *m)
 	m->comm = NULL;
 	if (team_now() - start > 1)
 		team_fault(m, "the end took %.2f s", team_now() - start);
+}
+
+/* A rank that ends does not wait for those that make the call later; of two roots the later one says that there are two. */
+static void late_receiver(struct team_member *m)
+{
+	enum { LATE_US = 700000 };
+	float mine = 1, got = 0;
+	corale_comm *pair;
+	team_expect(m, corale_comm_split(m->comm, m->rank % 2, m->rank, &pair), 0, "split");
+	const int rank = corale_comm_rank(pair), roots = m->rank % 2;
+	team_barrier(m); /* nobody is in the library */
+	if (m->rank == 0) {
+		log_level = LOG_ERROR;
+		log_set_writer(count_line);
+	}
+	team_barrier(m);
+	if (rank == 1)
+		usleep(LATE_US);
+	const double start = team_now();
+	team_expect(m, corale_broadcast(&mine, &got, 1, CORALE_FLOAT32, roots ? rank : 0, pair, NULL), 0,
+		    "broadcast");
+	corale_comm_destroy(pair);
+	if (team_now() - start > 0.5)
+		team_fault(m, "the end took %.2f s", team_now() - start);
+	if (rank == 1 && !roots && got != 1)
+		team_fault(m, "got %g", (double)got);
+	team_barrier(m);
+	if (lines[0] || lines[1] != 1) /* of the pair of two roots */
+		team_fault(m, "%d and %d lines", lines[0], lines[1]);
 }
 
 /* ---- Edges: only their two ends know, but the communicator ends for all ---- */
@@ -573,6 +603,7 @@ static const struct {
 	{ "a rank for itself as the root", two_roots, 0 },
 	{ "a rank for itself as the root that sends", two_senders, 0 },
 	{ "an end after a broadcast", one_sender, 0 },
+	{ "an end before another's broadcast", late_receiver, 0 },
 	{ "three ranks, one of which comes later", three_ranks, 0 },
 	{ "counts of a send and its recv", pair_counts, 0 },
 	{ "types of a send and its recv", pair_types, 0 },

@@ -9,8 +9,9 @@
 
 /*
  * Fails comm, with the line, if the next rank has made another call in its place: CORALE_EMISMATCH; so do the others that have not left. Each rank
- * tells the one before it what it has called, so a ring of comparisons finds any difference. Waits only after a collective with a root, and
- * until that rank is known to have made the call: 2 s at most, beyond which an INFO line says so. Once all calls are complete.
+ * tells both ranks beside it what it has called, so a ring of comparisons finds any difference. Waits only after a collective with a root, and
+ * until the next rank is known to have made the call: 0.1 s at most, which ranks that end together take at most. A later one finds the
+ * difference at its own end, as it knows this rank's call. Once all calls are complete.
  */
 int last_call_compare(struct comm *comm);
 
