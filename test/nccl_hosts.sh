@@ -168,6 +168,34 @@ one_on_each() # machine|on|container: rank 0, which others do not reach, gives u
 	await
 }
 
+# Two ranks on each host call on and on, over data0, until it is cut.
+cut_link()
+{
+	local rank wrong=0
+	export NCCL_SOCKET_IFNAME=ctl0
+	fresh
+	for rank in 0 1 2 3; do
+		start $rank env CORALE_NET_DEVICES=data0 CORALE_MODULES="$build/.libs" CORALE_NCCL_TIMEOUT=4 "$BASH" -c '"$@"' - \
+			machine $([ $rank -lt 2 ] && echo nodea || echo nodeb) "$program" $rank 4 "$scratch/id" on
+	done
+	for rank in $(seq 100); do
+		[ "$(cat "$scratch"/out.* | grep -c ' calls$')" = 4 ] && break
+		sleep 0.1
+	done
+	ip -n "${tag}nodeb" link set data0 down
+	await
+	ip -n "${tag}nodeb" link set data0 up
+	await_link nodea
+	for rank in 0 1 2 3; do # 2 s before the line, 4 without progress before the end
+		awk '/ took / && $6 >= 2 && $6 <= 8 { took = 1 } / code [1-9].*all_reduce\(.*rank [0-3]/ { told = 1 }
+			END { exit !(took && told) }' "$scratch/out.$rank" || wrong=1
+	done
+	result $wrong "the link between hosts is cut: every rank's call ends, and names rank and call" "$scratch/all"
+	cat "$scratch"/log.* | grep -qE 'WARN.*rank [01]: rank [23] \(process [0-9]+ of host nodeb\) silent for [23]\.[0-9] s: this rank waits for it in all_reduce\(.*, call [0-9]+; it does not answer: its link is cut' &&
+		cat "$scratch"/log.* | grep -qE 'WARN.*rank [23]: rank [01] \(process [0-9]+ of host nodea\) silent for [23]\.[0-9] s: .*its link is cut'
+	result $? "the link between hosts is cut: a line on each names the other's rank" "$scratch/all"
+}
+
 apart()
 {
 	local name maker where
@@ -180,6 +208,7 @@ apart()
 		[ "$(cat "$scratch"/out.* | grep -c ' code 0 ')" = 4 ]
 		result $? "two ranks on each of two: $where" "$scratch/all"
 	done
+	[ ! -f "$build/.libs/corale_ucx.so" ] || cut_link
 	CORALE_MODULES=$scratch ranks_on machine
 	expect "two hosts without the module of UCX" "0 1 2 3" 'ranks on several nodes need UCX: '
 

@@ -3,7 +3,8 @@
  *
  *   nccl_rank RANK SIZE FILE [[no-]CALL]    rank 0 writes its id to FILE, the others wait for it there
  *
- * CALL: the process dies when it first makes this call of libc's within ncclCommInitRankConfig. no-CALL: the call is not permitted.
+ * CALL: the process dies when it first makes this call of libc's within ncclCommInitRankConfig. no-CALL: the call is not permitted. on: it
+ * calls until a call fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -107,6 +108,26 @@ static ncclResult_t check(ncclComm_t comm, int rank, int size)
 	return result;
 }
 
+/* Calls until one fails, a minute at most; how long that one took is said. */
+static ncclResult_t call_on(ncclComm_t comm, int rank)
+{
+	enum { COUNT = 1 << 18, MOST_S = 60 };
+	static float in[COUNT], out[COUNT];
+	const double until = now() + MOST_S;
+	ncclResult_t result = ncclSuccess;
+	double start = 0;
+	int calls = 0;
+	while (result == ncclSuccess && (start = now()) < until) {
+		result = ncclAllReduce(in, out, COUNT, ncclFloat, ncclSum, comm, NULL);
+		if (calls++ == 0) {
+			printf("rank %d calls\n", rank);
+			fflush(stdout);
+		}
+	}
+	printf("rank %d: call %d took %.1f s\n", rank, calls, now() - start);
+	return result;
+}
+
 enum { SIGNALS = 32 };
 
 static void get_handlers(void (*handlers[SIGNALS])(int))
@@ -159,7 +180,9 @@ int main(int argc, char **argv)
 	config.splitShare = 1; /* as PyTorch sets it; without effect */
 	ncclResult_t result = ncclCommInitRankConfig(&comm, size, id, rank, &config);
 	const double seconds = now() - start;
-	if (result == ncclSuccess)
+	if (result == ncclSuccess && !strcmp(deadly, "on"))
+		result = call_on(comm, rank);
+	else if (result == ncclSuccess)
 		result = check(comm, rank, size);
 	if (result == ncclSuccess)
 		result = compare_handlers(rank, handlers);
