@@ -260,12 +260,15 @@ struct codelet_group {
 	uint16_t most_channels; /* of any message; the slots are cut for them */
 	uint16_t pairs; /* enum codelet_pairs; sends and receives are counted per ordered pair */
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
+	uint16_t teams; /* bulk_p2p runs it: all of `blocks` serve all lists; */
+	uint16_t sending; /* so many of these, the first ones, send */
+	uint32_t long_bytes; /* at most, of a message in lines to a receiver without a registered buffer */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
 
 PLAN_FN int codelet_group_blocks(const struct codelet_group *g)
 {
-	return g->many_blocks * g->blocks + (g->lists - g->many_blocks);
+	return g->teams ? g->blocks : g->many_blocks * g->blocks + (g->lists - g->many_blocks);
 }
 
 /* Of messages between nodes, in this GPU's own memory; never reset. */
@@ -425,8 +428,6 @@ PLAN_FN uint64_t codelet_rings_room(const struct codelet_group *g)
 	return (uint64_t)g->rings * g->depth * CODELET_SLOT_LINES * CODELET_LINE_DATA;
 }
 
-enum { CODELET_LONG_LINES = 8 /* times the rings' room: what is longer is faster through slots */ };
-
 /* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
@@ -437,7 +438,7 @@ PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 /* Whether one does that has no registered buffer. */
 PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs == CODELET_LINE_PAIRS && bytes <= CODELET_LONG_LINES * codelet_rings_room(g) &&
+	return g->pairs == CODELET_LINE_PAIRS && bytes <= g->long_bytes &&
 	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
@@ -547,6 +548,7 @@ int codelets_load_scatter_allgather(void);
 int codelets_load_bulk_moves(void);
 int codelets_load_bulk_reduce(void);
 int codelets_load_bulk_broadcast(void);
+int codelets_load_bulk_p2p(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
 int codelets_load_order(void);
@@ -574,6 +576,8 @@ int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, v
 int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_p2p(const struct codelet_p2p *args, void *stream);
+/* The same for long messages, by few blocks. */
+int codelets_bulk_p2p(const struct codelet_p2p *args, struct grid grid, void *stream);
 int codelets_step(const struct codelet_step *args, void *stream);
 /* type: of jobs that are folds; -1: all are copies. Blocks of one warp are lean. */
 int codelets_work(const struct codelet_work *args, struct grid grid, int type, void *stream);

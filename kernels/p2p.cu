@@ -5,25 +5,10 @@
  */
 #include <cuda_runtime.h>
 
-#include "grants.cuh"
+#include "edges.cuh"
 #include "launch.cuh"
 #include "pair_lines.cuh"
 #include "remote.cuh"
-#include "fifo.cuh"
-
-/* A channel's slots. */
-struct place {
-	unsigned char *begin;
-	uint32_t slot_bytes, slots;
-};
-
-struct edge {
-	const codelet_args *a;
-	const codelet_message *m;
-	connection path;
-	range piece; /* of the message, for this channel */
-	place to;
-};
 
 /* A list of messages as one of its blocks sees it. */
 struct list_block {
@@ -32,18 +17,6 @@ struct list_block {
 	uint32_t number, blocks; /* this block's, of how many */
 	uint32_t aborted; /* call_aborted */
 };
-
-__device__ static unsigned char *slot_of_edge(const edge &e, uint32_t c)
-{
-	return e.to.begin + (uint64_t)(c % e.to.slots) * e.to.slot_bytes;
-}
-
-/* Through this channel; 1 at least. */
-__device__ static uint32_t messages_of_edge(const edge &e)
-{
-	uint64_t n = (e.piece.bytes + e.to.slot_bytes - 1) / e.to.slot_bytes;
-	return n ? (uint32_t)n : 1;
-}
 
 /* A sender whose slots were granted waits for the first channel's first acknowledgement: the receiver has read the count line, which the next
  * message's count may then overwrite. */
@@ -92,38 +65,16 @@ __device__ static bool receive_edge(edge *e)
 
 /* ---- Counts of an edge ----------------------------------------------------------------------------------- */
 
-/* The second packet of a header line says what one edge holds; its epoch is the channel's. */
 __device__ static void send_count(const edge &e)
 {
-	const codelet_args &a = *e.a;
-	if (e.path.number || threadIdx.x)
-		return;
-	vector packet = make_uint4((uint32_t)e.m->bytes, (uint32_t)e.path.epoch, e.m->typed_bytes_high, (uint32_t)e.path.epoch);
-	sync_store_packet((unsigned char *)header_of(a, a.rank, e.m->peer, e.path.ring == CODELET_PAIRS) + 16, packet);
+	if (threadIdx.x == 0)
+		store_count(e);
 }
 
 __device__ static bool check_count(edge *e)
 {
-	const codelet_args &a = *e->a;
-	const bool pairs = e->path.ring == CODELET_PAIRS;
-	int from = e->m->peer;
-	vector h;
-	int32_t ahead;
-	auto ready = [&] {
-		h = sync_load_packet((unsigned char *)header_of(a, from, a.rank, pairs) + 16);
-		ahead = (int32_t)(h.y - (uint32_t)e->path.epoch);
-		if (ahead && !pairs) /* a collective's count may be any number of epochs old, but never ahead */
-			ahead = -1;
-		return ahead >= 0 && (h.w == h.y || (ahead && e->path.number));
-	};
-	if (!wait_ready(a, &e->path, from, ready))
-		return false;
-	if (ahead && e->path.number) /* the first channel has checked this one, and the sender went on */
-		return true;
-	bool same = ahead == 0 && word_of(h) == codelet_typed_bytes(e->m); /* ahead: it was sent in lines, as fewer bytes */
-	if (!same)
-		call_fail<true>(a, CORALE_EMISMATCH, from, e->path.epoch, codelet_typed_bytes(e->m), word_of(h));
-	return same;
+	edge_count count;
+	return wait_ready(*e->a, &e->path, e->m->peer, [&] { return count_is_here(*e, &count); }) && count_agrees(*e, count);
 }
 
 /* ---- Into registered memory -------------------------------------------------------------------------------- */
@@ -157,26 +108,6 @@ __device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t channel
 }
 
 /* ---- Messages -------------------------------------------------------------------------------------------- */
-
-/* What the host said of a message that is received here. */
-__device__ static uint64_t offer_of_message(const codelet_p2p &all, const codelet_message *m)
-{
-	return all.places[m - all.messages];
-}
-
-/* Where a granted target begins; receiver: whose it is. */
-__device__ static unsigned char *target_of(const codelet_p2p &all, uint64_t granted, int receiver)
-{
-	const uint32_t region = (uint32_t)(granted >> CODELET_TARGET_SHIFT);
-	/* regions may be younger than this kernel */
-	const uint64_t *memory = (const uint64_t *)(all.regions + ((region - 1) * (uint32_t)all.group.args.ranks + (uint32_t)receiver));
-	return (unsigned char *)sync_load_relaxed(memory) + (granted - ((uint64_t)region << CODELET_TARGET_SHIFT));
-}
-
-__device__ static place slots_of_grant(const codelet_args &a, uint64_t granted, int receiver)
-{
-	return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE, (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
-}
 
 /* Through slots: this block's channels of the message. */
 __device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
@@ -328,13 +259,6 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
 		return run_lines<false>({ b.g, m, conn, b.aborted }, channels, b.blocks);
 	return run_long<HOLDS>(b, e, channels);
-}
-
-/* The counter of a pair and direction, as this channel keeps it. */
-__device__ static uint64_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t channel)
-{
-	codelet_state *s = a.state;
-	return m.sending ? &s->pair_sent[channel][m.peer] : &s->pair_received[channel][m.peer];
 }
 
 /* For all channels of this block, by its first warp. */

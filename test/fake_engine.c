@@ -108,9 +108,11 @@ static int window_fd(struct engine *e, int *fd)
 	return *fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
 }
 
-static void share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
+static void share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only,
+			  int forced)
 {
 	e->blocks = max_blocks;
+	(void)forced;
 	(void)rates;
 	(void)words_only;
 }

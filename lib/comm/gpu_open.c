@@ -226,7 +226,8 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, const s
 		    "process each, or a larger CORALE_MAX_CTAS");
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
-	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only);
+	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only,
+				  (int)plan_protocol_forced(comm->settings.proto));
 	refuse_copies(comm, all);
 	choose_scratch(comm, all);
 	log_rates(comm, rates, all);

@@ -145,9 +145,9 @@ struct engine_ops {
 	int (*window_fd)(struct engine *engine, int *fd);
 
 	/* Before connect, what all ranks agreed on from what each one's describe says: blocks of a kernel, rates. words_only: no message goes by
-	 * lines (gpu_machine.words_only). */
+	 * lines (gpu_machine.words_only). forced: the protocol that settings name (gpu_machine.forced). */
 	void (*share_machine)(struct engine *engine, int max_blocks, const struct rates *rates,
-			      int words_only);
+			      int words_only, int forced);
 
 	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
 	int (*connect)(struct engine *engine, const int *fds);

@@ -208,7 +208,8 @@ int engine_make_event(const struct engine *engine, cudaEvent_t *out);
 
 /* load: loads all kernels; 0 or a cudaError_t. */
 int engine_open(const struct engine_params *params, int (*load)(void), struct engine **out);
-void engine_share_machine(struct engine *engine, int max_blocks, const struct rates *rates, int words_only);
+void engine_share_machine(struct engine *engine, int max_blocks, const struct rates *rates, int words_only,
+			  int forced);
 void engine_identify(struct engine_identity *out);
 void engine_links(const struct engine_identity *gpus, int n, enum engine_link *out);
 int engine_window_fd(struct engine *engine, int *fd);

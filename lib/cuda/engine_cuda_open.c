@@ -105,8 +105,10 @@ static void limit_blocks(struct engine *e, int processors, int given)
 		e->machine.resident = given;
 }
 
-void engine_share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only)
+void engine_share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only,
+			  int forced)
 {
+	e->machine.forced = forced;
 	e->machine.words_only = words_only;
 	e->machine.rates = rates;
 	e->machine.max_blocks = max_blocks < e->machine.max_blocks ? max_blocks : e->machine.max_blocks;

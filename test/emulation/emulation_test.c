@@ -155,6 +155,11 @@ static int reduce_scatter_slots(void)
 	return slots(CORALE_REDUCE_SCATTER, BY_SLOTS, 1);
 }
 
+static int edges_of_counts(void)
+{
+	return slots(CORALE_ALL_TO_ALL_V, BY_SLOTS, test_thin ? 1 : 2);
+}
+
 static int edges(void)
 {
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST,
@@ -180,6 +185,85 @@ static int bulk(void)
 	for (size_t i = 0; !faults && i < COUNT(direct); i++)
 		faults = slots_into(direct[i], BY_BULK, test_thin ? 1 : 2, 1 + test_seed % 2);
 	return faults;
+}
+
+/* A case again with messages between two ranks by few blocks. */
+static int by_teams(int (*run)(void))
+{
+	world_forced = PLAN_BULK;
+	const int faults = run();
+	world_forced = 0;
+	return faults;
+}
+
+static int bulk_edges(void)
+{
+	return by_teams(edges_of_counts);
+}
+
+static int bulk_messages(void)
+{
+	return by_teams(test_messages);
+}
+
+static int bulk_messages_registered(void)
+{
+	return by_teams(test_messages_registered);
+}
+
+static int bulk_messages_in_channels(void)
+{
+	return by_teams(test_messages_in_channels);
+}
+
+static int bulk_messages_torn(void)
+{
+	return by_teams(test_messages_torn);
+}
+
+static int bulk_long_messages(void)
+{
+	return by_teams(test_long_messages);
+}
+
+static int bulk_any_order(void)
+{
+	return by_teams(test_any_order);
+}
+
+static int bulk_late_messages(void)
+{
+	return by_teams(test_late_messages);
+}
+
+static int bulk_pairs_in_turn(void)
+{
+	return by_teams(test_pairs_in_turn);
+}
+
+static int bulk_late_receiver(void)
+{
+	return by_teams(test_late_receiver);
+}
+
+static int bulk_slots_in_use(void)
+{
+	return by_teams(test_slots_in_use);
+}
+
+static int bulk_one_end(void)
+{
+	return by_teams(test_one_end);
+}
+
+static int bulk_other_message(void)
+{
+	return by_teams(test_other_message);
+}
+
+static int bulk_fewer_bytes(void)
+{
+	return by_teams(test_fewer_bytes);
 }
 
 /* One call after the other, each with other slots in the same room. */
@@ -399,6 +483,20 @@ static const struct {
 	{ "reduce_scatter through slots", reduce_scatter_slots },
 	{ "edges", edges },
 	{ "bulk", bulk },
+	{ "teams: edges", bulk_edges },
+	{ "teams: groups of sends and receives", bulk_messages },
+	{ "teams: groups of receives into registered memory", bulk_messages_registered },
+	{ "teams: groups of sends and receives in many channels", bulk_messages_in_channels },
+	{ "teams: long messages", bulk_long_messages },
+	{ "teams: messages in any order", bulk_any_order },
+	{ "teams: messages over a link that tears lines", bulk_messages_torn },
+	{ "teams: messages of a pair beyond 32 bits", bulk_late_messages },
+	{ "teams: sends and receives in turn with collectives", bulk_pairs_in_turn },
+	{ "teams: a receive long after its send", bulk_late_receiver },
+	{ "teams: a receive while others go on to a collective", bulk_slots_in_use },
+	{ "teams: a send without its receive, and the other way round", bulk_one_end },
+	{ "teams: a message of another size or type", bulk_other_message },
+	{ "teams: a receive of fewer bytes", bulk_fewer_bytes },
 	{ "slots cut anew", slots_cut_anew },
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },
@@ -424,6 +522,8 @@ static const struct {
 	{ "groups of sends and receives", test_messages },
 	{ "groups of receives into registered memory", test_messages_registered },
 	{ "groups of sends and receives in many channels", test_messages_in_channels },
+	{ "long messages of two ranks", test_long_messages },
+	{ "messages in any order", test_any_order },
 	{ "groups of sends and receives over a link that tears lines", test_messages_torn },
 	{ "lines over that link", test_lines_torn },
 	{ "messages of a pair beyond 32 bits", test_late_messages },

@@ -19,11 +19,13 @@ int test_messages_registered(void);
 int test_messages_torn(void);
 int test_lines_torn(void);
 int test_messages_in_channels(void);
+int test_long_messages(void);
 int test_late_messages(void);
 int test_pairs_in_turn(void);
 
 int test_late_receiver(void);
 int test_rooms(void);
+int test_any_order(void);
 int test_slots_in_use(void);
 int test_one_end(void);
 int test_fewer_bytes(void);

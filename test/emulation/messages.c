@@ -24,6 +24,7 @@ struct exchange {
 	int n, groups, calls; /* calls: whether there are any */
 	size_t most_bytes; /* of a message */
 	int large; /* every other message is, about */
+	size_t longs; /* nearly all messages have more bytes than that; 0: it does not matter */
 	int registered; /* so many of three receive buffers are in registered memory */
 	int quiet; /* faults are expected */
 	struct test_call call[MOST_GROUPS];
@@ -159,7 +160,8 @@ static void add_message(struct exchange *x, int group, int from, int to, size_t 
 	*m = (struct message){ .from = from,
 			       .to = to,
 			       .group = group,
-			       .bytes = h / 8 % most[kind],
+			       .bytes = x->longs && h % 32 ? x->longs + h / 32 % (6 * x->longs)
+							   : h / 8 % most[kind],
 			       .shift = h / 5 % 3 ? 0 : (unsigned)(h / 16 % 32) };
 	if ((int)(h / 7 % 3) < x->registered) {
 		m->place = x->params.registered_bytes;
@@ -291,6 +293,30 @@ int test_messages_in_channels(void)
 	x->most_bytes = 300000;
 	x->large = 1;
 	return run_exchange(x, 4);
+}
+
+/* More bytes than the rings hold at a time. */
+static size_t rings_room(int ranks, size_t window_bytes)
+{
+	struct codelet_layout l;
+	codelet_layout_init(&l, ranks, window_bytes);
+	return codelet_rings_room(
+	    &(struct codelet_group){ .rings = (uint16_t)l.pair_rings, .depth = (uint16_t)l.ring_depth });
+}
+
+/* Some ranks' groups have a short message, too, so that the two ends of a message are of different kernels where teams run long ones. */
+int test_long_messages(void)
+{
+	int faults = 0;
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++) {
+		const size_t window_bytes = (size_t)ranks << 17;
+		struct exchange *x = new_exchange(ranks, test_thin ? 4 : 12, window_bytes);
+		x->params.max_blocks = ranks > 3 ? 1 : ranks;
+		x->registered = (int)(test_seed % 2);
+		x->longs = rings_room(ranks, window_bytes);
+		faults = run_exchange(x, 2);
+	}
+	return faults;
 }
 
 /* The low 32 bits of the pairs' counts, which lines and grants carry, begin again. */

@@ -90,6 +90,8 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
 
+int world_forced;
+
 static int open_rank(struct world *w, int rank, const struct world_params *p, size_t stride)
 {
 	struct engine *e = &w->engines[rank];
@@ -101,6 +103,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->machine = (struct gpu_machine){ .rates = w->machine.rates,
 					   .max_blocks = p->max_blocks,
 					   .resident = 2 * p->max_blocks,
+					   .forced = world_forced,
 					   .words_only = p->words_only };
 	e->layout = w->layout;
 	e->base =

@@ -42,6 +42,9 @@ struct world {
 	struct nodes *nodes; /* NULL: one */
 };
 
+extern int
+    world_forced; /* enum plan_protocol: what CORALE_PROTO names in worlds that are opened from now on; 0: none */
+
 /* 0 or CORALE_ENOMEM. Of several nodes: without registered memory and scratch. */
 int world_open(struct world *world, const struct world_params *params);
 void world_close(struct world *world);

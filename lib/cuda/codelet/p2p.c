@@ -17,10 +17,10 @@ _Static_assert(CORALE_NUM_TYPES <= 1 << (32 - CODELET_TYPE_SHIFT_IN_LINE), "line
 _Static_assert(CODELET_MAX_MESSAGES >= (int)ENGINE_MOST_GROUPED, "a launch has room for a group");
 _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read the engine's targets");
 
-static void cut_slots(struct codelet_group *g, uint64_t room)
+static void cut_slots(const struct gpu_machine *machine, struct codelet_group *g, uint64_t room)
 {
 	g->args.area_bytes = (uint32_t)room;
-	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(room, g->most_channels);
+	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(machine, room, g->most_channels);
 }
 
 static void begin_p2p(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
@@ -28,14 +28,17 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 {
 	g->group.args = *args;
 	g->group.most_channels = (uint16_t)launch_most_channels(&e->machine, pairs != CODELET_NO_PAIRS);
-	cut_slots(&g->group, e->layout.slots_bytes);
+	g->group.args.depth = (uint32_t)launch_p2p_depth(&e->machine);
+	cut_slots(&e->machine, &g->group, e->layout.slots_bytes);
 	g->group.pairs = (uint16_t)pairs;
 	g->group.rings = (uint16_t)e->layout.pair_rings;
 	g->group.depth = (uint16_t)e->layout.ring_depth;
 	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
+	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine, codelet_rings_room(&g->group));
 	g->group.lists = 0;
 	g->group.blocks = 1;
+	g->group.teams = 0;
 	g->grants = (uint32_t)e->layout.grants;
 	g->regions = e->gpu_peers;
 	g->remote = e->remote;
@@ -69,8 +72,75 @@ static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 {
 	if (ret)
 		return ret;
-	engine_count(e, codelet_group_blocks(&e->p2p->group));
-	return engine_check(e, codelets_p2p(e->p2p, stream), "launching a kernel");
+	const struct codelet_p2p *g = e->p2p;
+	const struct grid grid = { g->group.blocks, LAUNCH_BULK_THREADS };
+	engine_count(e, codelet_group_blocks(&g->group));
+	return engine_check(e, g->group.teams ? codelets_bulk_p2p(g, grid, stream) : codelets_p2p(g, stream),
+			    "launching a kernel");
+}
+
+/* ---- By teams of warps ------------------------------------------------------------------------------------- */
+
+enum { MOST_TEAM_LISTS = 32 }; /* in each direction: a lane each */
+
+/* Ranks from this one to the peer as data travels. No two ranks begin with the same one. */
+static int distance(const struct codelet_p2p *g, uint32_t first)
+{
+	const struct codelet_message *m = &g->messages[first];
+	const int ranks = g->group.args.ranks, n = m->peer - g->group.args.rank;
+	return ((m->sending ? n : -n) + ranks) % ranks;
+}
+
+static int comes_before(const struct codelet_p2p *g, uint32_t a, uint32_t b)
+{
+	const int sends = g->messages[a].sending;
+	return sends != g->messages[b].sending ? sends : distance(g, a) < distance(g, b);
+}
+
+/* Lists that send first, each direction by distance; counts the former. */
+static void sort_by_distance(struct codelet_p2p *g)
+{
+	g->group.sending = 0;
+	for (int i = 0; i < g->group.lists; i++) {
+		const uint32_t list = g->first[i];
+		int at = i;
+		for (; at && comes_before(g, list, g->first[at - 1]); at--)
+			g->first[at] = g->first[at - 1];
+		g->first[at] = list;
+		g->group.sending += g->messages[list].sending;
+	}
+}
+
+/* The longest message of a list; 0: one goes in lines, which teams do not know. */
+static uint64_t longest_of_list(const struct codelet_p2p *g, uint32_t i)
+{
+	const struct codelet_message *m = &g->messages[i];
+	uint64_t most = 1;
+	do {
+		if (!m->from && codelet_in_long_lines(&g->group, m->bytes))
+			return 0;
+		most = m->bytes > most ? m->bytes : most;
+	} while (m++->more);
+	return most;
+}
+
+/* Whether teams run the launch. Then all blocks serve all lists. */
+static int share_teams(const struct engine *e, struct codelet_p2p *g)
+{
+	uint64_t most = 0;
+	for (int i = 0; i < g->group.lists; i++) {
+		const uint64_t longest = longest_of_list(g, g->first[i]);
+		if (!longest)
+			return 0;
+		most = longest > most ? longest : most;
+	}
+	if (e->remote.counts || !launch_p2p_by_teams(&e->machine, most))
+		return 0;
+	sort_by_distance(g);
+	if (g->group.sending > MOST_TEAM_LISTS || g->group.lists - g->group.sending > MOST_TEAM_LISTS)
+		return 0;
+	g->group.teams = 1;
+	return 1;
 }
 
 /* A list of one message. */
@@ -151,8 +221,9 @@ static void log_edges(struct engine *e, const struct call *c)
 				  .coll = c->record.coll,
 				  .bytes = bytes,
 				  .codelet = &p2p_codelet,
-				  .grid = { g->many_blocks * g->blocks + g->lists - g->many_blocks,
-					    CODELET_THREADS },
+				  .variant = g->teams ? P2P_BULK : P2P_LISTS,
+				  .grid = { codelet_group_blocks(g),
+					    g->teams ? LAUNCH_BULK_THREADS : CODELET_THREADS },
 				  .piece = bytes,
 				  .pieces = 1,
 				  .message = g->args.slot_bytes,
@@ -177,7 +248,8 @@ static int launch_p2p(struct engine *e, const struct call *c, const struct codel
 		add_own(e, c);
 	if (!e->p2p->group.lists) /* one rank, and nothing to be copied */
 		return 0;
-	share_blocks(e, e->p2p, e->p2p->group.lists);
+	if (!share_teams(e, e->p2p))
+		share_blocks(e, e->p2p, e->p2p->group.lists);
 	log_edges(e, c);
 	return launch_lists(e, engine_open_p2p(e), stream);
 }
@@ -207,7 +279,13 @@ static int overwrites(const struct engine *e, const struct launch *l)
 	return e->remote.remote.memory != NULL;
 }
 
-const struct cuda_codelet cuda_p2p = { &p2p_codelet, codelets_load_p2p, fill, overwrites, run };
+static int load(void)
+{
+	const int error = codelets_load_p2p();
+	return error ? error : codelets_load_bulk_p2p();
+}
+
+const struct cuda_codelet cuda_p2p = { &p2p_codelet, load, fill, overwrites, run };
 
 /* ---- Groups of sends and receives ------------------------------------------------------------------------ */
 
@@ -267,7 +345,7 @@ static int sort_lists(struct codelet_p2p *g)
 static void share_slots(const struct engine *e, struct codelet_p2p *g)
 {
 	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;
-	cut_slots(&g->group, all / rooms / CODELET_LINE * CODELET_LINE);
+	cut_slots(&e->machine, &g->group, all / rooms / CODELET_LINE * CODELET_LINE);
 }
 
 /* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */
@@ -303,6 +381,7 @@ int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);
 	share_slots(e, e->p2p);
-	share_blocks(e, e->p2p, sort_lists(e->p2p));
+	if (!share_teams(e, e->p2p))
+		share_blocks(e, e->p2p, sort_lists(e->p2p));
 	return launch_lists(e, engine_open_p2p(e), stream);
 }

@@ -21,6 +21,8 @@ enum {
 	LAUNCH_LONG_THREADS = 768, /* of a block of two ranks' packets that takes turns */
 	LAUNCH_WORK_THREADS = 1024, /* of work beside copies, at most */
 	LAUNCH_BULK_THREADS = 640, /* of a block: 20 warps */
+	LAUNCH_BULK_BLOCKS =
+	    32, /* at most, of calls by teams of warps: each fills an SM; with more nothing was measured */
 	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
 	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
 	LAUNCH_CHANNELS = 128, /* of a message between two ranks at most */
@@ -42,6 +44,7 @@ enum {
 enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
 enum { FIFO_REDUCE, FIFO_MOVES }; /* all_reduce and reduce_scatter; what is only moved */
 enum { BULK_REDUCE, BULK_MOVES, BULK_BROADCAST };
+enum { P2P_LISTS, P2P_BULK }; /* lists of messages with blocks of their own; all blocks serve all lists */
 
 struct grid {
 	int blocks, threads;
@@ -92,7 +95,13 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 /* Blocks of each list, where lists to and from every other rank must all be resident at a time. */
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block);
 int launch_most_channels(const struct gpu_machine *machine, int pairs);
-uint64_t launch_p2p_slot_bytes(uint64_t room, int channels);
+/* Messages in flight of a channel, and bytes of each. */
+int launch_p2p_depth(const struct gpu_machine *machine);
+uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room, int channels);
+/* Most bytes of a message that goes in lines where its receiver has no registered buffer; room: of the rings. */
+uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room);
+/* 1 if teams of warps run a launch whose longest message has so many bytes; each end may choose for itself. */
+int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes);
 
 /* ---- Copies */
 

@@ -8,8 +8,17 @@ enum {
 	MESSAGE_SLOT_BYTES = 256 << 10,
 	LEAST_SLOT_BYTES = 16 << 10,
 	FEW_CHANNELS = 64, /* that nearly fill a link; LAUNCH_CHANNELS do */
-	LEAST_SHARE = 16 /* blocks of a list: with fewer there are many rounds */
+	LEAST_SHARE = 16, /* blocks of a list: with fewer there are many rounds */
+	LONG_LINES = 8, /* times the rings' room: what is longer is faster through slots */
+	TEAM_DEPTH = 3, /* messages in flight of a channel, where teams may run them */
+	TEAM_BYTES = 1 << 20 /* of a message that teams run, at least */
 };
+
+/* Both ends cut long messages for teams, which may run them. */
+static int has_teams(const struct gpu_machine *machine)
+{
+	return machine->forced ? machine->forced == PLAN_BULK : machine->max_blocks <= LAUNCH_BULK_BLOCKS;
+}
 
 /* An all_to_all between nodes is a codelet's only where its messages exceed a lowered list. */
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -39,15 +48,18 @@ int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int man
 }
 
 /*
- * Channels of a message at most, equal on both ends. With edges to all ranks each channel has a block. Pairs have enough to fill a link, a multiple of a
- * list's blocks where these are many. No more than have slots of LEAST_SLOT_BYTES.
+ * Channels of a message at most, equal on both ends. Of teams each block has one. With edges to all ranks each channel has a block. Pairs have enough to fill a link,
+ * a multiple of a list's blocks where these are many. No more than have slots of LEAST_SLOT_BYTES.
  */
 int launch_most_channels(const struct gpu_machine *machine, int pairs)
 {
 	int all = launch_blocks_of_lists(machine, pairs, 2 * machine->ranks - 1, 0),
 	    rounds = LAUNCH_CHANNELS / all;
-	uint64_t most = machine->slots_bytes / (LAUNCH_SLOT_DEPTH * LEAST_SLOT_BYTES), n = (uint64_t)all;
-	if (pairs)
+	uint64_t most = machine->slots_bytes / ((uint64_t)launch_p2p_depth(machine) * LEAST_SLOT_BYTES),
+		 n = (uint64_t)all;
+	if (has_teams(machine))
+		n = (uint64_t)machine->max_blocks;
+	else if (pairs)
 		n = all < LEAST_SHARE ? FEW_CHANNELS
 		    : rounds < 2      ? LAUNCH_CHANNELS
 				      : (uint64_t)(all * rounds);
@@ -55,9 +67,29 @@ int launch_most_channels(const struct gpu_machine *machine, int pairs)
 	return (int)(n < most ? n : most);
 }
 
-uint64_t launch_p2p_slot_bytes(uint64_t room, int channels)
+int launch_p2p_depth(const struct gpu_machine *machine)
 {
-	return slots_bytes(room, channels, 1, LAUNCH_SLOT_DEPTH, MESSAGE_SLOT_BYTES);
+	return has_teams(machine) ? TEAM_DEPTH : LAUNCH_SLOT_DEPTH;
+}
+
+uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room, int channels)
+{
+	return slots_bytes(room, channels, 1, (uint32_t)launch_p2p_depth(machine), MESSAGE_SLOT_BYTES);
+}
+
+/* What fits the rings goes in lines anyway. */
+uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
+{
+	const uint64_t least = machine->forced == PLAN_BULK ? 0 : TEAM_BYTES, most = LONG_LINES * room;
+	if (!has_teams(machine) || most < least)
+		return most;
+	return room > least ? room : least;
+}
+
+int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes)
+{
+	return has_teams(machine) && !machine->over_nodes &&
+	       (machine->forced == PLAN_BULK || bytes >= TEAM_BYTES);
 }
 
 /* An all_to_all_v of equal counts in two buffers: each rank has a list to and from each other one, and its own. */
@@ -68,13 +100,16 @@ static void cut(struct launch *l)
 	const uint64_t channels = l->bytes / LAUNCH_CHANNEL_BYTES + 1;
 	int blocks = channels < (uint64_t)most ? (int)channels : most,
 	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
-	l->grid.blocks = lists * (blocks < limit ? blocks : limit);
-	l->message = launch_p2p_slot_bytes(l->machine->slots_bytes, most);
+	l->variant = launch_p2p_by_teams(l->machine, l->bytes) ? P2P_BULK : P2P_LISTS;
+	l->grid.blocks = l->variant == P2P_BULK ? blocks : lists * (blocks < limit ? blocks : limit);
+	l->grid.threads = l->variant == P2P_BULK ? LAUNCH_BULK_THREADS : PLAN_CODELET_THREADS;
+	l->depth = (uint32_t)launch_p2p_depth(l->machine);
+	l->message = launch_p2p_slot_bytes(l->machine, l->machine->slots_bytes, most);
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
 {
-	return launch_print_kernel(l, "p2p", buf, bytes);
+	return launch_print_kernel(l, l->variant == P2P_BULK ? "bulk_p2p" : "p2p", buf, bytes);
 }
 
 const struct codelet p2p_codelet = {

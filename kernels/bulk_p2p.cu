@@ -1,0 +1,392 @@
+/*
+ * Long messages between two ranks by few CUDA blocks (bulk.cuh): of sends and receives, and of an all_to_all_v. What travels is what p2p.cu sends and takes in, so each
+ * end of a message chooses one of the two kernels for itself.
+ *
+ * All blocks serve all lists of messages, each block its channels of every message. One team of a block sends, the other takes in. The last warp of a team is its dispatcher,
+ * with a lane for each list. It looks which lists can go on, hands the workers one move of data after the other, and signals the move before. So no list waits for
+ * another, whatever the order in which peers start theirs.
+ */
+#include <cuda_runtime.h>
+
+#include "launch.cuh"
+#include "bulk.cuh"
+#include "edges.cuh"
+
+enum : uint32_t {
+	LOOKS = 8, /* for the next move, while the workers have one */
+	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot */
+	LANES = 32
+};
+
+enum { NO_LANE = -1, BEFORE_FIRST = LANES - 1 };
+
+struct move {
+	unsigned char *to;
+	const unsigned char *from;
+	uint64_t bytes;
+	uint32_t whole; /* as of copy() */
+	uint32_t ends; /* there is none, nor comes another */
+};
+
+/* In shared memory: of each team two in turn. The workers have one while the dispatcher looks for the next. */
+struct block_moves {
+	move of[2][2];
+};
+
+enum lane_stage {
+	LANE_OPENS, /* its channel awaits the grant, or the count of what is sent to it */
+	LANE_MOVES,
+	LANE_UNSEEN, /* all is stored; the first channel waits until its count has been looked at */
+	LANE_ENDED
+};
+
+/* A list of messages as its lane of a dispatcher has it. */
+struct list_lane {
+	edge e; /* of the channel that it has come to */
+	unsigned char *target; /* where a message goes that goes through no slot, or NULL */
+	uint64_t seen; /* how far the other end's word was known to be */
+	uint32_t channels; /* of the message */
+	uint32_t moves, handed, signalled; /* of the channel: all, those that the workers have had, those that are signalled */
+	lane_stage stage;
+	bool failed;
+};
+
+__device__ static inline bool is_pair(const list_lane &l)
+{
+	return l.e.path.ring == CODELET_PAIRS;
+}
+
+/* A copy within the rank. */
+__device__ static inline bool is_own(const list_lane &l)
+{
+	return l.e.m->from != nullptr;
+}
+
+/* ---- Channels and messages of a lane -------------------------------------------------------------------------- */
+
+__device__ static inline void set_piece(list_lane *l, const range &piece, const place &to)
+{
+	l->e.piece = piece;
+	l->e.to = to;
+	l->moves = messages_of_edge(l->e);
+	l->stage = LANE_MOVES;
+}
+
+/* A run of this block's, in moves that need no slot. */
+__device__ static inline void set_run(list_lane *l, unsigned char *target, uint32_t runs)
+{
+	l->target = target;
+	set_piece(l, cut(l->e.m->bytes, CODELET_LINE, runs, blockIdx.x), { nullptr, MOST_DIRECT, 1 });
+}
+
+__device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_args &a = all.group.args;
+	const codelet_message &m = *l->e.m;
+	l->handed = l->signalled = 0;
+	l->seen = 0;
+	l->target = nullptr;
+	l->stage = LANE_OPENS;
+	if (is_own(*l))
+		set_run(l, m.data, gridDim.x);
+	else if (m.sending && !is_pair(*l))
+		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number),
+			  { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
+}
+
+/* False: this block has no channel of the message. */
+__device__ static inline bool begin_message(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_message &m = *l->e.m;
+	l->e.path.number = blockIdx.x;
+	l->channels = is_own(*l) ? gridDim.x : codelet_channels(&all.group, m.bytes);
+	if (blockIdx.x >= l->channels || m.data == m.from)
+		return false;
+	if (m.sending)
+		store_count(l->e);
+	else if (is_pair(*l) && !is_own(*l) && !call_aborted(all.group.args))
+		for (uint32_t channel = blockIdx.x; channel < l->channels; channel += gridDim.x)
+			grant_channel(all, m, offer_of_message(all, &m), channel, l->e.path);
+	begin_channel(all, l);
+	return true;
+}
+
+/* For all channels of this block. */
+__device__ static inline void end_list(const codelet_p2p &all, list_lane *l)
+{
+	l->stage = LANE_ENDED;
+	if (!is_pair(*l) || is_own(*l))
+		return;
+	for (uint32_t channel = blockIdx.x; channel < CODELET_CHANNELS; channel += gridDim.x)
+		*pair_counter(all.group.args, *l->e.m, channel) = l->e.path.epoch;
+}
+
+/* The next message of which this block has a channel. */
+__device__ static inline void next_message(const codelet_p2p &all, list_lane *l)
+{
+	while (l->e.m->more) {
+		l->e.m++;
+		l->e.path.epoch++;
+		if (begin_message(all, l))
+			return;
+	}
+	end_list(all, l);
+}
+
+__device__ static inline void next_channel(const codelet_p2p &all, list_lane *l)
+{
+	l->e.path.number = l->target ? l->channels : l->e.path.number + gridDim.x; /* a run is of all channels */
+	if (l->e.path.number < l->channels)
+		begin_channel(all, l);
+	else
+		next_message(all, l);
+}
+
+/* All moves of the channel are signalled. */
+__device__ static inline void end_channel(const codelet_p2p &all, list_lane *l)
+{
+	if (l->e.m->sending && is_pair(*l) && l->e.path.number == 0)
+		l->stage = LANE_UNSEEN;
+	else
+		next_channel(all, l);
+}
+
+__device__ static inline list_lane no_list(uint64_t epoch)
+{
+	list_lane l = {};
+	l.e.path.epoch = epoch;
+	l.stage = LANE_ENDED;
+	return l;
+}
+
+__device__ static inline list_lane begin_list(const codelet_p2p &all, uint64_t epoch, bool sends)
+{
+	const codelet_group &g = all.group;
+	const uint32_t lane = bulk_lane(), list = sends ? lane : g.sending + lane;
+	list_lane l = no_list(epoch);
+	if (list >= (sends ? g.sending : g.lists))
+		return l;
+	const codelet_message *m = &all.messages[all.first[list]];
+	l.e = { &g.args, m, { epoch, blockIdx.x, g.most_channels, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST) } };
+	if (g.pairs && !is_own(l))
+		l.e.path.epoch = *pair_counter(g.args, *m, blockIdx.x) + 1;
+	if (!begin_message(all, &l))
+		next_message(all, &l);
+	return l;
+}
+
+/* ---- What a lane waits for ------------------------------------------------------------------------------------- */
+
+/* The other end's word of this channel has come so far. */
+__device__ static inline bool has_come(list_lane *l, uint64_t message)
+{
+	const codelet_args &a = *l->e.a;
+	const codelet_message &m = *l->e.m;
+	const uint64_t value = flag_value(l->e.path, message);
+	if (l->seen < value)
+		l->seen = sync_load_acquire(m.sending ? ack_of(a, l->e.path, a.rank, m.peer) : flag_of(a, l->e.path, m.peer, a.rank));
+	return l->seen >= value;
+}
+
+__device__ static inline void open_to_send(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_args &a = all.group.args;
+	const codelet_message &m = *l->e.m;
+	const codelet_grant *grant = grant_of(all, l->e.path.number, a.rank, m.peer);
+	if (!is_granted(a, m, l->e.path, grant))
+		return;
+	const uint64_t granted = word_of(sync_load_packet(&grant->place_low));
+	if (codelet_is_target(granted))
+		set_run(l, target_of(all, granted, m.peer), gridDim.x < l->channels ? gridDim.x : l->channels);
+	else
+		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number), slots_of_grant(a, granted, m.peer));
+}
+
+/* In registered memory what comes is where it belongs: the channel waits for its flag alone. */
+__device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_args &a = all.group.args;
+	const codelet_message &m = *l->e.m;
+	const uint64_t offered = is_pair(*l) ? offer_of_message(all, &m) : 0;
+	const bool direct = codelet_is_target(offered);
+	edge_count count;
+	if (!direct || l->e.path.number == 0) {
+		if (!count_is_here(l->e, &count))
+			return;
+		l->failed = !count_agrees(l->e, count);
+		if (l->failed)
+			return;
+	}
+	const range piece = cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number);
+	if (direct) {
+		if (l->e.path.number == 0) /* its sender waits until its count is looked at */
+			sync_store_release(ack_of(a, l->e.path, m.peer, a.rank), flag_value(l->e.path, 0));
+		set_piece(l, { 0, 0 }, { nullptr, MOST_DIRECT, 0 });
+	} else if (is_pair(*l)) {
+		set_piece(l, piece, slots_of_grant(a, grant_of_channel(all, m, offered, l->e.path.number), a.rank));
+	} else {
+		set_piece(l, piece, { slot_of(a, l->e.path, m.peer, a.rank, 0), a.slot_bytes, a.depth });
+	}
+}
+
+/* Of a channel with moves left. */
+__device__ static inline bool may_move(list_lane *l)
+{
+	if (is_own(*l) || (l->e.m->sending && (l->target || l->handed < l->e.to.slots)))
+		return true;
+	return has_come(l, l->e.m->sending ? l->handed - l->e.to.slots : l->handed);
+}
+
+/* Whether this lane has a move for the workers; if not, it goes as far as it can without. */
+__device__ static inline bool has_move(const codelet_p2p &all, list_lane *l)
+{
+	if (l->stage == LANE_OPENS && l->e.m->sending)
+		open_to_send(all, l);
+	else if (l->stage == LANE_OPENS)
+		open_to_take(all, l);
+	if (l->stage == LANE_UNSEEN && has_come(l, 0))
+		next_channel(all, l);
+	if (l->stage != LANE_MOVES || l->handed == l->moves || !may_move(l))
+		return false;
+	if (l->e.m->sending || is_own(*l) || l->e.to.slots)
+		return true;
+	end_channel(all, l);
+	return false;
+}
+
+/* ---- Moves ---------------------------------------------------------------------------------------------------- */
+
+__device__ static inline move next_move(list_lane *l)
+{
+	const codelet_message &m = *l->e.m;
+	const uint32_t number = l->handed++;
+	const range r = message(l->e.piece, l->e.to.slot_bytes, number);
+	if (l->target)
+		return { l->target + r.at, (is_own(*l) ? m.from : m.data) + r.at, r.bytes };
+	unsigned char *slot = slot_of_edge(l->e, number);
+	if (m.sending)
+		return { slot, m.data + r.at, r.bytes, 1 };
+	return { m.data + r.at, slot, r.bytes };
+}
+
+/* A run is signalled once, for all of its channels. */
+__device__ static inline void signal_run(const list_lane &l)
+{
+	connection path = l.e.path;
+	sync_fence();
+	for (; path.number < l.channels; path.number += gridDim.x)
+		sync_store_relaxed(flag_of(*l.e.a, path, l.e.a->rank, l.e.m->peer), flag_value(path, 0));
+}
+
+/* The workers are done with this lane's next unsignalled move. */
+__device__ static inline void signal_move(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_args &a = *l->e.a;
+	const codelet_message &m = *l->e.m;
+	const uint64_t value = flag_value(l->e.path, l->signalled++);
+	const bool last = l->signalled == l->moves;
+	if (m.sending && !l->target)
+		sync_store_release(flag_of(a, l->e.path, a.rank, m.peer), value);
+	else if (m.sending && last)
+		signal_run(*l);
+	else if (!m.sending && !is_own(*l))
+		sync_store_after_loads(ack_of(a, l->e.path, m.peer, a.rank), value);
+	if (last)
+		end_channel(all, l);
+}
+
+/* ---- Teams: the dispatcher's warp, and the workers --------------------------------------------------------------- */
+
+/* The next lane behind the last one that has a move. */
+__device__ static inline int choose(const codelet_p2p &all, list_lane *l, int last)
+{
+	const unsigned ready = __ballot_sync(~0u, has_move(all, l)), later = ready & ~((2u << last) - 1);
+	return __ffs((int)(later ? later : ready)) - 1;
+}
+
+/* While the workers have no move: until a lane has one, or all have ended. */
+__device__ static inline bool await_move(const codelet_p2p &all, list_lane *l, int last, int *next)
+{
+	const codelet_args &a = all.group.args;
+	auto ready = [&] {
+		*next = choose(all, l, last);
+		return *next != NO_LANE || __all_sync(~0u, l->stage == LANE_ENDED) || __any_sync(~0u, l->failed);
+	};
+	return wait_until<one_warp>(a, l->e.path.epoch, !all.group.pairs, ready, [&] { return l->stage == LANE_ENDED ? -1 : (int)l->e.m->peer; });
+}
+
+__device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move *moves, uint64_t epoch, bool sends)
+{
+	bool good = all.group.pairs || warp_wait_headers(all.group.args, epoch);
+	list_lane l = good ? begin_list(all, epoch, sends) : no_list(epoch);
+	__syncwarp();
+	int last = BEFORE_FIRST, handed = NO_LANE;
+	for (uint32_t k = 0;; k++) {
+		int next = NO_LANE;
+		for (uint32_t looks = 0; handed != NO_LANE && next == NO_LANE && looks < LOOKS; looks++)
+			next = choose(all, &l, last);
+		if (handed == NO_LANE)
+			good = good && await_move(all, &l, last, &next);
+		const bool ends = handed == NO_LANE && next == NO_LANE;
+		if ((int)bulk_lane() == (next == NO_LANE ? 0 : next))
+			moves[k % 2] = next == NO_LANE ? move{ nullptr, nullptr, 0, 0, ends } : next_move(&l);
+		if (!sync_warps_and(t.workers.barrier, t.threads, good && !l.failed))
+			return false;
+		if (ends)
+			return true;
+		if ((int)bulk_lane() == handed)
+			signal_move(all, &l);
+		__syncwarp();
+		last = next == NO_LANE ? last : next;
+		handed = next;
+	}
+}
+
+__device__ static bool work(const bulk_team &t, const move *moves)
+{
+	for (uint32_t k = 0;; k++) {
+		if (!sync_warps_and(t.workers.barrier, t.threads, true))
+			return false;
+		const move m = moves[k % 2];
+		if (m.ends)
+			return true;
+		bulk_copy(t, m.to, m.from, m.bytes, m.whole);
+	}
+}
+
+/* A rank that has lists of one direction alone has one team a block. */
+__device__ static bool run_team(const codelet_p2p &all, block_moves *moves, uint64_t epoch)
+{
+	const codelet_group &g = all.group;
+	const uint32_t warps = blockDim.x / 32, senders = g.sending == g.lists ? warps : g.sending ? (warps + 1) / 2 : 0;
+	const bool sends = threadIdx.x / 32 < senders;
+	const bulk_team t = sends ? bulk_team_of(0, senders, true, 1) : bulk_team_of(senders, warps - senders, true, 2);
+	move *of_team = moves->of[sends];
+	return t.workers.thread < t.workers.threads ? work(t, of_team) : dispatch(all, t, of_team, epoch, sends);
+}
+
+__global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_p2p(const __grid_constant__ codelet_p2p all)
+{
+	sync_previous_kernel();
+	const codelet_args &a = all.group.args;
+	const uint64_t epoch = all.group.pairs ? 0 : call_epoch(a);
+	if (!all.group.pairs)
+		send_headers(a, epoch);
+	const bool good = run_team(all, shared_object<block_moves>(), epoch);
+	if (!__syncthreads_and(good))
+		return;
+	if (all.group.pairs)
+		call_count(a);
+	else
+		call_end(a, epoch);
+}
+
+int codelets_bulk_p2p(const codelet_p2p *args, struct grid grid, void *stream)
+{
+	return launch((const void *)bulk_p2p, grid, args, stream);
+}
+
+int codelets_load_bulk_p2p(void)
+{
+	return load((const void *)bulk_p2p);
+}
