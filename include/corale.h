@@ -36,7 +36,9 @@
  *   (CORALE_ENOTSUP). A call that is refused leaves the capture and the communicator as they were.
  * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
  * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So each communicator of a
- *   process has blocks of its own on its GPU: max_channels below says how many, and what is left to later ones.
+ *   process has blocks of its own on its GPU: max_channels below says how many, and what is left to later ones. A GPU takes the
+ *   streams of a process through 8 queues, and of two streams in one queue one may wait for the other's calls: with more than 8
+ *   streams at work set CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts.
  * - Stack: all functions work in a thread with 48 KB of stack. With UCX or CUDA below them that is theirs to keep; UCX 1.13 does.
  * - Log: the first function that knows the cause of an error logs one line. corale_comm_last_error returns that line.
  *

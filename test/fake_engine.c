@@ -29,6 +29,7 @@ enum { AREA = 64 << 10, SLOTS = 1 << 20 };
 
 int fake_engine_has_late_kernels, fake_engine_reads_back;
 int fake_engine_blocks = 16, fake_engine_gpu;
+_Thread_local int fake_engine_own_gpu;
 _Atomic int fake_engine_connect_fails;
 
 /* ---- Coming and going ------------------------------------------------------------------------------------- */
@@ -47,7 +48,8 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 		abort();
 	e->params = *p;
 	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132 };
-	e->gpu.id.uuid[0] = (unsigned char)(fake_engine_gpu ? fake_engine_gpu : 1 + p->world_rank);
+	const int gpu = fake_engine_gpu ? fake_engine_gpu : fake_engine_own_gpu;
+	e->gpu.id.uuid[0] = (unsigned char)(gpu ? gpu : 1 + p->world_rank);
 	e->blocks = p->max_blocks && p->max_blocks < fake_engine_blocks ? p->max_blocks : fake_engine_blocks;
 	if (p->world_ranks > p->ranks) {
 		e->remote = connections_shape(p->world_ranks, p->nodes, p->most_ranks, p->least_ranks,

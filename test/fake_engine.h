@@ -23,10 +23,11 @@ struct fake_stream {
 /* Of all engines: kernels do not start, as on a GPU that other work fills; the GPU needs reading back (engine_slab.reads_back). */
 extern int fake_engine_has_late_kernels, fake_engine_reads_back;
 
-/* Of engines opened from now on: blocks of a kernel, where the communicator has no lower limit; the first byte of the GPU's UUID, 0: each rank has one
- * of its own. Of all engines: what connect fails with on rank 0, 0: it succeeds. */
+/* Of engines opened from now on: blocks of a kernel, where the communicator has no lower limit; the first byte of the GPU's UUID, for
+ * all or for those of this thread, 0: each rank of a communicator has one of its own. Of all engines: what connect fails with on rank 0, 0: it succeeds. */
 extern _Atomic int fake_engine_connect_fails;
 extern int fake_engine_blocks, fake_engine_gpu;
+extern _Thread_local int fake_engine_own_gpu;
 
 /* Memory that outlives its engines. */
 extern _Atomic int fake_engine_kept;

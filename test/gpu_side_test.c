@@ -140,20 +140,25 @@ static void given_back_by_failure(struct team_member *m)
 /* Rank 0 is in a communicator that the others are not in, and has least; what it lacks the others give back. */
 static void least_of_all(struct team_member *m)
 {
-	corale_comm *first = NULL, *all = NULL, *next = NULL;
+	corale_comm *first = NULL, *all = NULL, *next = NULL, *last = NULL;
 	leave_alone(m);
+	fake_engine_own_gpu = 1 + m->rank; /* also of children, whose ranks are others */
 	corale_comm *whole = create(m, 40);
 	team_expect(m, corale_comm_split(whole, m->rank < 2 ? 0 : -1, m->rank, &first), 0, "a split");
-	all = create(
-	    m, 100); /* ranks 0 and 1: 128 - 40 - 40, and room for five more; the others would have 64 */
+	all = create(m, 100); /* ranks 0 and 1: 128 - 40 - 40, and room for five more; the others: 64 */
 	next = create(m, 20);
+	team_expect(m, corale_comm_split(whole, m->rank < 2 ? -1 : 0, m->rank, &last), 0, "a split");
 	if (!fake_engine_gpu) {
 		team_expect(m, blocks_of(all), ROOM - 40 - 40 - 5 * m->size, "blocks beside two");
 		team_expect(m, blocks_of(next), m->size, "blocks beside three");
 		if (first)
 			team_expect(m, blocks_of(first), 40, "blocks of two ranks");
+		if (last)
+			team_expect(m, blocks_of(last), 40, "blocks of two ranks that had more left");
 	}
+	team_barrier(m);
 	corale_comm_destroy(first);
+	corale_comm_destroy(last);
 	corale_comm_destroy(next);
 	corale_comm_destroy(all);
 	corale_comm_destroy(whole);

@@ -175,6 +175,15 @@ static struct shares find_shares(const struct gpu_hello *all, int ranks)
 	return s;
 }
 
+/* Multiprocessors that a rank may hold however few blocks it has: half a one for messages to and from each rank, or a block for each program of a plan over
+ * nodes. */
+static int least_held(const struct plan_map *map)
+{
+	enum { PROGRAMS = 3 };
+	const int least = map->max_node_size;
+	return map->nodes > 1 && least < PROGRAMS ? PROGRAMS : least;
+}
+
 /* A communicator on a rank's GPU as gpu_blocks.h counts it: all ranks of this process there, before the ranks agree. */
 static struct gpu_blocks asked_blocks(const struct comm *comm, const struct gpu_hello *all)
 {
@@ -182,8 +191,7 @@ static struct gpu_blocks asked_blocks(const struct comm *comm, const struct gpu_
 	struct gpu_blocks asked = { .comm = comm->id,
 				    .processors = gpu->processors,
 				    .wish = all[comm->rank].max_blocks,
-				    /* messages to and from each rank, half a multiprocessor each */
-				    .least = comm->topo->map.max_node_size *
+				    .least = least_held(&comm->topo->map) *
 					     gpu_hello_beside(all, comm->size, comm->rank) };
 	memcpy(asked.gpu, gpu->id.uuid, sizeof asked.gpu);
 	return asked;
