@@ -12,7 +12,7 @@
 #include "perf_clock.h"
 #include "reference.h"
 
-enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13, PERF_COLLS = 11 };
+enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13, PERF_COLLS = 15 };
 
 /* What the program's buffers are to the library. */
 enum perf_registration { PERF_PLAIN, PERF_REGISTERED, PERF_ALLOCATED };
@@ -72,9 +72,9 @@ struct perf_job {
 	struct perf_nccl *nccl;
 	struct perf_product *product;
 	FILE *raw; /* rank 0's */
-	size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* all_to_all_v */
+	size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* v-forms */
 	int *mpi_send_counts, *mpi_send_displs, *mpi_recv_counts,
-	    *mpi_recv_displs; /* the same for MPI, in bytes */
+	    *mpi_recv_displs; /* the same for MPI, in bytes; of sums in elements */
 };
 
 /* One collective call, ready to be made. */
@@ -191,8 +191,7 @@ const char *perf_coll_name(int number);
 size_t perf_blocks(const struct perf_coll *coll, int ranks); /* the line's size in units of count */
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type);
 void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_place); /* sets send and recv */
-void perf_set_edges(struct perf_job *job, size_t count,
-		    corale_type type); /* all_to_all_v: who sends how much */
+void perf_set_edges(struct perf_job *job, size_t count, corale_type type); /* v-forms: who sends how much */
 int perf_mpi_can(const struct perf_call *call, const char **why_not);
 
 /* perf_host.c; perf_cuda.c, or perf_nocuda.c in a build without CUDA */

@@ -231,17 +231,28 @@ static int receives_blocks(const struct perf_call *c, int i, struct perf_part *p
 
 /* ---- all_to_all_v: from a to b goes (a + b) mod 3 times count, so some edges are empty ---- */
 
+static int all_to_all_v(const struct perf_call *c);
+
 static size_t edge_count(size_t count, int from, int to)
 {
 	return (size_t)((from + to) % 3) * count;
 }
 
+/* Of other v-forms: odd ranks' blocks are twice as long as even ranks', and all together as long as those of the even call. */
+static size_t block_count(const struct perf_job *job, size_t count, int rank)
+{
+	if (rank == job->size - 1 && job->size % 2)
+		return count;
+	return rank % 2 ? count + count / 3 : count - count / 3;
+}
+
 void perf_set_edges(struct perf_job *job, size_t count, corale_type type)
 {
-	size_t bytes = corale_type_bytes(type), sent = 0, received = 0;
+	const int by_edge = job->coll->ours == all_to_all_v;
+	size_t bytes = job->coll->has_op ? 1 : corale_type_bytes(type), sent = 0, received = 0;
 	for (int r = 0; r < job->size; r++) {
-		job->send_counts[r] = edge_count(count, job->rank, r);
-		job->recv_counts[r] = edge_count(count, r, job->rank);
+		job->send_counts[r] = by_edge ? edge_count(count, job->rank, r) : block_count(job, count, r);
+		job->recv_counts[r] = by_edge ? edge_count(count, r, job->rank) : block_count(job, count, r);
 		job->send_displs[r] = sent;
 		job->recv_displs[r] = received;
 		job->mpi_send_counts[r] = (int)(job->send_counts[r] * bytes);
@@ -285,6 +296,111 @@ static int receives_edges(const struct perf_call *c, int i, struct perf_part *pa
 	*part = (struct perf_part){ job->recv_displs[i], i, 2 * c->count * (size_t)job->rank,
 				    job->recv_counts[i] };
 	return 1;
+}
+
+/* ---- all_gather_v, reduce_scatter_v, gather_v, scatter_v ---- */
+
+static size_t own_count(const struct perf_call *c)
+{
+	return block_count(c->job, c->count, c->job->rank);
+}
+
+static int own_bytes(const struct perf_call *c)
+{
+	return (int)(own_count(c) * corale_type_bytes(c->type));
+}
+
+static int all_gather_v(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return corale_all_gather_v(c->send, c->recv, job->recv_counts, job->recv_displs, c->type, job->comm,
+				   job->stream);
+}
+
+static int all_gather_v_mpi(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return MPI_Allgatherv(c->send, own_bytes(c), MPI_BYTE, c->recv, job->mpi_recv_counts,
+			      job->mpi_recv_displs, MPI_BYTE, job->mpi);
+}
+
+static int reduce_scatter_v(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return corale_reduce_scatter_v(c->send, job->send_counts, job->send_displs, c->recv, c->type, c->op,
+				       job->comm, job->stream);
+}
+
+static int reduce_scatter_v_mpi(const struct perf_call *c)
+{
+	return MPI_Reduce_scatter(c->send, c->recv, c->job->mpi_send_counts, mpi_type(c->type), mpi_op(c->op),
+				  c->job->mpi);
+}
+
+static int gather_v(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return corale_gather_v(c->send, own_count(c), is_root(c) ? c->recv : NULL, job->recv_counts,
+			       job->recv_displs, c->type, c->root, job->comm, job->stream);
+}
+
+static int gather_v_mpi(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return MPI_Gatherv(c->send, own_bytes(c), MPI_BYTE, is_root(c) ? c->recv : NULL, job->mpi_recv_counts,
+			   job->mpi_recv_displs, MPI_BYTE, c->root, job->mpi);
+}
+
+static int scatter_v(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return corale_scatter_v(is_root(c) ? c->send : NULL, job->send_counts, job->send_displs, c->recv,
+				own_count(c), c->type, c->root, job->comm, job->stream);
+}
+
+static int scatter_v_mpi(const struct perf_call *c)
+{
+	const struct perf_job *job = c->job;
+	return MPI_Scatterv(is_root(c) ? c->send : NULL, job->mpi_send_counts, job->mpi_send_displs, MPI_BYTE,
+			    c->recv, own_bytes(c), MPI_BYTE, c->root, job->mpi);
+}
+
+static int sends_own(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, c->job->rank, 0, own_count(c), part);
+}
+
+static int receives_every_own(const struct perf_call *c, int i, struct perf_part *part)
+{
+	if (i >= c->job->size)
+		return 0;
+	*part = (struct perf_part){ c->job->recv_displs[i], i, 0, c->job->recv_counts[i] };
+	return 1;
+}
+
+static int receives_folded_own(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, PERF_FOLD, 2 * c->count * (size_t)c->job->rank, own_count(c), part);
+}
+
+static int root_receives_every_own(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return is_root(c) && receives_every_own(c, i, part);
+}
+
+static int root_sends_edges(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return is_root(c) && sends_edges(c, i, part);
+}
+
+static int receives_own_of_root(const struct perf_call *c, int i, struct perf_part *part)
+{
+	return one_part(i, c->root, 2 * c->count * (size_t)c->job->rank, own_count(c), part);
+}
+
+static int is_uneven(const struct perf_coll *coll)
+{
+	return strstr(coll->name, "_v") != NULL;
 }
 
 /* ---- sendrecv: to the next rank, from the previous one ---- */
@@ -335,6 +451,14 @@ enum { EACH = PERF_PER_RANK };
 /* name, op, root, place, send and recv blocks, busbw factor, equal results, ours, MPI, what is sent and received */
 static const struct perf_coll colls[PERF_COLLS] = {
 	{ "all_reduce", 1, 0, 1, 1, 1, 2, -2, 1, all_reduce, all_reduce_mpi, sends_one, receives_fold },
+	{ "all_gather_v", 0, 0, 0, 1, EACH, 1, -1, 1, all_gather_v, all_gather_v_mpi, sends_own,
+	  receives_every_own },
+	{ "reduce_scatter_v", 1, 0, 0, EACH, 1, 1, -1, 0, reduce_scatter_v, reduce_scatter_v_mpi, sends_edges,
+	  receives_folded_own },
+	{ "gather_v", 0, 1, 0, 1, EACH, 1, -1, 0, gather_v, gather_v_mpi, sends_own,
+	  root_receives_every_own },
+	{ "scatter_v", 0, 1, 0, EACH, 1, 1, -1, 0, scatter_v, scatter_v_mpi, root_sends_edges,
+	  receives_own_of_root },
 	{ "all_gather", 0, 0, 1, 1, EACH, 1, -1, 1, all_gather, all_gather_mpi, sends_one, receives_all },
 	{ "reduce_scatter", 1, 0, 1, EACH, 1, 1, -1, 0, reduce_scatter, reduce_scatter_mpi, sends_blocks,
 	  receives_folded_block },
@@ -386,10 +510,13 @@ size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type typ
 {
 	size_t blocks = job->coll->recv_blocks == EACH ? (size_t)job->size : (size_t)job->coll->recv_blocks;
 	size_t elements = 0;
-	if (job->coll->ours != all_to_all_v)
+	if (!is_uneven(job->coll))
 		return blocks * count * corale_type_bytes(type);
+	if (job->coll->recv_blocks != EACH)
+		return block_count(job, count, job->rank) * corale_type_bytes(type);
 	for (int r = 0; r < job->size; r++)
-		elements += edge_count(count, r, job->rank);
+		elements += job->coll->ours == all_to_all_v ? edge_count(count, r, job->rank)
+							    : block_count(job, count, r);
 	return elements * corale_type_bytes(type);
 }
 
@@ -414,7 +541,7 @@ int perf_mpi_can(const struct perf_call *call, const char **why_not)
 		*why_not = "MPI has no such type to reduce";
 	else if (call->job->coll->has_op && mpi_op(call->op) == MPI_OP_NULL)
 		*why_not = "MPI has no such operator";
-	else if (largest * (call->job->coll->ours == all_to_all_v ? (size_t)call->job->size : 1) > INT_MAX)
+	else if (largest * (is_uneven(call->job->coll) ? (size_t)call->job->size : 1) > INT_MAX)
 		*why_not = "MPI counts in int";
 	else
 		return 1;

@@ -72,7 +72,7 @@ with_gpu()
 
 try "the smallest program" 3 allreduce
 try "halo exchange" 3 stencil 48 200
-for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v reduce gather scatter sendrecv barrier; do
+for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v all_gather_v reduce_scatter_v gather_v scatter_v reduce gather scatter sendrecv barrier; do
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
@@ -86,6 +86,9 @@ done
 try "samples of what is larger than --check-max" 2 corale_all_to_all_perf -b 64M -e 64M -n 2 --check-max 1M
 try "registered buffers" 2 corale_all_gather_perf -b 8 -e 64K -f 64 -R 1
 try "the library's buffers, asynchronous calls" 2 corale_all_reduce_perf -b 8 -e 64K -f 64 -R 2 --stream
+for coll in all_gather_v reduce_scatter_v gather_v scatter_v; do
+	CORALE_NODE_SIZE=2 try "corale_${coll}_perf --vs-mpi on 2 nodes" 3 corale_${coll}_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+done
 for size in "-b nan" "-b inf" "-e 1e15G" "-b -1" "-f nan" "-f inf" "-f 1" "-i nan"; do
 	refuse "a size or a factor that is none: $size" "malformed value" 2 corale_all_reduce_perf $size
 done
