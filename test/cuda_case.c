@@ -74,6 +74,11 @@ static int reduces(const struct cuda_case *c)
 	return c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_REDUCE;
 }
 
+static int is_v(const struct cuda_case *c)
+{
+	return c->call == CORALE_ALL_GATHER_V || c->call == CORALE_GATHER_V || c->call == CORALE_SCATTER_V;
+}
+
 /* Only the root has a receive buffer, or a send buffer, and only it can be in place. */
 static int is_one_sided(const struct cuda_case *c)
 {
@@ -101,6 +106,9 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 	case CORALE_ALL_TO_ALL:
 		return 2 * ranks * c->count;
 	case CORALE_ALL_TO_ALL_V:
+	case CORALE_ALL_GATHER_V:
+	case CORALE_GATHER_V:
+	case CORALE_SCATTER_V:
 	case CUDA_CASE_EXCHANGE:
 		return 2 * ranks * (c->count + 1 + MOST_GAP);
 	case CORALE_BARRIER:
@@ -112,7 +120,7 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 
 int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
-	if (c->in_place && !has_place(c))
+	if ((c->in_place && !has_place(c)) || c->call == CORALE_REDUCE_SCATTER_V) /* not on GPUs */
 		return 0;
 	if (!reduces(c) && (c->op != CORALE_SUM || c->data != REFERENCE_EXACT))
 		return 0;
@@ -153,9 +161,11 @@ static void add(struct cuda_layout *layout, size_t gap, size_t count, int source
 	layout->elements += gap + count;
 }
 
-/* What goes from one rank to another where every pair has its own count. */
+/* What goes from one rank to another where every pair, or every rank, has its own count. */
 static size_t edge(const struct cuda_case *c, int from, int to)
 {
+	from = c->call == CORALE_SCATTER_V ? 0 : from; /* a block of one rank */
+	to = c->call == CORALE_ALL_GATHER_V || c->call == CORALE_GATHER_V ? 0 : to;
 	uint64_t number = cuda_world_hash(c->seed, (uint64_t)from * CUDA_POOL_MOST_RANKS + (uint64_t)to);
 	switch (number % 5) {
 	case 0:
@@ -171,11 +181,17 @@ static size_t edge(const struct cuda_case *c, int from, int to)
 	}
 }
 
+/* Elements between what goes to different ranks; 0: the same goes to all. */
+static size_t far_of(const struct cuda_case *c)
+{
+	return c->call == CORALE_ALL_GATHER_V || c->call == CORALE_GATHER_V ? 0 : 2 * c->count + 2;
+}
+
 /* Blocks from all ranks, or to all, with gaps in between. */
 static void lay_edges(const struct cuda_case *c, int me, int ranks, int sending, struct cuda_layout *layout,
 		      size_t *counts, size_t *displs)
 {
-	size_t far = 2 * c->count + 2; /* between what goes to different ranks */
+	const size_t far = far_of(c);
 	for (int r = 0; r < ranks; r++) {
 		size_t gap = cuda_world_hash(c->seed + 7, (uint64_t)(r * 2 + sending)) % (MOST_GAP + 1);
 		counts[r] = sending ? edge(c, me, r) : edge(c, r, me);
@@ -199,12 +215,15 @@ static void lay_inputs(struct cuda_run *run, int me, int ranks)
 	const struct cuda_case *c = &run->c;
 	struct cuda_layout *in = &run->inputs;
 	size_t n = (size_t)ranks;
-	int sent_by_root = c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER;
+	int sent_by_root =
+	    c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER || c->call == CORALE_SCATTER_V;
 	if (c->call == CORALE_BARRIER || (sent_by_root && me != root_of(c, ranks)) ||
 	    (c->call == CUDA_CASE_PAIRS && partner_of(me, ranks) < 0))
 		return;
-	if (c->call == CORALE_ALL_TO_ALL_V || c->call == CUDA_CASE_EXCHANGE)
+	if (c->call == CORALE_ALL_TO_ALL_V || c->call == CORALE_SCATTER_V || c->call == CUDA_CASE_EXCHANGE)
 		lay_edges(c, me, ranks, 1, in, run->counts[0], run->counts[1]);
+	else if (is_v(c))
+		add(in, 0, edge(c, me, me), me, 0);
 	else if (c->call == CORALE_ALL_TO_ALL || c->call == CORALE_REDUCE_SCATTER ||
 		 c->call == CORALE_SCATTER)
 		add(in, 0, n * c->count, me, 0);
@@ -243,9 +262,18 @@ static void lay_outputs(struct cuda_run *run, int me, int ranks)
 	case CORALE_ALL_TO_ALL:
 		lay_blocks(c, ranks, mine, out);
 		return;
+	case CORALE_GATHER_V:
+		if (!is_root)
+			return;
+		lay_edges(c, me, ranks, 0, out, run->counts[2], run->counts[3]);
+		return;
 	case CORALE_ALL_TO_ALL_V:
+	case CORALE_ALL_GATHER_V:
 	case CUDA_CASE_EXCHANGE:
 		lay_edges(c, me, ranks, 0, out, run->counts[2], run->counts[3]);
+		return;
+	case CORALE_SCATTER_V:
+		add(out, 0, edge(c, me, me), root_of(c, ranks), far_of(c) * (size_t)me);
 		return;
 	case CORALE_REDUCE_SCATTER:
 	case CORALE_SCATTER:
@@ -646,6 +674,15 @@ static int call(struct cuda_bench *bench, struct cuda_run *run, const void *send
 	case CORALE_ALL_TO_ALL_V:
 		return corale_all_to_all_v(send, run->counts[0], run->counts[1], recv, run->counts[2],
 					   run->counts[3], c->type, comm, stream);
+	case CORALE_ALL_GATHER_V:
+		return corale_all_gather_v(send, recv, run->counts[2], run->counts[3], c->type, comm, stream);
+	case CORALE_GATHER_V:
+		return corale_gather_v(send, edge(c, bench->world->rank, 0), recv, run->counts[2],
+				       run->counts[3], c->type, root_of(c, bench->world->size), comm, stream);
+	case CORALE_SCATTER_V:
+		return corale_scatter_v(send, run->counts[0], run->counts[1], recv,
+					edge(c, 0, bench->world->rank), c->type,
+					root_of(c, bench->world->size), comm, stream);
 	case CUDA_CASE_EXCHANGE:
 		return exchange(bench, run, send, recv, stream);
 	case CUDA_CASE_RING:
@@ -669,9 +706,9 @@ int cuda_run_issue(struct cuda_bench *bench, struct cuda_run *run, cudaStream_t 
 	else if (c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_SCATTER)
 		recv += mine;
 	if (bench->world->rank != root_of(c, bench->world->size) && !c->in_place && c->seed % 2) {
-		if (c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER)
+		if (c->call == CORALE_BROADCAST || c->call == CORALE_SCATTER || c->call == CORALE_SCATTER_V)
 			send = NULL; /* only the root's is read, */
-		if (c->call == CORALE_REDUCE || c->call == CORALE_GATHER)
+		if (c->call == CORALE_REDUCE || c->call == CORALE_GATHER || c->call == CORALE_GATHER_V)
 			recv = NULL; /* or written */
 	}
 	if (run->scalars && cudaMemcpyAsync(run->scalars, run->scalars + SCALAR_BYTES, SCALAR_BYTES,

@@ -10,12 +10,17 @@
 
 #include "kernels/remote.h"
 
+enum { FAKE_ENGINE_RANKS = 4 }; /* whose edges are kept */
+
 /* What is given as the stream of a call. */
 struct fake_stream {
 	int refuses; /* CORALE_E*: nothing can be enqueued on it; 0: it takes calls */
 	int fails; /* CORALE_E*: what is admitted can't be enqueued after all; 0: it can */
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
+	int coll; /* of the launch of the last call of a collective, */
+	size_t edges[4]
+		    [FAKE_ENGINE_RANKS]; /* and its counts and displacements, as plan_env_uneven has them */
 };
 
 #define FAKE_ENGINE_PCI "0000:13:00.0"

@@ -70,6 +70,12 @@ static int check_buffers(struct comm *comm, const struct call *call)
 			 c->name);
 }
 
+static int check_uneven(struct comm *comm, struct call *call)
+{
+	const int ret = uneven_check_buffers(comm, call);
+	return ret || !comm->gpu ? ret : uneven_as_edges(comm, call);
+}
+
 /* Another rank has failed, and corale_comm_async_error has reported it: the call ends here, too. */
 static void end_told(struct comm *comm, const struct call *call)
 {
@@ -132,8 +138,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret)
 		ret = check_in_place(comm, call);
 	if (!ret)
-		ret = coll_is_uneven(call->record.coll) ? uneven_check_buffers(comm, call)
-							: check_buffers(comm, call);
+		ret =
+		    coll_is_uneven(call->record.coll) ? check_uneven(comm, call) : check_buffers(comm, call);
 	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
 	else if (!ret && c->pair && call->record.root == comm->rank)

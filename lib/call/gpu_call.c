@@ -213,7 +213,12 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	struct call copy = *given, *c = &copy;
 	struct gpu_launch own;
 	const struct gpu_launch *launch;
+	if (c->send_counts) /* any v-form that moves blocks: its own record is for other ranks */
+		c->record = (struct record){ .coll = CORALE_ALL_TO_ALL_V, .type = given->record.type };
 	int ret = prepare(comm, c, &own, &launch);
+	c->record.coll = given->record.coll;
+	c->record.count = given->record.count;
+	c->record.root = given->record.root;
 	if (ret)
 		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;

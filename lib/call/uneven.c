@@ -1,6 +1,7 @@
 #include "uneven.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/collectives.h"
 #include "base/log.h"
@@ -77,21 +78,9 @@ static int check_own(struct comm *comm, const struct call *call)
 				     comm->rank, out, in);
 }
 
-/* The even call or all_to_all_v does it there. */
-static int check_gpu(struct comm *comm, const struct call *call)
-{
-	if (!comm->gpu || call->record.coll == CORALE_ALL_TO_ALL_V)
-		return 0;
-	return log_error(CORALE_ENOTSUP, comm->rank, "%s: not on CUDA communicators yet: use corale_%s",
-			 name_of(call),
-			 coll_folds(call->record.coll) ? "reduce_scatter of blocks as long as the largest"
-						       : "all_to_all_v");
-}
-
 int uneven_check_counts(struct comm *comm, struct call *call)
 {
-	int sends, receives, ret = check_gpu(comm, call);
-	ret = ret ? ret : check_side(comm, call, 1, &sends);
+	int sends, receives, ret = check_side(comm, call, 1, &sends);
 	ret = ret ? ret : check_side(comm, call, 0, &receives);
 	if (ret)
 		return ret;
@@ -184,5 +173,39 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 						     ? "%s: send and recv overlap; it can't be done in place"
 						     : "%s: send and recv overlap but are not in place",
 						 name_of(call));
+	return 0;
+}
+
+/* ---- On GPUs ------------------------------------------------------------------- */
+
+/* This rank's edges of one side: from or to each other rank, or the root alone; displs are all 0. */
+static void add_edges(const struct comm *comm, const struct call *call, int is_idle, const size_t **counts,
+		      const size_t **displs, size_t *room)
+{
+	const int n = comm->size, root = call->record.root, rooted = coll_is_rooted(call->record.coll);
+	if (*counts)
+		return;
+	for (int r = 0; r < n; r++) {
+		room[r] = is_idle || (rooted && r != root) ? 0 : call->own;
+		room[n + r] = 0;
+	}
+	*counts = room;
+	*displs = room + n;
+}
+
+int uneven_as_edges(struct comm *comm, struct call *call)
+{
+	const size_t n = (size_t)comm->size;
+	if (coll_folds(call->record.coll))
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "%s: not on CUDA communicators yet: use corale_reduce_scatter, with blocks "
+				 "as long as the largest",
+				 name_of(call));
+	if (!comm->edges && !(comm->edges = calloc(4 * n, sizeof *comm->edges)))
+		return log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %zu counts", name_of(call),
+				 4 * n);
+	add_edges(comm, call, !has_side(comm, call, 1), &call->send_counts, &call->send_displs, comm->edges);
+	add_edges(comm, call, !has_side(comm, call, 0), &call->recv_counts, &call->recv_displs,
+		  comm->edges + 2 * n);
 	return 0;
 }

@@ -191,6 +191,7 @@ static void free_comm(struct comm *comm)
 	plans_free(&comm->plans);
 	mem_close(comm);
 	free(comm->sends);
+	free(comm->edges);
 	free(comm->recvs);
 	free(comm->peers);
 	pthread_mutex_destroy(&comm->error_lock);

@@ -140,6 +140,7 @@ struct comm {
 	_Atomic uint64_t number; /* of the last collective executed */
 	uint64_t chain; /* of their signatures */
 	uint64_t *sends, *recvs; /* calls per peer */
+	size_t *edges; /* of the last v-form on GPUs (call/uneven.h); NULL: there was none */
 	/* failure */
 	_Atomic int error; /* set behind failure */
 	_Atomic int error_reported; /* the caller knows of the failure: later calls are refused */
