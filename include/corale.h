@@ -233,7 +233,7 @@ enum {
  * SMs. So all their blocks must fit on the GPU, and a communicator's number of blocks is settled when it is created:
  * - With a limit (max_channels, CORALE_MAX_CTAS, CORALE_CTA_POLICY_EFFICIENT) it has as many as that, but leaves room for eight communicators in all:
  *   for each further one, as many SMs as a node has ranks. So of 132 SMs, of which 4 stay free, and with 4 ranks, four communicators with a limit of 32 have
- *   32, 32, 32 and 16 blocks, later ones 4; eight with a limit of 16 have 16 each. With up to eight communicators calls never wait for each other for ever,
+ *   32, 32, 32 and 16 blocks, later ones 4; eight with a limit of 16 have 16 each. With up to eight communicators, on nodes of up to 16 ranks, calls never wait for each other for ever,
  *   in whatever order each rank makes them.
  * - Without a limit the first one has the whole GPU, as if it stayed alone; what is left to others are few blocks, and calls of more than one other
  *   communicator beside its own may wait for ever. Programs with several communicators whose calls run at one time set a limit.

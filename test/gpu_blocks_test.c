@@ -73,6 +73,9 @@ static void test_rows(void **state)
 	expect_row(32, 2, (int[]){ 32, 32, 32, 24, 2, 2, 2, 2 });
 	expect_row(32, 8, (int[]){ 32, 32, 24, 8, 8, 8, 8, 8 });
 	expect_row(3, 8, (int[]){ 3, 3, 3, 3, 3, 3, 3, 3 });
+	expect_row(16, 16, (int[]){ 16, 16, 16, 16, 16, 16, 16, 16 });
+	expect_row(32, 20, (int[]){ 32, 32, 32, 20, 20, 20, 20, 20 }); /* of which the last two do not fit */
+	expect_row(127, 72, (int[]){ 72, 72, 72, 72, 72, 72, 72, 72 });
 }
 
 /* Whatever eight ask for, each has a block and all fit, unless the first one asks for all there is. */

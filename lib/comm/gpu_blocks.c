@@ -25,11 +25,20 @@ int gpu_blocks_room(int processors)
 	return processors - processors / 32;
 }
 
+/* Multiprocessors for communicators that may still come, where so many have been made: for each as many as it needs at least; where eight do not fit
+ * anyway, half of what is left. */
+static int kept_back(const struct gpu_blocks *asked, int comms, int left)
+{
+	const int later = comms < GPU_BLOCKS_COMMS ? GPU_BLOCKS_COMMS - comms : 0;
+	return GPU_BLOCKS_COMMS * asked->least <= gpu_blocks_room(asked->processors) ? later * asked->least
+										     : left / 2;
+}
+
 int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others)
 {
 	const int room = gpu_blocks_room(asked->processors), is_limited = asked->wish < room,
-		  later = others->comms < GPU_BLOCKS_COMMS ? GPU_BLOCKS_COMMS - 1 - others->comms : 0;
-	int wish = asked->wish, most = room - others->blocks - later * asked->least;
+		  left = room - others->blocks;
+	int wish = asked->wish, most = left - kept_back(asked, others->comms + 1, left);
 	if (!is_limited && !others->comms)
 		return wish;
 	if (!is_limited)
@@ -134,8 +143,7 @@ void gpu_blocks_name_variables(const char *names)
 static int alike(const struct gpu_blocks *asked, int comms)
 {
 	const int room = gpu_blocks_room(asked->processors),
-		  later = comms < GPU_BLOCKS_COMMS ? GPU_BLOCKS_COMMS - comms : 0,
-		  each = (room - later * asked->least) / comms;
+		  each = (room - kept_back(asked, comms, 2 * room / (comms + 1))) / comms;
 	return each > asked->least ? each : room / comms >= asked->least ? asked->least : 0;
 }
 

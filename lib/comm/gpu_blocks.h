@@ -32,7 +32,7 @@ struct gpu_blocks_sum {
 int gpu_blocks_room(int processors);
 
 /* The blocks of a communicator beside others. Alone it has all it asks for if that is all of the GPU. Else as much is kept back for each further one, up to
- * GPU_BLOCKS_COMMS, as that one needs at least. Pure. */
+ * GPU_BLOCKS_COMMS, as that one needs at least; where so many do not fit, half of what is left. Pure. */
 int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others);
 
 /*
