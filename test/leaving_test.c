@@ -338,6 +338,19 @@ static void run_exit_all(void **state)
 		assert_int_equal(apart(exit_all, &scenes[i % 2 ? 6 : 1]), 0);
 }
 
+/* Messages go as between nodes of one host that share memory; its connection for notes says that a rank has died. */
+static void run_killed_sharing(void **state)
+{
+	const char *tls = getenv("UCX_TLS");
+	(void)state;
+	setenv("UCX_TLS", "posix,cma,tcp,self", 0);
+	for (int i = 0; i < SCENES; i++)
+		if (scenes[i].how == IS_KILLED || scenes[i].how == DESTROYS)
+			assert_int_equal(apart(play, &scenes[i]), 0);
+	if (!tls)
+		unsetenv("UCX_TLS");
+}
+
 static void run_root_ends_first(void **state)
 {
 	(void)state;
@@ -358,11 +371,12 @@ static int has_network(void)
 /* leaving_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	enum { OTHERS = 4 };
+	enum { OTHERS = 5 };
 	struct CMUnitTest tests[SCENES + OTHERS] = {
 		{ "all exit", run_exit_all, NULL, NULL, NULL },
 		{ "a call fails before others have made those before it", run_fail_early, NULL, NULL, NULL },
 		{ "ranks that have not met", run_unmet, NULL, NULL, NULL },
+		{ "killed, with shared memory", run_killed_sharing, NULL, NULL, NULL },
 		{ "the root ends first", run_root_ends_first, NULL, NULL, NULL },
 	};
 	if (!has_network()) {
