@@ -40,8 +40,10 @@ void init_log_start(const struct ncclComm *comm, const struct door_job *job, int
 }
 
 /* In NCCL's words: what carries messages between nodes, and whether they go through GPUs' memory. */
-static const char *net_path(const struct comm *core)
+static const char *net_path(const struct comm *core, int peer)
 {
+	if (core->engine.transport->shares_memory && core->peers[peer].shares_memory)
+		return "SHM/UCX";
 	if (!core->engine.transport->rdma)
 		return "NET/Socket/0";
 	return core->direct ? "NET/IB/0/GDRDMA" : "NET/IB/0";
@@ -54,7 +56,7 @@ static const char *path_of(const struct ncclComm *comm, const struct init_place 
 	const struct comm *core = atomic_load(&comm->core->comm);
 	const struct plan_map *map = &core->topo->map;
 	if (map->node_of[comm->rank] != map->node_of[peer])
-		return net_path(core);
+		return net_path(core, peer);
 	if (!comm->device->is_gpu)
 		return "SHM/direct/direct";
 	return here->process == there->process ? "P2P/direct pointer" : "P2P/CUMEM";

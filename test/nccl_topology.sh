@@ -52,6 +52,7 @@ shared()
 {
 	local wrong=0
 	[ "$(grep -c 'transport ucx: over posix/memory' "$scratch/all")" = "$1" ] || wrong=1
+	[ "$(grep -c 'Channel 00/0 : .* via SHM/UCX' "$scratch/all")" = "$((2 * $1))" ] || wrong=1
 	grep -E 'WARN|over ' "$scratch/all" >"$scratch/reasons"
 	result $wrong "$2" "$scratch/reasons"
 }

@@ -116,10 +116,13 @@ int comm_open_rail(struct comm *comm, const struct transport_row *row, const str
 static int shares_memory(const struct comm *comm, const struct hello *hellos)
 {
 	const struct hello *mine = &hellos[comm->rank];
-	for (int r = 0; mine->memory && r < comm->size; r++)
-		if (hellos[r].memory == mine->memory && !host_is_local(&comm->engine, r))
-			return hello_reads_memory(mine, &hellos[r]);
-	return 0;
+	int first = -1;
+	for (int r = 0; mine->memory && r < comm->size; r++) {
+		comm->peers[r].shares_memory =
+		    hellos[r].memory == mine->memory && !host_is_local(&comm->engine, r);
+		first = first < 0 && comm->peers[r].shares_memory ? r : first;
+	}
+	return first >= 0 && hello_reads_memory(mine, &hellos[first]);
 }
 
 int comm_open_transport(struct comm *comm, const struct hello *hellos)

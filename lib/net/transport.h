@@ -103,6 +103,7 @@ struct transport {
 	const struct transport_ops *ops;
 	int rails; /* how many carry more than one; 0: one, and 1: as well */
 	int rdma; /* it has an RDMA adapter, which may reach a GPU's memory: by open */
+	int shares_memory; /* it does with those ranks that transport_params.shares_memory speaks of */
 	const void *address; /* of this rank, for the others: by open, which keeps it until connect */
 	size_t address_bytes;
 	/* transport_open's */

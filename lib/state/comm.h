@@ -68,6 +68,7 @@ struct comm_peer {
 	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
 	char loss[160]; /* why the transport has lost it: behind is_lost, written once */
 	int pid;
+	int shares_memory; /* it is on this host, and may share memory by the transport */
 	_Atomic int answer;
 	_Atomic int left; /* enum window_left, as it has said; */
 	_Atomic int is_lost; /* the transport has said so */

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 /* The transport over UCX: the functions of transport.h. Its parts are in ucx_*.c. */
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static int open_ucx(const struct transport_row *row, const struct transport_para
 	c->base.ops = &ops;
 	c->on_lost = ucx_link_blame_user;
 	c->base.rdma = c->worker->rdma;
+	c->base.shares_memory = c->worker->has_memory && !secure_getenv("UCX_TLS");
 	c->base.rails = ucx_devices_are_tcp(c->worker->devices) ? 4 : 1;
 	*out = &c->base;
 	return 0;

@@ -92,6 +92,7 @@ static int open_worker(struct ucx_worker *w, const struct transport_params *para
 static int open_with_less(struct ucx_worker *w, const struct transport_params *params)
 {
 	int ret = open_worker(w, params, w->shares_memory);
+	w->has_memory = !ret && w->shares_memory;
 	if (!ret || !w->shares_memory)
 		return ret;
 	ret = open_worker(w, params, 0);

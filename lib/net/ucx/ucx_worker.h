@@ -37,7 +37,8 @@ struct ucx_worker {
 	int users;
 	uint64_t uid; /* of this worker among all of all processes */
 	ucp_context_h context;
-	int shares_memory; /* transport_params */
+	int shares_memory; /* transport_params; */
+	int has_memory; /* and UCX could make such memory */
 	int gpu_slots; /* the context registers GPUs' memory, in strict order */
 	int rdma; /* it has a transport of an RDMA adapter */
 	struct ucx_gpudirect gpudirect;
