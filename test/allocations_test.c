@@ -135,6 +135,30 @@ static int all_to_all_v(struct caller *c)
 				   CORALE_FLOAT32, c->comm, c->stream);
 }
 
+static int all_gather_v(struct caller *c)
+{
+	return corale_all_gather_v(c->send, c->recv, c->counts, c->displs, CORALE_FLOAT32, c->comm,
+				   c->stream);
+}
+
+static int reduce_scatter_v(struct caller *c)
+{
+	return corale_reduce_scatter_v(c->send, c->counts, c->displs, c->recv, CORALE_FLOAT32, CORALE_SUM,
+				       c->comm, c->stream);
+}
+
+static int gather_v(struct caller *c)
+{
+	return corale_gather_v(c->send, c->count, c->recv, c->counts, c->displs, CORALE_FLOAT32, 0, c->comm,
+			       c->stream);
+}
+
+static int scatter_v(struct caller *c)
+{
+	return corale_scatter_v(c->send, c->counts, c->displs, c->recv, c->count, CORALE_FLOAT32, 0, c->comm,
+				c->stream);
+}
+
 static int barrier(struct caller *c)
 {
 	return corale_barrier(c->comm, c->stream);
@@ -237,6 +261,10 @@ static const struct counted plain[] = {
 	{ "scatter", scatter },
 	{ "all_to_all", all_to_all },
 	{ "all_to_all_v", all_to_all_v },
+	{ "all_gather_v", all_gather_v },
+	{ "reduce_scatter_v", reduce_scatter_v },
+	{ "gather_v", gather_v },
+	{ "scatter_v", scatter_v },
 	{ "barrier", barrier },
 	{ "send or receive", send_or_recv },
 	{ "persistent plan", plan_run },

@@ -902,7 +902,7 @@ static void one_thread(struct team_member *m)
 
 /* ---- Every call, by one thread ---- */
 
-enum { KINDS = 11 };
+enum { KINDS = 15 };
 
 /* What a rank sends and gets in one group; messages go two ranks on. */
 struct every {
@@ -912,7 +912,14 @@ struct every {
 	size_t counts[RANKS], displs[RANKS], back[RANKS];
 	int32_t one, many[RANKS], sum, max, root, gathered[RANKS], scattered, all[RANKS], crossed[RANKS],
 	    uneven[RANKS * RANKS], uneven_in[RANKS * RANKS], part, in;
+	int32_t v_all[RANKS * RANKS], v_gathered[RANKS * RANKS], v_part[RANKS], v_scattered[RANKS];
 };
+
+/* Elements of a rank's block of a v-form. */
+static size_t block_of(const struct every *e, int rank)
+{
+	return (size_t)((rank + e->round) % RANKS);
+}
 
 static void prepare_every(struct every *e, int round)
 {
@@ -922,15 +929,45 @@ static void prepare_every(struct every *e, int round)
 	e->root = e->one;
 	for (int r = 0; r < RANKS; r++) {
 		e->many[r] = 1000 * round + 10 * e->rank + r;
-		e->gathered[r] = e->all[r] = e->crossed[r] = -1;
+		e->gathered[r] = e->all[r] = e->crossed[r] = e->v_part[r] = e->v_scattered[r] = -1;
 		e->counts[r] = (size_t)((e->rank + r + round) % RANKS);
 		e->displs[r] = (size_t)(RANKS * r);
 		e->back[r] = (size_t)((r + e->rank + round) % RANKS);
 		for (int k = 0; k < RANKS; k++) {
 			e->uneven[RANKS * r + k] = 10 * e->rank + r + 1000 * k;
-			e->uneven_in[RANKS * r + k] = -1;
+			e->uneven_in[RANKS * r + k] = e->v_all[RANKS * r + k] = e->v_gathered[RANKS * r + k] =
+			    -1;
 		}
 	}
+}
+
+/* The arrays are gone when the call has returned. */
+static int call_v(struct every *e, int kind)
+{
+	const int root = e->round % RANKS;
+	const corale_type t = CORALE_INT32;
+	size_t counts[RANKS], displs[RANKS];
+	int ret;
+	for (int r = 0; r < RANKS; r++) {
+		counts[r] = block_of(e, r);
+		displs[r] = (size_t)(RANKS * r);
+	}
+	const size_t own = counts[e->rank];
+	if (kind == 11)
+		ret = corale_all_gather_v(e->uneven, e->v_all, counts, displs, t, e->comm, e->stream);
+	else if (kind == 12)
+		ret = corale_reduce_scatter_v(e->uneven, counts, displs, e->v_part, t, CORALE_SUM, e->comm,
+					      e->stream);
+	else if (kind == 13)
+		ret = corale_gather_v(e->uneven, own, e->v_gathered, counts, displs, t, root, e->comm,
+				      e->stream);
+	else
+		ret = corale_scatter_v(e->uneven, counts, displs, e->v_scattered, own, t, root, e->comm,
+				       e->stream);
+	memset(counts, 0xff, sizeof counts);
+	memset(displs, 0xff, sizeof displs);
+	__asm__ volatile("" : : "r"(counts), "r"(displs) : "memory");
+	return ret;
 }
 
 static int call_every(struct every *e, int kind)
@@ -961,9 +998,30 @@ static int call_every(struct every *e, int kind)
 		return corale_reduce_scatter(e->many, &e->part, 1, t, CORALE_SUM, c, s);
 	case 9:
 		return corale_send(&e->one, 1, t, (e->rank + 2) % RANKS, c, s);
-	default:
+	case 10:
 		return corale_recv(&e->in, 1, t, (e->rank + 2) % RANKS, c, s);
+	default:
+		return call_v(e, kind);
 	}
+}
+
+/* What v-forms leave; -1 where nothing comes. */
+static int is_v(const struct every *e)
+{
+	const int n = RANKS, root = e->round % n, own = (int)block_of(e, e->rank), tens = n * (n - 1) / 2;
+	int good = 1;
+	for (int k = 0; k < n; k++) {
+		const int part = n * (e->rank + 1000 * k) + 10 * tens,
+			  scattered = 10 * root + e->rank + 1000 * k;
+		good &= e->v_part[k] == (k < own ? part : -1);
+		good &= e->v_scattered[k] == (k < own ? scattered : -1);
+	}
+	for (int i = 0; i < n * n; i++) {
+		const int r = i / n, k = i % n, gathered = k < (int)block_of(e, r) ? 10 * r + 1000 * k : -1;
+		good &= e->v_all[i] == gathered;
+		good &= e->v_gathered[i] == (e->rank == root ? gathered : -1);
+	}
+	return good;
 }
 
 static int is_every(const struct every *e)
@@ -1005,7 +1063,7 @@ static void check_every(struct team_member *m, struct every *ranks, int streams,
 	for (int r = 0; r < RANKS; r++) {
 		if (streams)
 			team_expect(m, corale_stream_synchronize(ranks[r].stream), 0, "synchronize");
-		if (!is_every(&ranks[r]))
+		if (!is_every(&ranks[r]) || !is_v(&ranks[r]))
 			team_fault(m, "%s, order %d: rank %d has wrong results", how, order, r);
 	}
 }

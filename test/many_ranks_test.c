@@ -208,6 +208,36 @@ static void all_to_all_v(struct caller *c, size_t n)
 		expect_copy(c, "all_to_all_v", (size_t)r * n, r, (size_t)c->rank * n, c->recv_counts[r]);
 }
 
+/* One block of three has no elements. */
+static void set_blocks(struct caller *c, size_t n)
+{
+	for (int r = 0; r < c->size; r++) {
+		c->recv_counts[r] = edge(r, 0, n);
+		c->recv_displs[r] = (size_t)r * n;
+	}
+}
+
+static void all_gather_v(struct caller *c, size_t n)
+{
+	set_blocks(c, n);
+	team_expect(c->member,
+		    corale_all_gather_v(c->send, c->recv, c->recv_counts, c->recv_displs, CORALE_UINT64,
+					c->member->comm, NULL),
+		    0, "all_gather_v");
+	for (int r = 0; r < c->size; r++)
+		expect_copy(c, "all_gather_v", (size_t)r * n, r, 0, c->recv_counts[r]);
+}
+
+static void reduce_scatter_v(struct caller *c, size_t n)
+{
+	set_blocks(c, n);
+	team_expect(c->member,
+		    corale_reduce_scatter_v(c->send, c->recv_counts, c->recv_displs, c->recv, CORALE_UINT64,
+					    CORALE_SUM, c->member->comm, NULL),
+		    0, "reduce_scatter_v");
+	expect_sum(c, "reduce_scatter_v", (size_t)c->rank * n, c->recv_counts[c->rank]);
+}
+
 static void exchange(struct caller *c, size_t n)
 {
 	const int before = (c->rank + c->size - 1) % c->size, behind = (c->rank + 1) % c->size;
@@ -243,6 +273,8 @@ static const struct {
 	{ "scatter", 0, scatter },
 	{ "all_to_all", 0, all_to_all },
 	{ "all_to_all_v", 0, all_to_all_v },
+	{ "all_gather_v", 0, all_gather_v },
+	{ "reduce_scatter_v", 0, reduce_scatter_v },
 	{ "send and recv", 1, exchange },
 	{ "barrier", 1, barrier },
 };
