@@ -4,13 +4,14 @@
  *
  * All blocks serve all lists of messages, each block its channels of every message. One team of a block sends, the other takes in. The last warp of a team is its dispatcher,
  * with a lane for each list. It looks which lists can go on, hands the workers one move of data after the other, and signals the move before. So no list waits for
- * another, whatever the order in which peers start theirs.
+ * another, whatever the order in which peers start theirs. A list of short messages, which go in lines, has a warp of some blocks to itself.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
 #include "bulk.cuh"
 #include "edges.cuh"
+#include "pair_lines.cuh"
 
 enum : uint32_t {
 	LOOKS = 8, /* for the next move, while the workers have one */
@@ -162,9 +163,9 @@ __device__ static inline list_lane no_list(uint64_t epoch)
 __device__ static inline list_lane begin_list(const codelet_p2p &all, uint64_t epoch, bool sends)
 {
 	const codelet_group &g = all.group;
-	const uint32_t lane = bulk_lane(), list = sends ? lane : g.sending + lane;
+	const uint32_t lane = bulk_lane(), list = sends ? lane : g.sending + lane, end = sends ? g.sending : g.lists - g.in_lines;
 	list_lane l = no_list(epoch);
-	if (list >= (sends ? g.sending : g.lists))
+	if (list >= end)
 		return l;
 	const codelet_message *m = &all.messages[all.first[list]];
 	l.e = { &g.args, m, { epoch, blockIdx.x, g.most_channels, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST) } };
@@ -355,24 +356,72 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 }
 
 /* A rank that has lists of one direction alone has one team a block. */
-__device__ static bool run_team(const codelet_p2p &all, block_moves *moves, uint64_t epoch)
+__device__ static bool run_team(const codelet_p2p &all, block_moves *moves, uint64_t epoch, uint32_t warps)
 {
 	const codelet_group &g = all.group;
-	const uint32_t warps = blockDim.x / 32, senders = g.sending == g.lists ? warps : g.sending ? (warps + 1) / 2 : 0;
+	const uint32_t senders = g.sending + g.in_lines == g.lists ? warps : g.sending ? (warps + 1) / 2 : 0;
 	const bool sends = threadIdx.x / 32 < senders;
 	const bulk_team t = sends ? bulk_team_of(0, senders, true, 1) : bulk_team_of(senders, warps - senders, true, 2);
 	move *of_team = moves->of[sends];
 	return t.workers.thread < t.workers.threads ? work(t, of_team) : dispatch(all, t, of_team, epoch, sends);
 }
 
-__global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_p2p(const __grid_constant__ codelet_p2p all)
+/* ---- Lists of short messages: a warp ----------------------------------------------------------------------------- */
+
+/* The rings of this block's channels, one after the other as at the other end. */
+__device__ static bool run_short(const pair_lines &p, uint32_t blocks)
+{
+	const codelet_message &m = *p.m;
+	const uint32_t slots = (uint32_t)codelet_line_slots(m.bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
+	const uint32_t channels = codelet_channels(p.g, m.bytes);
+	if (m.sending && bulk_lane() == 0)
+		store_count({ &p.g->args, &m, p.path });
+	for (uint32_t channel = p.path.number; channel < channels; channel += blocks) {
+		const uint32_t first = channel * CODELET_CHANNEL_RINGS, end = most < first + CODELET_CHANNEL_RINGS ? most : first + CODELET_CHANNEL_RINGS;
+		for (uint32_t number = first; number < end; number++) {
+			line_ring r = ring_of(p, number);
+			if (!pass_slots<1, false>(p, &r, number, slots))
+				return false;
+			keep_ring(p, r);
+		}
+	}
+	__syncwarp(); /* what comes next reads the rings' ends */
+	return true;
+}
+
+/* Blocks serve these lists in turn, each block one. */
+__device__ static bool run_short_list(const codelet_p2p &all)
+{
+	const codelet_group &g = all.group;
+	const codelet_args &a = g.args;
+	const uint32_t list = blockIdx.x % g.in_lines, number = blockIdx.x / g.in_lines, blocks = (gridDim.x - list + g.in_lines - 1) / g.in_lines;
+	const codelet_message *m = &all.messages[all.first[g.lists - g.in_lines + list]];
+	pair_lines p = { &g, m, { *pair_counter(a, *m, number), number, g.most_channels, CODELET_PAIRS }, call_aborted(a) };
+	for (bool more = true; more; p.m++) {
+		more = p.m->more;
+		p.path.epoch++;
+		if (!run_short(p, blocks))
+			return false;
+	}
+	for (uint32_t channel = number + bulk_lane() * blocks; channel < CODELET_CHANNELS; channel += 32 * blocks)
+		*pair_counter(a, *m, channel) = p.path.epoch;
+	return true;
+}
+
+__device__ static bool run_warp(const codelet_p2p &all, block_moves *moves, uint64_t epoch)
+{
+	const uint32_t warps = blockDim.x / 32 - (all.group.in_lines != 0);
+	return threadIdx.x / 32 < warps ? run_team(all, moves, epoch, warps) : run_short_list(all);
+}
+
+__global__ __launch_bounds__(CODELET_BULK_THREADS + 32, 1) void bulk_p2p(const __grid_constant__ codelet_p2p all)
 {
 	sync_previous_kernel();
 	const codelet_args &a = all.group.args;
 	const uint64_t epoch = all.group.pairs ? 0 : call_epoch(a);
 	if (!all.group.pairs)
 		send_headers(a, epoch);
-	const bool good = run_team(all, shared_object<block_moves>(), epoch);
+	const bool good = run_warp(all, shared_object<block_moves>(), epoch);
 	if (!__syncthreads_and(good))
 		return;
 	if (all.group.pairs)

@@ -261,7 +261,8 @@ struct codelet_group {
 	uint16_t pairs; /* enum codelet_pairs; sends and receives are counted per ordered pair */
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
 	uint16_t teams; /* bulk_p2p runs it: all of `blocks` serve all lists; */
-	uint16_t sending; /* so many of these, the first ones, send */
+	uint16_t sending; /* so many of these, the first ones, send long messages; */
+	uint16_t in_lines; /* so many, the last ones, have short ones */
 	uint32_t long_bytes; /* at most, of a message in lines to a receiver without a registered buffer */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
@@ -299,7 +300,8 @@ struct codelet_p2p {
 	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
-	uint64_t places[CODELET_MAX_MESSAGES]; /* of receives: buffers as targets, or the numbers of rooms */
+	/* Of receives: buffers as targets; or lines of a slot << 32 | the number of a room. */
+	uint64_t places[CODELET_MAX_MESSAGES];
 };
 
 enum { CODELET_FEW_MESSAGES = 8 };

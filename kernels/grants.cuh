@@ -23,8 +23,8 @@ __device__ static inline uint64_t grant_of_channel(const codelet_p2p &e, const c
 		return place;
 	if (codelet_in_long_lines(&e.group, m.bytes))
 		return 0;
-	uint64_t at = place * a.area_bytes + (uint64_t)channel * a.depth * a.slot_bytes;
-	return (uint64_t)(a.slot_bytes / CODELET_LINE) << 32 | at / CODELET_LINE;
+	uint64_t at = (uint64_t)(uint32_t)place * a.area_bytes + (uint64_t)channel * a.depth * a.slot_bytes;
+	return (place >> 32) << 32 | at / CODELET_LINE;
 }
 
 /* One thread: a channel of a message, after its block's loads for the message before. */

@@ -24,7 +24,7 @@ struct exchange {
 	int n, groups, calls; /* calls: whether there are any */
 	size_t most_bytes; /* of a message */
 	int large; /* every other message is, about */
-	size_t longs; /* nearly all messages have more bytes than that; 0: it does not matter */
+	size_t longs; /* nearly all messages of most pairs have more bytes than that; 0: it does not matter */
 	int registered; /* so many of three receive buffers are in registered memory */
 	int quiet; /* faults are expected */
 	struct test_call call[MOST_GROUPS];
@@ -156,12 +156,12 @@ static void add_message(struct exchange *x, int group, int from, int to, size_t 
 {
 	const size_t most[] = { 1, 20, 400, 3000, x->most_bytes };
 	struct message *m = &x->messages[x->n++];
-	size_t h = mix(i), kind = x->large ? 3 + h % 2 : h % (test_thin ? 4 : 5);
+	size_t h = mix(i), kind = x->large ? 3 + h % 2 : h % (test_thin || x->longs ? 4 : 5);
+	const int is_long = x->longs && (from + 2 * to + group) % 4 && h % 32;
 	*m = (struct message){ .from = from,
 			       .to = to,
 			       .group = group,
-			       .bytes = x->longs && h % 32 ? x->longs + h / 32 % (6 * x->longs)
-							   : h / 8 % most[kind],
+			       .bytes = is_long ? x->longs + h / 32 % (24 * x->longs) : h / 8 % most[kind],
 			       .shift = h / 5 % 3 ? 0 : (unsigned)(h / 16 % 32) };
 	if ((int)(h / 7 % 3) < x->registered) {
 		m->place = x->params.registered_bytes;

@@ -429,36 +429,39 @@ static const struct codelet_p2p *group_of(const struct reader *r, int rank)
 	return (const struct codelet_p2p *)l->args;
 }
 
-/* The peer whose messages come through a room; -1: none. */
-static int sender_of_room(const struct reader *r, const struct codelet_p2p *e, size_t room)
+/* The list whose messages come through a room, or NULL. */
+static const struct codelet_message *list_of_room(const struct codelet_p2p *e, size_t room,
+						  size_t *slot_bytes)
 {
 	for (int i = 0; i < e->group.lists && e->rooms; i++) {
 		const struct codelet_message *m = &e->messages[e->first[i]];
-		size_t bytes = m->bytes;
-		if (!m->sending && m->peer != e->group.args.rank &&
-		    !codelet_in_long_lines(&e->group, bytes) && e->places[e->first[i]] == room)
-			return m->peer;
+		const uint64_t place = e->places[e->first[i]];
+		*slot_bytes = (place >> 32) * CODELET_LINE;
+		if (!m->sending && m->peer != e->group.args.rank && !codelet_is_target(place) &&
+		    !codelet_in_long_lines(&e->group, m->bytes) && (uint32_t)place == room)
+			return m;
 	}
-	return EMPTY;
+	return NULL;
 }
 
-/* at: from the begin of the owner's slots, which its rooms share. */
+/* at: from the begin of the owner's slots, which its rooms share. A channel has room for `depth` of the longest slots, and begins with those of its message. */
 static void read_room(struct reader *r, struct item *m, size_t at)
 {
 	const struct codelet_p2p *e = group_of(r, m->owner);
 	const struct codelet_args *a = &e->group.args;
-	size_t place = (size_t)m->owner * 2 * r->slots_bytes + at, in = at % a->area_bytes,
-	       slot = in / a->slot_bytes;
-	m->from = sender_of_room(r, e, at / a->area_bytes);
+	const size_t room = (size_t)a->depth * a->slot_bytes, in = at % a->area_bytes, channel = in / room;
+	size_t place = (size_t)m->owner * 2 * r->slots_bytes + at, slot_bytes;
+	const struct codelet_message *list = list_of_room(e, at / a->area_bytes, &slot_bytes);
 	m->to = m->owner;
-	if (m->from < 0 || slot / a->depth >= e->group.most_channels) {
+	if (!list || channel >= e->group.most_channels || in % room >= a->depth * slot_bytes) {
 		complain(r, m, "no room of this group");
 		return;
 	}
+	m->from = list->peer;
 	set_edge(r, m);
-	cut(m, CODELET_LINE, codelet_channels(&e->group, m->bytes), slot / a->depth);
-	m->at =
-	    (slot % a->depth + a->depth * r->turns[place / VECTOR]++) * a->slot_bytes + in % a->slot_bytes;
+	cut(m, CODELET_LINE, codelet_channels(&e->group, m->bytes), channel);
+	m->at = (in % room / slot_bytes + a->depth * r->turns[place / VECTOR]++) * slot_bytes +
+		in % room % slot_bytes;
 	size_t n = clipped(m, VECTOR);
 	if (!n)
 		complain(r, m, "a slot beyond the message");

@@ -73,7 +73,7 @@ static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 	if (ret)
 		return ret;
 	const struct codelet_p2p *g = e->p2p;
-	const struct grid grid = { g->group.blocks, LAUNCH_BULK_THREADS };
+	const struct grid grid = { g->group.blocks, LAUNCH_BULK_THREADS + (g->group.in_lines ? 32 : 0) };
 	engine_count(e, codelet_group_blocks(&g->group));
 	return engine_check(e, g->group.teams ? codelets_bulk_p2p(g, grid, stream) : codelets_p2p(g, stream),
 			    "launching a kernel");
@@ -81,7 +81,10 @@ static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 
 /* ---- By teams of warps ------------------------------------------------------------------------------------- */
 
-enum { MOST_TEAM_LISTS = 32 }; /* in each direction: a lane each */
+enum {
+	MOST_TEAM_LISTS = 32, /* in each direction: a lane each */
+	MOST_SHORT_BYTES = 16 << 10 /* of a message beside long ones, which one warp of a block moves */
+};
 
 /* Ranks from this one to the peer as data travels. No two ranks begin with the same one. */
 static int distance(const struct codelet_p2p *g, uint32_t first)
@@ -91,54 +94,72 @@ static int distance(const struct codelet_p2p *g, uint32_t first)
 	return ((m->sending ? n : -n) + ranks) % ranks;
 }
 
+static int is_in_lines(const struct codelet_p2p *g, uint32_t i)
+{
+	const struct codelet_message *m = &g->messages[i];
+	return !m->from && codelet_in_lines(&g->group, m->bytes);
+}
+
 static int comes_before(const struct codelet_p2p *g, uint32_t a, uint32_t b)
 {
-	const int sends = g->messages[a].sending;
+	const int sends = g->messages[a].sending, in_lines = is_in_lines(g, a);
+	if (in_lines != is_in_lines(g, b))
+		return !in_lines;
 	return sends != g->messages[b].sending ? sends : distance(g, a) < distance(g, b);
 }
 
-/* Lists that send first, each direction by distance; counts the former. */
-static void sort_by_distance(struct codelet_p2p *g)
+/* Lists of long messages first, of these those that send, each direction by distance. Counts them. */
+static void sort_lists_of_teams(struct codelet_p2p *g)
 {
-	g->group.sending = 0;
+	g->group.sending = g->group.in_lines = 0;
 	for (int i = 0; i < g->group.lists; i++) {
 		const uint32_t list = g->first[i];
+		const int is_short = is_in_lines(g, list);
 		int at = i;
 		for (; at && comes_before(g, list, g->first[at - 1]); at--)
 			g->first[at] = g->first[at - 1];
 		g->first[at] = list;
-		g->group.sending += g->messages[list].sending;
+		g->group.in_lines += (uint16_t)is_short;
+		g->group.sending += !is_short && g->messages[list].sending;
 	}
 }
 
-/* The longest message of a list; 0: one goes in lines, which teams do not know. */
-static uint64_t longest_of_list(const struct codelet_p2p *g, uint32_t i)
+/* What of a group teams can run. */
+struct team_work {
+	uint64_t longest; /* bytes of a message */
+	int in_lines, sends, takes; /* lists: of short messages; of others that send, and that do not */
+};
+
+/* 0: teams can't run the list. */
+static int add_team_list(const struct codelet_p2p *g, uint32_t i, struct team_work *work)
 {
+	const int in_lines = is_in_lines(g, i);
 	const struct codelet_message *m = &g->messages[i];
-	uint64_t most = 1;
 	do {
-		if (!m->from && codelet_in_long_lines(&g->group, m->bytes))
+		if (in_lines ? !is_in_lines(g, (uint32_t)(m - g->messages)) || m->bytes > MOST_SHORT_BYTES
+			     : !m->from && codelet_in_long_lines(&g->group, m->bytes))
 			return 0;
-		most = m->bytes > most ? m->bytes : most;
+		work->longest = m->bytes > work->longest ? m->bytes : work->longest;
 	} while (m++->more);
-	return most;
+	work->in_lines += in_lines;
+	work->sends += !in_lines && g->messages[i].sending;
+	work->takes += !in_lines && !g->messages[i].sending;
+	return 1;
 }
 
 /* Whether teams run the launch. Then all blocks serve all lists. */
 static int share_teams(const struct engine *e, struct codelet_p2p *g)
 {
-	uint64_t most = 0;
-	for (int i = 0; i < g->group.lists; i++) {
-		const uint64_t longest = longest_of_list(g, g->first[i]);
-		if (!longest)
+	struct team_work work = { 0 };
+	if (e->remote.counts)
+		return 0;
+	for (int i = 0; i < g->group.lists; i++)
+		if (!add_team_list(g, g->first[i], &work))
 			return 0;
-		most = longest > most ? longest : most;
-	}
-	if (e->remote.counts || !launch_p2p_by_teams(&e->machine, most))
+	if (!launch_p2p_by_teams(&e->machine, work.longest) || work.in_lines > g->group.blocks ||
+	    work.in_lines == g->group.lists || work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
 		return 0;
-	sort_by_distance(g);
-	if (g->group.sending > MOST_TEAM_LISTS || g->group.lists - g->group.sending > MOST_TEAM_LISTS)
-		return 0;
+	sort_lists_of_teams(g);
 	g->group.teams = 1;
 	return 1;
 }
@@ -341,11 +362,24 @@ static int sort_lists(struct codelet_p2p *g)
 	return many_blocks;
 }
 
+/* Bytes of a message's slots, where it comes in slots. */
+static void cut_message(const struct engine *e, struct codelet_p2p *g, int i)
+{
+	const struct codelet_message *m = &g->messages[i];
+	if (m->sending || codelet_is_target(g->places[i]) || codelet_in_long_lines(&g->group, m->bytes))
+		return;
+	const uint64_t bytes = launch_p2p_message(
+	    &e->machine, m->bytes, codelet_channels(&g->group, m->bytes), g->group.args.slot_bytes);
+	g->places[i] |= bytes / CODELET_LINE << 32;
+}
+
 /* Cuts all of this rank's slots into equal rooms. Senders learn their room from a grant. */
-static void share_slots(const struct engine *e, struct codelet_p2p *g)
+static void share_slots(const struct engine *e, struct codelet_p2p *g, int messages)
 {
 	uint64_t all = e->layout.slots_bytes * (uint64_t)(e->ranks - 1), rooms = g->rooms ? g->rooms : 1;
 	cut_slots(&e->machine, &g->group, all / rooms / CODELET_LINE * CODELET_LINE);
+	for (int i = 0; i < messages; i++)
+		cut_message(e, g, i);
 }
 
 /* Appends message i and all later ones of its pair and direction as one list; marks them as taken. */
@@ -380,7 +414,7 @@ int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);
-	share_slots(e, e->p2p);
+	share_slots(e, e->p2p, used);
 	if (!share_teams(e, e->p2p))
 		share_blocks(e, e->p2p, sort_lists(e->p2p));
 	return launch_lists(e, engine_open_p2p(e), stream);

@@ -10,7 +10,9 @@ enum {
 	FEW_CHANNELS = 64, /* that nearly fill a link; LAUNCH_CHANNELS do */
 	LEAST_SHARE = 16, /* blocks of a list: with fewer there are many rounds */
 	LONG_LINES = 8, /* times the rings' room: what is longer is faster through slots */
-	TEAM_DEPTH = 3, /* messages in flight of a channel, where teams may run them */
+	TEAM_DEPTH = 4, /* messages in flight of a channel, where teams may run them; */
+	LEAST_MESSAGES = 8, /* of a channel, where none is shorter than */
+	LEAST_MESSAGE_BYTES = 32 << 10,
 	TEAM_BYTES = 1 << 20 /* of a message that teams run, at least */
 };
 
@@ -75,6 +77,16 @@ int launch_p2p_depth(const struct gpu_machine *machine)
 uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room, int channels)
 {
 	return slots_bytes(room, channels, 1, (uint32_t)launch_p2p_depth(machine), MESSAGE_SLOT_BYTES);
+}
+
+/* For teams: while one is taken in the next ones come. */
+uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, uint32_t channels,
+			    uint64_t slot_bytes)
+{
+	const uint64_t pieces = (uint64_t)channels * LEAST_MESSAGES,
+		       each = plan_round((bytes + pieces - 1) / pieces, LAUNCH_LINE),
+		       message = each > LEAST_MESSAGE_BYTES ? each : LEAST_MESSAGE_BYTES;
+	return has_teams(machine) && message < slot_bytes ? message : slot_bytes;
 }
 
 /* What fits the rings goes in lines anyway. */
