@@ -108,8 +108,10 @@ static void compare_rank(const struct topo *topo, const struct plan *plan, size_
 static void check_cover(const struct topo *topo, const struct plan *plan, size_t count, int root, int rank)
 {
 	int coll = plan->key.coll, reduces = 0;
-	int all = coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_GATHER;
-	int nothing = (coll == CORALE_REDUCE || coll == CORALE_GATHER) && rank != root;
+	int all = coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_GATHER ||
+		  coll == CORALE_ALL_GATHER_V || coll == CORALE_GATHER_V;
+	int nothing =
+	    (coll == CORALE_REDUCE || coll == CORALE_GATHER || coll == CORALE_GATHER_V) && rank != root;
 	size_t n = (size_t)topo->map.ranks * (all ? count : 1), written = 0;
 	struct plan_env env;
 	struct plan_cursor cursor;
@@ -120,7 +122,8 @@ static void check_cover(const struct topo *topo, const struct plan *plan, size_t
 	n = nothing ? 0 : all ? n : count;
 	unsigned char *hits = calloc(n + 1, 1);
 	assert_non_null(hits);
-	reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER || coll == CORALE_REDUCE;
+	reduces = coll == CORALE_ALL_REDUCE || coll == CORALE_REDUCE_SCATTER || coll == CORALE_REDUCE ||
+		  coll == CORALE_REDUCE_SCATTER_V;
 	plan_env_init(&env, plan, &topo->map, rank, root, count);
 	for (int p = 0; p < plan->nprograms; p++) {
 		plan_cursor_start(&cursor, plan, p);
