@@ -32,6 +32,7 @@ struct tried {
 	const size_t *counts; /* END behind the last */
 	int scratch, registered; /* through scratch; into registered memory: then counts are bytes */
 	int least_ranks, least_pieces; /* 0: as any row has */
+	int forced; /* enum plan_protocol that CORALE_PROTO names, or 0 */
 	int interleaved; /* in messages: the plan's parts are other ones, so another rank may be sent a byte first */
 };
 
@@ -76,6 +77,10 @@ static const struct tried rows[] = {
 	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
 	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = even_vectors, .registered = 1 },
+	{ BY_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
+	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
+	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = even_vectors, .registered = 1,
+	  .forced = PLAN_BULK },
 	{ BY_SLOTS, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = many, .interleaved = 1 },
 	{ BY_SLOTS, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
 	{ BY_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
@@ -369,6 +374,7 @@ static void print_call(const struct trial *t)
 
 static int run_trial(const struct tried *row, struct trial *t)
 {
+	world_forced = row->forced;
 	if (world_open(&t->world, &t->params))
 		abort();
 	recorded_begin(&t->world, row->codelet == BY_COPIES);
@@ -474,12 +480,13 @@ static void name_row(const struct tried *row, char *name, size_t bytes)
 	int pieces = row->counts == in_pieces || row->counts == blocks_in_pieces;
 	const char *in = pieces ? " in pieces" : row->scratch ? " in scratch" : "";
 	const char *into = row->registered ? " into registered memory" : "";
+	const char *by_teams = row->forced == PLAN_BULK ? " by teams" : "";
 	if (row->codelet)
-		snprintf(name, bytes, "%s of %s%s%s as %s", corale_coll_name(row->coll),
-			 by_name(row->codelet), in, into, row->algo);
+		snprintf(name, bytes, "%s of %s%s%s%s as %s", corale_coll_name(row->coll),
+			 by_name(row->codelet), in, into, by_teams, row->algo);
 	else
-		snprintf(name, bytes, "%s sends and receives%s as %s", row->counts == few ? "small" : "large",
-			 into, row->algo);
+		snprintf(name, bytes, "%s sends and receives%s%s as %s",
+			 row->counts == few ? "small" : "large", into, by_teams, row->algo);
 }
 
 /* ---- What has no row --------------------------------------------------------------------------------------------------- */

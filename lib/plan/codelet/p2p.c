@@ -13,7 +13,8 @@ enum {
 	TEAM_DEPTH = 4, /* messages in flight of a channel, where teams may run them; */
 	LEAST_MESSAGES = 8, /* of a channel, where none is shorter than */
 	LEAST_MESSAGE_BYTES = 32 << 10,
-	TEAM_BYTES = 1 << 20 /* of a message that teams run, at least */
+	TEAM_BYTES = 256 << 10, /* of the longest message that teams run, at least */
+	LEAST_LONG_BYTES = 1 << 20 /* of a message that leaves the lines for them */
 };
 
 /* Both ends cut long messages for teams, which may run them. */
@@ -92,7 +93,7 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 /* What fits the rings goes in lines anyway. */
 uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
 {
-	const uint64_t least = machine->forced == PLAN_BULK ? 0 : TEAM_BYTES, most = LONG_LINES * room;
+	const uint64_t least = machine->forced == PLAN_BULK ? 0 : LEAST_LONG_BYTES, most = LONG_LINES * room;
 	if (!has_teams(machine) || most < least)
 		return most;
 	return room > least ? room : least;
