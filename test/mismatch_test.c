@@ -251,6 +251,15 @@ static void count_line(enum log_level level, int rank, const char *text)
 	lines[rank] += level == LOG_ERROR && names_both;
 }
 
+static _Atomic int ring_lines; /* of errors that name the broadcasts of ranks 1 and 3 */
+
+static void count_ring(enum log_level level, int rank, const char *text)
+{
+	(void)rank;
+	ring_lines += level == LOG_ERROR && strstr(text, "broadcast(count 1, float32, root 1)") &&
+		      strstr(text, "broadcast(count 1, float32, root 3)");
+}
+
 /* Each of two ranks is the root of a broadcast of its own, so both only send; the ends of both say so. */
 static void two_senders(struct team_member *m)
 {
@@ -349,6 +358,30 @@ static void late_receiver(struct team_member *m)
 	team_barrier(m);
 	if (lines[0] || lines[1] != 1) /* of the pair of two roots */
 		team_fault(m, "%d and %d lines", lines[0], lines[1]);
+}
+
+/* Two roots end early. The ranks behind them in the ring come late, and each finds that the rank before it had the other root. */
+static void late_in_ring(struct team_member *m)
+{
+	enum { LATE_US = 700000 };
+	float mine = 1, got = 0;
+	team_barrier(m); /* nobody is in the library */
+	if (m->rank == 0) {
+		log_level = LOG_ERROR;
+		log_set_writer(count_ring);
+	}
+	team_barrier(m);
+	if (m->rank % 2 == 0)
+		usleep(LATE_US);
+	const int root = m->rank < 2 ? 1 : 3,
+		  ret = corale_broadcast(&mine, &got, 1, CORALE_FLOAT32, root, m->comm, NULL);
+	if (ret && ret != CORALE_EMISMATCH)
+		team_fault(m, "a broadcast with two roots: %s", corale_strerror(ret));
+	corale_comm_destroy(m->comm);
+	m->comm = NULL;
+	team_barrier(m);
+	if (!ring_lines)
+		team_fault(m, "no line of two roots");
 }
 
 /* ---- Edges: only their two ends know, but the communicator ends for all ---- */
@@ -604,6 +637,7 @@ static const struct {
 	{ "a rank for itself as the root that sends", two_senders, 0 },
 	{ "an end after a broadcast", one_sender, 0 },
 	{ "an end before another's broadcast", late_receiver, 0 },
+	{ "two ends before others' broadcasts", late_in_ring, 0 },
 	{ "three ranks, one of which comes later", three_ranks, 0 },
 	{ "counts of a send and its recv", pair_counts, 0 },
 	{ "types of a send and its recv", pair_types, 0 },
