@@ -235,8 +235,8 @@ enum {
  *   for each further one, as many SMs as a node has ranks. So of 132 SMs, of which 4 stay free, and with 4 ranks, four communicators with a limit of 32 have
  *   32, 32, 32 and 16 blocks, later ones 4; eight with a limit of 16 have 16 each. With up to eight communicators, on nodes of up to 16 ranks, calls never wait for each other for ever,
  *   in whatever order each rank makes them.
- * - Without a limit the first one has the whole GPU, as if it stayed alone; what is left to others are few blocks, and calls of more than one other
- *   communicator beside its own may wait for ever. Programs with several communicators whose calls run at one time set a limit.
+ * - Without a limit each has the whole GPU, as if it were alone: large calls of two such communicators at one time may wait for each other for ever, which a
+ *   WARN line says when the second one is created. Programs whose communicators work at one time set a limit; where they take turns, none is needed.
  * - Ranks agree on the least that any of them can have. What a communicator had is free again when it is destroyed.
  * - Of one process: under MPS, where kernels of several processes share a GPU, each process counts its own.
  * The first communicator that has fewer blocks than it asks for says so in a WARN line, with the limit that gives all of them as many; so does the first one

@@ -27,7 +27,7 @@ __device__ static inline bool is_result_edge(const codelet_args &a, int from, in
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	return bulk_scatter(a, t, b, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
-		put_input<TYPE>(a, t.workers, bulk_slot_there(a, b, 0, to, m), a.send + part.at, part.bytes);
+		put_input<TYPE, BULK_IN_FLIGHT>(a, t.workers, bulk_slot_there(a, b, 0, to, m), a.send + part.at, part.bytes);
 	});
 }
 
@@ -87,13 +87,14 @@ template <class Store> __device__ static inline void send_on(const codelet_args 
 	}
 }
 
-/* Whole vectors. */
-template <int TYPE, int OP> __device__ static void fold_vectors(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+/* Whole vectors, from `begin` on. */
+template <int TYPE, int OP>
+__device__ static void fold_vectors(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t begin, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
 	const uint32_t apart = d.w.threads * 16;
 	const uint64_t scalar = OP == CORALE_NUM_OPS ? scalar_of<TYPE>(a) : 0;
-	for (uint64_t at = d.w.thread * 16; at < bytes; at += N * apart) {
+	for (uint64_t at = begin + d.w.thread * 16; at < bytes; at += N * apart) {
 		vector v[N];
 		fold_together<TYPE, OP>(a, d.in, at, bytes, apart, scalar, v);
 		auto store = [&](unsigned char *to) {
@@ -108,23 +109,94 @@ template <int TYPE, int OP> __device__ static void fold_vectors(const codelet_ar
 	}
 }
 
+/* Where the result goes for a rank: NULL if nowhere. */
+__device__ static inline unsigned char *result_target(const codelet_args &a, const bulk_call *b, const folded &d, int to)
+{
+	if (to == a.rank)
+		return d.to;
+	if (to >= a.ranks || !is_result_edge(a, a.rank, to))
+		return nullptr;
+	return (a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + d.there;
+}
+
+/*
+ * Most of a message's whole vectors where they are summed, of at most RANKS ranks. A warp takes N vectors a lane at a time, which lie one behind the other, so that
+ * one address a rank serves all of them: addresses in memory, as fold_together has, cost a third of the bandwidth. Returns how many bytes are done.
+ */
+template <int TYPE, int OP, int RANKS, int N>
+__device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+{
+	const uint32_t apart = d.w.threads * N * 16, whole = (uint32_t)bytes / apart * apart, first = (d.w.thread / 32 * N * 32 + d.w.thread % 32) * 16;
+	const unsigned char *from[RANKS];
+	unsigned char *to[RANKS];
+#pragma unroll
+	for (int k = 0; k < RANKS; k++) {
+		from[k] = k == a.rank ? d.in.own : d.in.others + codelet_index(k, a.rank) * d.in.stride;
+		to[k] = result_target(a, b, d, k);
+	}
+	for (uint32_t at = first; at < whole; at += apart) {
+		vector v[RANKS][N];
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+#pragma unroll
+			for (int u = 0; u < N; u++)
+				if (k < 2 || k < a.ranks)
+					v[k][u] = __ldcg((const vector *)(from[k] + at) + u * 32);
+		vector result[N];
+#pragma unroll
+		for (int u = 0; u < N; u++) {
+			vector_sum<TYPE> sum;
+			sum.start(v[0][u]);
+#pragma unroll
+			for (int k = 1; k < RANKS; k++)
+				if (k < 2 || k < a.ranks)
+					sum.add(v[k][u], CORALE_SUM);
+			result[u] = sum.finish(OP, a.ranks);
+		}
+#pragma unroll
+		for (int k = 0; k < RANKS; k++)
+#pragma unroll
+			for (int u = 0; u < N; u++)
+				if (to[k])
+					((vector *)(to[k] + at))[u * 32] = result[u];
+	}
+	return whole;
+}
+
+/* OP: a sum, or their average. */
+template <int TYPE, int OP> __device__ static inline uint32_t sum_of_few(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+{
+	constexpr int N = folded_together<TYPE>;
+	if (a.ranks == 2)
+		return sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
+	return a.ranks <= BATCH ? sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes) : 0;
+}
+
+/* What training calls: sums of all types, and averages of floats. */
+template <int TYPE> __device__ static inline uint32_t sum_fast(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
+{
+	if (a.op == CORALE_SUM)
+		return sum_of_few<TYPE, CORALE_SUM>(a, b, d, bytes);
+	return vector_is_float<TYPE> && a.op == CORALE_AVG ? sum_of_few<TYPE, CORALE_AVG>(a, b, d, bytes) : 0;
+}
+
 template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	switch (a.op) {
 	case CORALE_PROD:
-		return fold_vectors<TYPE, CORALE_PROD>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_PROD>(a, b, d, 0, bytes);
 	case CORALE_MIN:
-		return fold_vectors<TYPE, CORALE_MIN>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MIN>(a, b, d, 0, bytes);
 	case CORALE_MAX:
-		return fold_vectors<TYPE, CORALE_MAX>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MAX>(a, b, d, 0, bytes);
 	case CORALE_MIN | CODELET_UNSIGNED:
-		return fold_vectors<TYPE, CORALE_MIN | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MIN | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, 0, bytes);
 	case CORALE_MAX | CODELET_UNSIGNED:
-		return fold_vectors<TYPE, CORALE_MAX | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_MAX | (vector_shares_kernels<TYPE> ? (int)CODELET_UNSIGNED : 0)>(a, b, d, 0, bytes);
 	case CORALE_NUM_OPS:
-		return fold_vectors<TYPE, CORALE_NUM_OPS>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_NUM_OPS>(a, b, d, 0, bytes);
 	default:
-		return fold_vectors<TYPE, CORALE_SUM>(a, b, d, bytes);
+		return fold_vectors<TYPE, CORALE_SUM>(a, b, d, sum_fast<TYPE>(a, b, d, bytes), bytes);
 	}
 }
 

@@ -35,11 +35,11 @@ __device__ static range part_of(const codelet_args &a, int rank)
 }
 
 /* What a rank has for another one, into a slot. */
-template <int TYPE>
+template <int TYPE, uint32_t N = IN_FLIGHT>
 __device__ static void put_input(const codelet_args &a, const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
 	if (a.op != CORALE_NUM_OPS) {
-		copy(w, to, from, bytes, true);
+		copy<N>(w, to, from, bytes, true);
 		return;
 	}
 	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {

@@ -36,13 +36,10 @@ static int kept_back(const struct gpu_blocks *asked, int comms, int left)
 
 int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others)
 {
-	const int room = gpu_blocks_room(asked->processors), is_limited = asked->wish < room,
-		  left = room - others->blocks;
-	int wish = asked->wish, most = left - kept_back(asked, others->comms + 1, left);
-	if (!is_limited && !others->comms)
+	const int wish = asked->wish, room = gpu_blocks_room(asked->processors), left = room - others->blocks;
+	int most = left - kept_back(asked, others->comms + 1, left);
+	if (wish >= room) /* no limit */
 		return wish;
-	if (!is_limited)
-		wish = GPU_BLOCKS_SHARED;
 	most = most > asked->least ? most : asked->least;
 	most = most > 1 ? most : 1;
 	return wish < most ? wish : most;

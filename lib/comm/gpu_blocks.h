@@ -10,8 +10,7 @@
 #include "cuda/engine.h"
 
 enum {
-	GPU_BLOCKS_COMMS = 8, /* communicators that always fit */
-	GPU_BLOCKS_SHARED = 32 /* most blocks of a communicator without a limit where others are */
+	GPU_BLOCKS_COMMS = 8 /* communicators with a limit that always fit */
 };
 
 /* What a rank's communicator asks for on its GPU. */
@@ -31,7 +30,7 @@ struct gpu_blocks_sum {
 /* Multiprocessors for all communicators. One of 32 is left to kernels that wait for nobody, as a peer may wait for those. */
 int gpu_blocks_room(int processors);
 
-/* The blocks of a communicator beside others. Alone it has all it asks for if that is all of the GPU. Else as much is kept back for each further one, up to
+/* The blocks of a communicator beside others. Without a limit it has all of the GPU, as one alone. Else as much is kept back for each further one, up to
  * GPU_BLOCKS_COMMS, as that one needs at least; where so many do not fit, half of what is left. Pure. */
 int gpu_blocks_offer(const struct gpu_blocks *asked, const struct gpu_blocks_sum *others);
 

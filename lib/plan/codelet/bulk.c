@@ -61,7 +61,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	    sums = { { [RATES_HOPPER] = { 18, 290, 0 }, [RATES_UNKNOWN] = { 27, 193, 0 } },
 		     1,
 		     RATES_TEAM_FOLDING },
-	    broadcasts = { { [RATES_HOPPER] = { 23, 235, 0 }, [RATES_UNKNOWN] = { 34, 157, 0 } },
+	    broadcasts = { { [RATES_HOPPER] = { 23, 280, 0 }, [RATES_UNKNOWN] = { 34, 187, 0 } },
 			   2,
 			   RATES_TEAM_MOVING },
 	    moves = { { [RATES_HOPPER] = { 13, 280, 0 }, [RATES_UNKNOWN] = { 20, 187, 0 } },

@@ -18,7 +18,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	static const struct codelet_rate
 	    pair = { { [RATES_HOPPER] = { 3.3, 353, 0.3 }, [RATES_UNKNOWN] = { 5, 235, 0.5 } },
 		     2,
-		     RATES_FOLDING },
+		     RATES_PAIR_FOLDING },
 	    several = { { [RATES_HOPPER] = { 3.3, 338, 0.5 }, [RATES_UNKNOWN] = { 5, 225, 0.8 } },
 			2,
 			RATES_FOLDING };
@@ -26,7 +26,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 		return (
 		    struct codelet_rate){ { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
 					  2,
-					  ranks > 2 ? RATES_SCATTERING : RATES_MOVING };
+					  ranks > 2 ? RATES_SCATTERING : RATES_PAIR_MOVING };
 	return ranks == 2 ? pair : several;
 }
 

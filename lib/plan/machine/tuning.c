@@ -71,6 +71,8 @@ static const struct field fields[] = {
 	BLOCK("passing", RATES_PASSING),
 	BLOCK("team_folding", RATES_TEAM_FOLDING),
 	BLOCK("team_moving", RATES_TEAM_MOVING),
+	BLOCK("pair_folding", RATES_PAIR_FOLDING),
+	BLOCK("pair_moving", RATES_PAIR_MOVING),
 };
 enum { FIELDS = sizeof(fields) / sizeof(*fields) };
 _Static_assert((int)FIELDS <= (int)TUNING_MOST, "a bit of given and a value for each rate");
