@@ -1,8 +1,8 @@
 dnl CORALE_WITH_PKG(NAME, MODULE, MIN-VERSION, HEADER, FUNCTION)
 dnl
 dnl --with-NAME = yes (an error if absent), no, DIR (searched alone), or unset (used if found).
-dnl Asks pkg-config for MODULE, under DIR the .pc file of DIR. HEADER and FUNCTION, when given, are tried with
-dnl what was found.
+dnl Asks pkg-config for MODULE, under DIR the .pc file of DIR, whose prefix may be of another machine (PyPI's libucx): DIR it is. HEADER
+dnl and FUNCTION, when given, are tried with what was found.
 dnl Sets NAME_CFLAGS, NAME_LIBS (upper case), HAVE_NAME (conditional and definition), corale_NAME_summary.
 AC_DEFUN([CORALE_WITH_PKG], [
 	AC_REQUIRE([PKG_PROG_PKG_CONFIG])
@@ -15,7 +15,7 @@ AC_DEFUN([CORALE_WITH_PKG], [
 	AS_CASE([$with_$1],
 		[no|yes|guess], [],
 		[corale_path=`ls -d "$with_$1"/lib/pkgconfig "$with_$1"/lib/*/pkgconfig "$with_$1"/lib64/pkgconfig 2>/dev/null | tr '\n' ':'`
-		 corale_pkg_config="env PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=${corale_path:-/nonexistent} $PKG_CONFIG"])
+		 corale_pkg_config="env PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=${corale_path:-/nonexistent} $PKG_CONFIG --define-variable=prefix=$with_$1"])
 	AS_IF([test "x$with_$1" != xno], [
 		AC_MSG_CHECKING([for $2 >= $3])
 		AS_IF([test -z "$PKG_CONFIG"], [corale_why="no pkg-config"],

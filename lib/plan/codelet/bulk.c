@@ -6,7 +6,6 @@
 #include "base/collectives.h"
 
 enum {
-	MOST_BLOCKS = 32, /* each fills an SM; with more nothing was measured */
 	MOST_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
 	LEAST_ALONE = 1 << 20, /* of a call, instead of a lowered plan */
 	LEAST_BYTES = 8 << 10,
@@ -44,7 +43,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	const int room = room_of(machine, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
 	if (machine->forced == (int)row->protocol)
 		return room;
-	return room && machine->ranks > 1 && machine->max_blocks <= MOST_BLOCKS &&
+	return room && machine->ranks > 1 && machine->max_blocks <= LAUNCH_BULK_BLOCKS &&
 	       (!is_lowered_else(row->coll) || row->codelet->sent(row, machine, call->bytes) >= LEAST_ALONE);
 }
 
