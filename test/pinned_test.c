@@ -18,10 +18,12 @@ static int allocations, frees, fails, forgets; /* forgets: the device was reset 
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
+	static void *all[64]; /* what the pool forgets after a reset is no leak */
 	assert_int_equal(flags, cudaHostAllocPortable);
 	if (fails || !(*memory = malloc(bytes)))
 		return cudaErrorMemoryAllocation;
 	memset(*memory, 0xff, bytes);
+	all[allocations % 64] = *memory;
 	allocations++;
 	allocated += bytes;
 	return cudaSuccess;

@@ -64,7 +64,8 @@ static void run_all(int rank, void *arg)
 		const int premultiplied = i % 3 == 2, in_place = i / 3 % 2;
 		if (coll_is_pair(coll) ||
 		    (premultiplied && coll != CORALE_ALL_REDUCE && coll != CORALE_REDUCE_SCATTER) ||
-		    (in_place && coll_is_uneven(coll)))
+		    (coll_is_uneven(coll) &&
+		     (in_place || coll != CORALE_ALL_TO_ALL_V))) /* others become one */
 			continue;
 		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? BY_TWO_SHOT : BY_ONE_SHOT,
 					     .coll = coll,
