@@ -77,13 +77,19 @@ template <int TYPE, int OP> __device__ static inline void fold_together(const co
 		result[u] = sum[u].finish(a.op, a.ranks);
 }
 
-/* Calls store(address) for each rank that gets the result: of what lies so far behind the begin of its receive buffer or slots. */
+/* What lies so far behind the begin of a rank's receive buffer, or of its slots for this rank's results. */
+__device__ static inline unsigned char *result_at(const codelet_args &a, const bulk_call *b, int to, uint64_t there)
+{
+	return (a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + there;
+}
+
+/* Calls store(address) for each rank that gets the result. */
 template <class Store> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, uint64_t there, Store store)
 {
 	for (int k = 1; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
 		if (is_result_edge(a, a.rank, to))
-			store((a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + there);
+			store(result_at(a, b, to, there));
 	}
 }
 
@@ -114,9 +120,7 @@ __device__ static inline unsigned char *result_target(const codelet_args &a, con
 {
 	if (to == a.rank)
 		return d.to;
-	if (to >= a.ranks || !is_result_edge(a, a.rank, to))
-		return nullptr;
-	return (a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + d.there;
+	return to < a.ranks && is_result_edge(a, a.rank, to) ? result_at(a, b, to, d.there) : nullptr;
 }
 
 /*
