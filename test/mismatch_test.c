@@ -561,12 +561,16 @@ static void aborted(struct team_member *m)
 	double start = team_now();
 	if (m->rank == 1 && pthread_create(&thread, NULL, abort_later, m->comm))
 		abort();
-	if (m->rank != ODD) /* who never comes, so only the abort can end the call */
-		team_expect(m, reduce(m, &b), CORALE_EABORTED, "a call that is aborted");
+	/* ODD never comes, so that only the abort ends the call; on a busy machine the call may begin behind it. */
+	if (m->rank != ODD) {
+		int ret = reduce(m, &b);
+		if (ret != CORALE_EABORTED && ret != CORALE_ECOMM)
+			team_fault(m, "a call that is aborted: %s", corale_strerror(ret));
+	}
 	if (m->rank == 1)
 		pthread_join(thread, NULL);
 	team_barrier(m);
-	if (team_now() - start > 1.1)
+	if (team_now() - start > 3)
 		team_fault(m, "the abort took %.2f s", team_now() - start);
 	int ret = reduce(m, &b); /* the one who is late may still find what the others sent */
 	if (ret == 0 && m->rank == ODD)
