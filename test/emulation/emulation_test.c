@@ -367,6 +367,11 @@ static int mixed_calls(void)
 	return faults;
 }
 
+static int bulk_mixed_calls(void)
+{
+	return by_teams(mixed_calls);
+}
+
 /* The same, each on any of a rank's streams. */
 static int mixed_streams(void)
 {
@@ -484,6 +489,7 @@ static const struct {
 	{ "edges", edges },
 	{ "bulk", bulk },
 	{ "teams: edges", bulk_edges },
+	{ "teams: mixed calls with delays", bulk_mixed_calls },
 	{ "teams: groups of sends and receives", bulk_messages },
 	{ "teams: groups of receives into registered memory", bulk_messages_registered },
 	{ "teams: groups of sends and receives in many channels", bulk_messages_in_channels },

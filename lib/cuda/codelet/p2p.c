@@ -121,7 +121,7 @@ static void sort_lists_of_teams(struct codelet_p2p *g)
 			g->first[at] = g->first[at - 1];
 		g->first[at] = list;
 		g->group.in_lines += (uint16_t)is_short;
-		g->group.sending += !is_short && g->messages[list].sending;
+		g->group.sending += (uint16_t)(!is_short && g->messages[list].sending);
 	}
 }
 
