@@ -367,6 +367,21 @@ static int mixed_calls(void)
 	return faults;
 }
 
+static int mixed_calls_of_many(void)
+{
+	int faults = 0;
+	for (int ranks = test_thin ? 8 : 6; !faults && ranks <= 8; ranks++)
+		faults =
+		    mixed((struct world_params){ .ranks = ranks, .max_blocks = 2, .window_bytes = 640 << 10 },
+			  test_thin ? 8 : 40, 0);
+	return faults;
+}
+
+static int bulk_mixed_calls_of_many(void)
+{
+	return by_teams(mixed_calls_of_many);
+}
+
 static int bulk_mixed_calls(void)
 {
 	return by_teams(mixed_calls);
@@ -490,6 +505,7 @@ static const struct {
 	{ "bulk", bulk },
 	{ "teams: edges", bulk_edges },
 	{ "teams: mixed calls with delays", bulk_mixed_calls },
+	{ "teams: mixed calls of six to eight ranks", bulk_mixed_calls_of_many },
 	{ "teams: groups of sends and receives", bulk_messages },
 	{ "teams: groups of receives into registered memory", bulk_messages_registered },
 	{ "teams: groups of sends and receives in many channels", bulk_messages_in_channels },
@@ -541,6 +557,7 @@ static const struct {
 	{ "a receive of fewer bytes into registered memory", test_fewer_bytes },
 	{ "lines of another number of bytes", test_other_lines },
 	{ "mixed calls with delays", mixed_calls },
+	{ "mixed calls of six to eight ranks", mixed_calls_of_many },
 	{ "mixed calls on any stream", mixed_streams },
 	{ "sends and plans on any stream", test_any_stream },
 	{ "streams that are new", test_new_streams },
