@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/types.h"
 #include "perf.h"
 
 enum { SETTLING = 8, SETTLED_BYTES = 64 << 10 };
@@ -108,6 +109,16 @@ static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_
 	}
 }
 
+static int has_op(const struct perf_job *job, int type, corale_op op)
+{
+	const unsigned ops = job->options->cuda ? type_kernel_ops(type) : type_rows[type].ops;
+	const int has = ops >> op & 1;
+	if (!has && job->rank == 0)
+		printf("# %s has no %s%s: left out\n", corale_type_name((corale_type)type), perf_op_name(op),
+		       job->options->cuda ? " on GPUs" : "");
+	return has;
+}
+
 static void run_coll(struct perf_job *job, int is_first, struct perf_summary *summary)
 {
 	const struct perf_options *options = job->options;
@@ -117,6 +128,8 @@ static void run_coll(struct perf_job *job, int is_first, struct perf_summary *su
 	for (int t = 0; t < options->ntypes; t++)
 		for (int o = 0; o < nops; o++)
 			for (int r = first; r < first + roots; r++) {
+				if (job->coll->has_op && !has_op(job, options->types[t], options->ops[o]))
+					continue;
 				struct perf_call call = { .job = job,
 							  .type = (corale_type)options->types[t],
 							  .op = job->coll->has_op ? options->ops[o]

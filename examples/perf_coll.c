@@ -20,6 +20,7 @@ static MPI_Datatype mpi_type(corale_type type)
 		[CORALE_FLOAT8_E5M2] = MPI_DATATYPE_NULL,
 		[CORALE_INT16] = MPI_INT16_T,
 		[CORALE_UINT16] = MPI_UINT16_T,
+		[CORALE_BOOL] = MPI_C_BOOL,
 	};
 	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a datatype for each type");
 	return types[type];
@@ -27,8 +28,9 @@ static MPI_Datatype mpi_type(corale_type type)
 
 static MPI_Op mpi_op(corale_op op)
 {
-	const MPI_Op ops[] = { MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX };
-	return op <= CORALE_MAX ? ops[op] : MPI_OP_NULL;
+	const MPI_Op ops[CORALE_NUM_OPS] = { MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
+					     MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR };
+	return op < CORALE_NUM_OPS ? ops[op] : MPI_OP_NULL;
 }
 
 static int bytes_of(const struct perf_call *call)

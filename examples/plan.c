@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/collectives.h"
 #include "base/log.h"
+#include "base/types.h"
 #include "cuda/engine.h"
 #include "plan.h"
 #include "base/settings.h"
@@ -140,6 +142,8 @@ static int read_arguments(int argc, char **argv, struct plan_request *request)
 	}
 	if (optind < argc && !read_bytes(argv[optind++], &request->bytes))
 		return fail("not a number of bytes", argv[optind - 1]);
+	if (coll_folds(request->coll) && !type_has_op(request->type, request->op))
+		return fail("the type has no such operator", corale_op_name(request->op));
 	return optind < argc ? fail("one argument too many", argv[optind]) : 0;
 }
 

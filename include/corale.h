@@ -102,7 +102,7 @@ const char *corale_strerror(int code);
 
 /* ---- Types and operators --------------------------------------------------- */
 
-/* Programs hold these values, so new types are appended: 16 at most, since messages carry a type in 4 bits. */
+/* Programs hold these values, so new types are appended. Collectives that only move data, sends and receives take every type. */
 typedef enum {
 	CORALE_INT8 = 0,
 	CORALE_UINT8 = 1,
@@ -118,7 +118,8 @@ typedef enum {
 	CORALE_FLOAT8_E5M2 = 11,
 	CORALE_INT16 = 12,
 	CORALE_UINT16 = 13,
-	CORALE_NUM_TYPES = 14
+	CORALE_BOOL = 14, /* 1 byte: 0, or 1 for true */
+	CORALE_NUM_TYPES = 15
 } corale_type;
 
 /*
@@ -128,7 +129,13 @@ typedef enum {
  * - 16-bit and 8-bit floats are summed in float32.
  * - Integers wrap. The average of integers is the wrapped sum / ranks, truncated toward zero: of int8 127 and 127 it is -1. float8 saturates.
  * - min and max keep NaN, and order -0 < +0. Every NaN that an operator makes is the canonical NaN of its type.
- * - Complex types and operators written by the user are refused (CORALE_EINVAL): GPUs have no kernel for them.
+ * - Not every type has every operator; a call with another one is refused (CORALE_EINVAL), with a line that names both:
+ *     integers                      sum prod min max avg, bitwise, logical; premultiplied sum
+ *     float16 to float64, float8    sum prod min max avg; premultiplied sum
+ *     bool                          bitwise, logical
+ * - Logical operators take any element but 0 as true, and make 0 or 1. With one rank its elements stay as they are.
+ * - CUDA communicators have no kernels for bitwise and logical operators yet (CORALE_ENOTSUP).
+ * - Operators written by the user are refused (CORALE_EINVAL).
  */
 typedef int corale_op;
 enum {
@@ -137,7 +144,13 @@ enum {
 	CORALE_MIN = 2,
 	CORALE_MAX = 3,
 	CORALE_AVG = 4,
-	CORALE_NUM_OPS = 5 /* values from here on: corale_op_create_premul_sum */
+	CORALE_BIT_AND = 5,
+	CORALE_BIT_OR = 6,
+	CORALE_BIT_XOR = 7,
+	CORALE_LOGICAL_AND = 8,
+	CORALE_LOGICAL_OR = 9,
+	CORALE_LOGICAL_XOR = 10,
+	CORALE_NUM_OPS = 11 /* values from here on: corale_op_create_premul_sum */
 };
 
 typedef struct corale_comm corale_comm;

@@ -192,7 +192,8 @@ struct codelet_args {
 };
 
 /* The operator in a kernel's arguments: op_kind. Where signed and unsigned integers share kernels, min, max and avg of unsigned ones have CODELET_UNSIGNED. */
-enum { CODELET_UNSIGNED = 8 };
+enum { CODELET_UNSIGNED = 16 };
+static_assert((int)CORALE_NUM_OPS < (int)CODELET_UNSIGNED, "a bit of its own");
 
 static inline int codelet_op(corale_type type, corale_op op)
 {

@@ -1,5 +1,8 @@
 /* One call: its checks, and what Corale is asked for. */
 #include "door.h"
+
+#include <limits.h>
+
 #include "log.h"
 
 struct coll_row {
@@ -40,7 +43,10 @@ static const uint8_t ops[ncclNumOps] = {
 	[ncclSum] = CORALE_SUM, [ncclProd] = CORALE_PROD, [ncclMax] = CORALE_MAX,
 	[ncclMin] = CORALE_MIN, [ncclAvg] = CORALE_AVG,
 };
-_Static_assert((int)ncclNumOps == (int)CORALE_NUM_OPS, "premultiplied sums have the same numbers");
+
+/* Premultiplied sums are numbered from the built-in operators on, of which Corale has more. */
+enum { OWN_OPS = (int)CORALE_NUM_OPS - (int)ncclNumOps };
+_Static_assert(OWN_OPS >= 0, "an operator of Corale's becomes one of NCCL's");
 
 int door_type(ncclDataType_t type, corale_type *out)
 {
@@ -52,7 +58,14 @@ int door_type(ncclDataType_t type, corale_type *out)
 
 static corale_op op_of(ncclRedOp_t op)
 {
-	return op < ncclNumOps ? (corale_op)ops[op] : (corale_op)op;
+	if (op < ncclNumOps)
+		return (corale_op)ops[op];
+	return (int)op > INT_MAX - OWN_OPS ? -1 : (corale_op)op + OWN_OPS;
+}
+
+ncclRedOp_t door_premul(corale_op op)
+{
+	return (ncclRedOp_t)(op - OWN_OPS);
 }
 
 /* What is wrong with the arguments alone; a call in a group says so at once, as NCCL's. */
@@ -108,7 +121,7 @@ int door_issue(const struct door_call *c)
 	case DOOR_RECV:
 		return corale_recv(c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
 	case DOOR_OP_DESTROY:
-		return corale_op_destroy(c->op, core);
+		return corale_op_destroy(op_of(c->op), core);
 	default:
 		return CORALE_EINTERNAL;
 	}

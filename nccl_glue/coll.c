@@ -169,7 +169,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 	else
 		result = door_result(comm, corale_op_create_premul_sum(scalar, corale, comm->core, &made));
 	if (result == ncclSuccess)
-		*op = (ncclRedOp_t)made;
+		*op = door_premul(made);
 	door_leave(comm);
 	return result;
 }

@@ -167,6 +167,8 @@ struct door_call {
 
 /* NULL: there is none; else Corale's type. */
 int door_type(ncclDataType_t type, corale_type *out);
+/* The number that a premultiplied sum of Corale's has here. */
+ncclRedOp_t door_premul(corale_op op);
 
 static inline int door_is_pair(const struct door_call *call)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/types.h"
 #include "team.h"
 
 enum { RANKS = 4, ODD = 2, COUNT = 40 };
@@ -157,6 +158,41 @@ static void overflowing_counts(struct team_member *m)
 			    CORALE_EINVAL, "all_gather_v, count");
 		team_expect(m, corale_gather_v(buf, n, out, none, none, CORALE_FLOAT64, 0, c, NULL),
 			    CORALE_EINVAL, "gather_v, count");
+	}
+	expect_working(m);
+}
+
+/* Each operator that a type does not have is refused by name, in calls and plans; the others are not. */
+static void operators_of_types(struct team_member *m)
+{
+	uint64_t buf[8] = { 1, 1 }, out[8];
+	for (int type = 0; type < CORALE_NUM_TYPES; type++)
+		for (corale_op op = 0; op < CORALE_NUM_OPS; op++) {
+			const int has = type_has_op(type, op), expected = has ? 0 : CORALE_EINVAL;
+			corale_plan *plan = NULL;
+			team_expect(m, corale_all_reduce(buf, out, 1, (corale_type)type, op, m->comm, NULL),
+				    expected, "an operator of a type");
+			if (!has)
+				expect_words(m, corale_comm_last_error(m->comm),
+					     corale_type_name((corale_type)type), corale_op_name(op));
+			team_expect(m,
+				    corale_plan_create(CORALE_REDUCE_SCATTER, 1, (corale_type)type, op, 0,
+						       m->comm, &plan),
+				    expected, "its plan");
+			corale_plan_destroy(plan);
+			team_expect(m,
+				    corale_plan_create(CORALE_ALL_GATHER, 1, (corale_type)type, op, 0,
+						       m->comm, &plan),
+				    0, "an all_gather has none");
+			corale_plan_destroy(plan);
+		}
+	for (int type = 0; type < CORALE_NUM_TYPES; type++) {
+		corale_op op;
+		const int has = type_has_op(type, CORALE_NUM_OPS);
+		team_expect(m, corale_op_create_premul_sum(buf, (corale_type)type, m->comm, &op),
+			    has ? 0 : CORALE_EINVAL, "a premultiplied sum");
+		if (has)
+			corale_op_destroy(op, m->comm);
 	}
 	expect_working(m);
 }
@@ -503,6 +539,7 @@ static const struct team_case cases[] = {
 	{ "NULL pointers", null_pointers },
 	{ "counts that overflow", overflowing_counts },
 	{ "wrong types and operators", wrong_types_and_operators },
+	{ "operators of types", operators_of_types },
 	{ "operators of another communicator", foreign_operators },
 	{ "MPI_IN_PLACE", mpi_in_place },
 	{ "wrong plans", wrong_plans },

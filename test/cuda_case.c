@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/types.h"
 #include "reference_type.h"
 
 enum { SCALAR_BYTES = 8, STAGING = 8 << 20, GUARD_BYTE = 0x5a, POISON_BYTE = 0xa5, MOST_GAP = 3 };
@@ -121,6 +122,8 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
 	if ((c->in_place && !has_place(c)) || c->call == CORALE_REDUCE_SCATTER_V) /* not on GPUs */
+		return 0;
+	if (reduces(c) && !(type_kernel_ops(c->type) >> c->op & 1))
 		return 0;
 	if (!reduces(c) && (c->op != CORALE_SUM || c->data != REFERENCE_EXACT))
 		return 0;

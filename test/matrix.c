@@ -4,6 +4,7 @@
 
 #include "matrix.h"
 #include "thin.h"
+#include "base/types.h"
 
 enum {
 	GUARD = 64,
@@ -383,7 +384,7 @@ static int has_meaning(const struct matrix_case *c)
 		return c->count == 0 && c->type == 0 && c->op == 0 && c->shift == 0 && !c->in_place;
 	if (c->in_place && (c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_SEND))
 		return 0;
-	return reduces(c) || c->op == 0;
+	return reduces(c) ? type_has_op(c->type, c->op) : c->op == 0;
 }
 
 int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct matrix_case *out)

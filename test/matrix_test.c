@@ -33,7 +33,7 @@ static const struct shape shapes[] = {
 	{ "one node, every case", "", 1, 5, 1, COUNTS },
 	{ "one node, every plan interpreted", "CORALE_CODELETS=no", 1, 5, 1, COUNTS },
 	{ "one node, 6 to 8 ranks", "", 6, 8, 5, COUNTS },
-	{ "large buffers", "", 2, 4, 23, { 70001, 130003 }, 2 },
+	{ "large buffers", "", 2, 4, 41, { 70001, 130003 }, 2 },
 	{ "many chunks", SMALL "CORALE_SLOTS=2", 2, 5, 5, MANY },
 	{ "two slots of a queue", "CORALE_SLOT_BYTES=512 CORALE_REFERENCE=no", 2, 5, 5, MANY },
 	{ "several channels", SMALL "CORALE_MAX_CHANNELS=3", 2, 4, 19, { 300, 40003 }, 2 },

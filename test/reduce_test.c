@@ -11,6 +11,7 @@
 #include "base/float_env.h"
 #include "reduce/reduce.h"
 #include "reduce/reduce_sum.h"
+#include "op_sets.h"
 #include "slow_float.h"
 #include "slow_fold.h"
 
@@ -209,7 +210,7 @@ static void test_types_operators_counts(void **state)
 	struct bench *b = *state;
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
-			for (int k = 1; k <= 8; k++)
+			for (int k = 1; type_has_op(type, op) && k <= 8; k++)
 				for (size_t count = 0; count <= 70; count += k == 2 || k == 5 ? 1 : 7) {
 					struct shape s = plain_shape((corale_type)type, op, k, count);
 					uint64_t scalar = element(b, s.spec.type);
@@ -226,7 +227,8 @@ static void test_large_counts(void **state)
 	static const size_t counts[] = { 255, 256, 257, 1023, 1025, 4999 };
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
-			for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+			for (size_t i = 0; type_has_op(type, op) && i < sizeof(counts) / sizeof(*counts);
+			     i++) {
 				struct shape s =
 				    plain_shape((corale_type)type, op, 2 + (int)(i % 4), counts[i]);
 				s.spec.ranks = 3;
@@ -242,7 +244,7 @@ static void test_wire_float32(void **state)
 					      CORALE_FLOAT8_E5M2 };
 	for (int t = 0; t < 4; t++)
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
-			for (int k = 1; k <= 4; k++)
+			for (int k = 1; type_has_op(narrow[t], op) && k <= 4; k++)
 				for (int mixture = 0; mixture < 4 * 81; mixture++) {
 					struct shape s = plain_shape(narrow[t], op, k, 37);
 					uint64_t scalar = slow_narrow(narrow[t], 1.5);
@@ -261,8 +263,9 @@ static void test_any_alignment_and_in_place(void **state)
 	struct bench *b = *state;
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
 		for (int offset = 0; offset < 64; offset++) {
-			struct shape s = plain_shape((corale_type)type, offset % (CORALE_NUM_OPS + 1),
-						     2 + offset % 4, 300);
+			struct shape s =
+			    plain_shape((corale_type)type, op_of_type((corale_type)type, (size_t)offset),
+					2 + offset % 4, 300);
 			memset(s.spec.scalar, 0, sizeof(s.spec.scalar));
 			s.in_place = offset % (s.k + 1) - 1;
 			s.dst_offset = offset % 16;
@@ -321,7 +324,7 @@ static void test_cells(void **state)
 	static const int ks[] = { 1, 2, 5, REDUCE_MAX_SOURCES + 3 };
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
-			for (int i = 0; i < 4; i++)
+			for (int i = 0; type_has_op(type, op) && i < 4; i++)
 				for (size_t count = 0; count < (ks[i] > 5 ? 20 : 600);
 				     count = 3 * count + 1) {
 					struct shape s = plain_shape((corale_type)type, op, 1, count);

@@ -54,6 +54,12 @@ static void draw_whole(const struct reference *ref, int rank, uint64_t first, si
 		memset(high, 0, n * sizeof(*high));
 	for (size_t i = 0; i < n; i++)
 		out[i] = extend(t, low[i] | (uint64_t)high[i] << 32);
+	if (ref->op >= CORALE_LOGICAL_AND && ref->op <= CORALE_LOGICAL_XOR)
+		for (size_t i = 0; i < n; i++) /* both results occur with any number of ranks */
+			out[i] = low[i] >> 8 & 1 || (low[i] >> 9) % (uint32_t)ref->ranks ? out[i] : 0;
+	if (t->is_bool && ref->op != REFERENCE_COPY)
+		for (size_t i = 0; i < n; i++)
+			out[i] = ref->op >= CORALE_LOGICAL_AND ? out[i] != 0 : out[i] & 1;
 	if (ref->op != CORALE_AVG)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -211,6 +217,15 @@ static int below(const struct reference_type *t, uint64_t a, uint64_t b)
 	return t->is_signed ? (int64_t)a < (int64_t)b : a < b;
 }
 
+static uint64_t fold_bits(corale_op op, uint64_t a, uint64_t b)
+{
+	const int is_logical = op >= CORALE_LOGICAL_AND;
+	const uint64_t x = is_logical ? a != 0 : a, y = is_logical ? b != 0 : b;
+	if (op == CORALE_BIT_AND || op == CORALE_LOGICAL_AND)
+		return x & y;
+	return op == CORALE_BIT_OR || op == CORALE_LOGICAL_OR ? x | y : x ^ y;
+}
+
 static void fold_whole(const struct reference *ref, int rank, const uint64_t *in, size_t n, uint64_t *sum)
 {
 	const struct reference_type *t = reference_type(ref->type);
@@ -225,6 +240,8 @@ static void fold_whole(const struct reference *ref, int rank, const uint64_t *in
 			sum[i] = below(t, x, sum[i]) ? x : sum[i];
 		else if (ref->op == CORALE_MAX)
 			sum[i] = below(t, sum[i], x) ? x : sum[i];
+		else if (ref->op >= CORALE_BIT_AND && ref->op <= CORALE_LOGICAL_XOR)
+			sum[i] = fold_bits(ref->op, sum[i], x);
 		else
 			sum[i] += x;
 	}

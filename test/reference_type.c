@@ -35,6 +35,7 @@ static const struct reference_type types[] = {
 				 .infinities = 1 },
 	[CORALE_INT16] = { .bytes = 2, .is_signed = 1 },
 	[CORALE_UINT16] = { .bytes = 2 },
+	[CORALE_BOOL] = { .bytes = 1, .is_bool = 1 },
 };
 
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");

@@ -10,7 +10,7 @@
 struct reference_type {
 	int bytes;
 	int digits; /* floats: bits of the significand with the hidden one; 0: an integer */
-	int is_signed;
+	int is_signed, is_bool;
 	int min_exponent; /* floats: of the smallest normal number 2^min_exponent */
 	double max; /* floats: the largest finite number */
 	int saturates; /* floats: overflow gives max, not infinity */

@@ -83,12 +83,34 @@ static struct value extreme(struct value a, struct value b, int is_float, int la
 	return precedes(a, b, is_float) == largest ? b : a;
 }
 
+static __int128 bits_of(corale_op op, __int128 a, __int128 b)
+{
+	switch (op) {
+	case CORALE_BIT_AND:
+		return a & b;
+	case CORALE_BIT_OR:
+		return a | b;
+	case CORALE_BIT_XOR:
+		return a ^ b;
+	case CORALE_LOGICAL_AND:
+		return a && b;
+	case CORALE_LOGICAL_OR:
+		return a || b;
+	default:
+		return !a != !b;
+	}
+}
+
 static struct value combine(corale_type type, corale_op op, struct value a, struct value b)
 {
 	struct value r = { 0, 0 };
 
 	if (op == CORALE_MIN || op == CORALE_MAX)
 		return extreme(a, b, type_is_float(type), op == CORALE_MAX);
+	if (op >= CORALE_BIT_AND && op <= CORALE_LOGICAL_XOR) {
+		r.whole = wrap(type, bits_of(op, a.whole, b.whole));
+		return r;
+	}
 	if (op == CORALE_PROD) {
 		r.f = computed(type, a.f * b.f);
 		r.whole = (__int128)((unsigned __int128)a.whole * (unsigned __int128)b.whole);

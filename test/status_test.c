@@ -38,9 +38,14 @@ static void test_names_and_sizes(void **state)
 		{ "int8", 1 },    { "uint8", 1 },   { "int32", 4 },       { "uint32", 4 },
 		{ "int64", 8 },   { "uint64", 8 },  { "float16", 2 },     { "bfloat16", 2 },
 		{ "float32", 4 }, { "float64", 8 }, { "float8_e4m3", 1 }, { "float8_e5m2", 1 },
-		{ "int16", 2 },   { "uint16", 2 },
+		{ "int16", 2 },   { "uint16", 2 },  { "bool", 1 },
 	};
 
+	static const char *const ops[CORALE_NUM_OPS + 1] = {
+		/* too */
+		"sum",    "prod",    "min",         "max",        "avg",         "bit_and",
+		"bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor", "premul_sum"
+	};
 	(void)state;
 	assert_int_equal(sizeof(types) / sizeof(*types), CORALE_NUM_TYPES);
 	for (int i = 0; i < CORALE_NUM_TYPES; i++) {
@@ -49,7 +54,8 @@ static void test_names_and_sizes(void **state)
 		assert_in_range(types[i].bytes, 1, TYPE_MOST_BYTES);
 		assert_int_equal(type_is_float((corale_type)i), strstr(types[i].name, "float") != NULL);
 	}
-	assert_string_equal(corale_op_name(CORALE_AVG), "avg");
+	for (int op = 0; op <= CORALE_NUM_OPS; op++)
+		assert_string_equal(corale_op_name(op), ops[op]);
 	assert_string_equal(corale_op_name(CORALE_NUM_OPS + 7), "premul_sum");
 	assert_string_equal(corale_coll_name(CORALE_ALL_TO_ALL_V), "all_to_all_v");
 	assert_int_equal(corale_version(), CORALE_VERSION);

@@ -378,8 +378,8 @@ static int check_type(struct buffers *s, int type)
 
 	s->random = 1 + (uint64_t)type;
 	for (int op = 0; op <= CORALE_NUM_OPS; op++)
-		if (check_mixed(s, type, op, specials, nspecials) || check_pairs(s, type, op, specials, nspecials) ||
-		    (corale_type_bytes((corale_type)type) == 2 && check_all_16(s, type, op, specials, nspecials)))
+		if (type_kernel_ops(type) >> op & 1 && (check_mixed(s, type, op, specials, nspecials) || check_pairs(s, type, op, specials, nspecials) ||
+		    (corale_type_bytes((corale_type)type) == 2 && check_all_16(s, type, op, specials, nspecials))))
 			return 1;
 	narrow.vectors *= corale_type_bytes((corale_type)type);
 	if (has_nan_words(type) && check(s, &narrow))

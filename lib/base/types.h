@@ -18,7 +18,16 @@
 #define TYPES_FN static inline
 #endif
 
-enum type_kind { TYPE_SIGNED, TYPE_UNSIGNED, TYPE_FLOAT };
+enum type_kind { TYPE_SIGNED, TYPE_UNSIGNED, TYPE_FLOAT, TYPE_BOOL };
+
+/* Sets of operators: a bit each, by its number. Premultiplied sums are CORALE_NUM_OPS. */
+enum {
+	TYPE_OPS_NUMBER = 1u << CORALE_SUM | 1u << CORALE_PROD | 1u << CORALE_MIN | 1u << CORALE_MAX |
+			  1u << CORALE_AVG | 1u << CORALE_NUM_OPS,
+	TYPE_OPS_BITS = 1u << CORALE_BIT_AND | 1u << CORALE_BIT_OR | 1u << CORALE_BIT_XOR |
+			1u << CORALE_LOGICAL_AND | 1u << CORALE_LOGICAL_OR | 1u << CORALE_LOGICAL_XOR,
+	TYPE_OPS_INTEGER = TYPE_OPS_NUMBER | TYPE_OPS_BITS
+};
 
 enum {
 	TYPE_MOST_BYTES = 8
@@ -30,24 +39,40 @@ TYPES_CONST struct type_row {
 	const char *name;
 	uint8_t bytes; /* of an element */
 	uint8_t kind; /* enum type_kind */
+	uint16_t ops; /* the operators that it has */
 } type_rows[] = {
-	{ CORALE_INT8, "int8", 1, TYPE_SIGNED },
-	{ CORALE_UINT8, "uint8", 1, TYPE_UNSIGNED },
-	{ CORALE_INT32, "int32", 4, TYPE_SIGNED },
-	{ CORALE_UINT32, "uint32", 4, TYPE_UNSIGNED },
-	{ CORALE_INT64, "int64", 8, TYPE_SIGNED },
-	{ CORALE_UINT64, "uint64", 8, TYPE_UNSIGNED },
-	{ CORALE_FLOAT16, "float16", 2, TYPE_FLOAT },
-	{ CORALE_BFLOAT16, "bfloat16", 2, TYPE_FLOAT },
-	{ CORALE_FLOAT32, "float32", 4, TYPE_FLOAT },
-	{ CORALE_FLOAT64, "float64", 8, TYPE_FLOAT },
-	{ CORALE_FLOAT8_E4M3, "float8_e4m3", 1, TYPE_FLOAT },
-	{ CORALE_FLOAT8_E5M2, "float8_e5m2", 1, TYPE_FLOAT },
-	{ CORALE_INT16, "int16", 2, TYPE_SIGNED },
-	{ CORALE_UINT16, "uint16", 2, TYPE_UNSIGNED },
+	{ CORALE_INT8, "int8", 1, TYPE_SIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_UINT8, "uint8", 1, TYPE_UNSIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_INT32, "int32", 4, TYPE_SIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_UINT32, "uint32", 4, TYPE_UNSIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_INT64, "int64", 8, TYPE_SIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_UINT64, "uint64", 8, TYPE_UNSIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_FLOAT16, "float16", 2, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_BFLOAT16, "bfloat16", 2, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_FLOAT32, "float32", 4, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_FLOAT64, "float64", 8, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_FLOAT8_E4M3, "float8_e4m3", 1, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_FLOAT8_E5M2, "float8_e5m2", 1, TYPE_FLOAT, TYPE_OPS_NUMBER },
+	{ CORALE_INT16, "int16", 2, TYPE_SIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_UINT16, "uint16", 2, TYPE_UNSIGNED, TYPE_OPS_INTEGER },
+	{ CORALE_BOOL, "bool", 1, TYPE_BOOL, TYPE_OPS_BITS },
 };
 
 static_assert(sizeof(type_rows) / sizeof(*type_rows) == CORALE_NUM_TYPES, "a row for each type");
+
+static_assert(CORALE_NUM_OPS < 16, "sets of operators have 16 bits");
+
+/* op: an operator, or CORALE_NUM_OPS. */
+TYPES_FN int type_has_op(int type, int op)
+{
+	return type_rows[type].ops >> op & 1;
+}
+
+/* The operators that GPUs have kernels for, of a type. */
+TYPES_FN unsigned type_kernel_ops(int type)
+{
+	return type_rows[type].kind == TYPE_BOOL ? 0 : type_rows[type].ops & TYPE_OPS_NUMBER;
+}
 
 /* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". */
 TYPES_FN int type_in_words(int type)
@@ -61,7 +86,7 @@ TYPES_FN int type_in_words(int type)
  */
 TYPES_FN int type_shares_kernels(int type)
 {
-	return type_rows[type].kind != TYPE_FLOAT && type_rows[type].bytes == 2;
+	return type_rows[type].bytes == 2 && type_rows[type].kind != TYPE_FLOAT;
 }
 
 /* True for the types that are summed in float32 and are narrower: their partial sums may be float32. */

@@ -11,13 +11,42 @@
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"
+#include "base/types.h"
 #include "uneven.h"
+
+/* The names of a set of operators. */
+static const char *names_of(unsigned ops, char *text, size_t bytes)
+{
+	size_t at = 0;
+	text[0] = 0;
+	for (int op = 0; op <= CORALE_NUM_OPS && at < bytes; op++)
+		if (ops >> op & 1)
+			at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "",
+					       corale_op_name(op));
+	return text;
+}
+
+static int check_type_has(struct comm *comm, const struct call *call)
+{
+	const struct record *r = &call->record;
+	char names[256];
+	if (!type_has_op(r->type, r->op))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %s has no operator %s; it has %s",
+				 coll_table[r->coll].name, corale_type_name(r->type), corale_op_name(r->op),
+				 names_of(type_rows[r->type].ops, names, sizeof names));
+	if (comm->gpu && !(type_kernel_ops(r->type) >> r->op & 1))
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "%s: %s of %s has no kernels: only communicators of hosts offer it; reduce "
+				 "host memory there",
+				 coll_table[r->coll].name, corale_op_name(r->op), corale_type_name(r->type));
+	return 0;
+}
 
 static int check_op(struct comm *comm, struct call *call)
 {
 	const char *name = coll_table[call->record.coll].name;
 	if (call->record.op >= 0 && call->record.op < CORALE_NUM_OPS)
-		return 0;
+		return coll_folds(call->record.coll) ? check_type_has(comm, call) : 0;
 	const struct comm_premul *premul = comm_premul_of(comm, call->record.op);
 	if (!premul)
 		return comm_refuse_op(comm, name, call->record.op);

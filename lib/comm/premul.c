@@ -4,6 +4,7 @@
 
 #include "state/comm.h"
 #include "base/log.h"
+#include "base/types.h"
 
 enum { MOST_NUMBERS = 1 << 22 /* an operator is a positive int */ };
 
@@ -14,6 +15,9 @@ static int check(const struct comm *comm, const char *name, const void *scalar, 
 		return log_error(CORALE_EINVAL, comm->rank,
 				 "%s: a scalar, a type and a place for the operator are needed (type %d)",
 				 name, (int)type);
+	if (!type_has_op(type, CORALE_NUM_OPS))
+		return log_error(CORALE_EINVAL, comm->rank, "%s: %s has no premultiplied sum", name,
+				 corale_type_name(type));
 	if (on_gpu && !comm->gpu)
 		return log_error(CORALE_EINVAL, comm->rank,
 				 "%s: the communicator is of hosts, which read no memory of a GPU: use "

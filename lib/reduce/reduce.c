@@ -17,12 +17,17 @@ static int scales(const struct reduce_spec *spec, const struct reduce_input *inp
 	return input->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
 }
 
+/* True if all that the operator does to two elements is to add them. */
+static int adds(corale_op op)
+{
+	return op == CORALE_SUM || op == CORALE_AVG || op == CORALE_NUM_OPS;
+}
+
 /* True if all inputs are of one type, which is the result's too, and are added as they are. */
 static int is_plain_sum(const struct reduce_spec *spec, corale_type result, const struct reduce_input *inputs,
 			int k)
 {
-	if (spec->op == CORALE_PROD || spec->op == CORALE_MIN || spec->op == CORALE_MAX ||
-	    !reduce_sum_has(result))
+	if (!adds(spec->op) || !reduce_sum_has(result))
 		return 0;
 	for (int i = 0; i < k; i++)
 		if (input_type(spec, &inputs[i]) != result || scales(spec, &inputs[i]))
@@ -90,7 +95,7 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 		 int is_divided)
 {
 	const size_t bytes = corale_type_bytes(result);
-	const corale_op op = spec->op >= CORALE_AVG ? CORALE_SUM : spec->op;
+	const corale_op op = adds(spec->op) ? CORALE_SUM : spec->op;
 	union reduce_block acc, block;
 
 	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {

@@ -79,6 +79,7 @@ static const struct {
 	[CORALE_FLOAT8_E5M2] = { REDUCE_FLOAT, load_e5m2, store_e5m2 },
 	[CORALE_INT16] = { REDUCE_SIGNED, load_int16, store_16 },
 	[CORALE_UINT16] = { REDUCE_UNSIGNED, load_uint16, store_16 },
+	[CORALE_BOOL] = { REDUCE_UNSIGNED, load_uint8, store_8 },
 };
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 

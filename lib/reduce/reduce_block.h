@@ -27,7 +27,7 @@ void reduce_store(corale_type type, const union reduce_block *block, void *data,
 enum reduce_arithmetic { REDUCE_FLOAT, REDUCE_DOUBLE, REDUCE_SIGNED, REDUCE_UNSIGNED, REDUCE_ARITHMETICS };
 enum reduce_arithmetic reduce_arithmetic(corale_type type);
 
-/* acc = acc op block; op: sum, prod, min, max. */
+/* acc = acc op block; op: any but avg and premultiplied sum. */
 void reduce_combine(enum reduce_arithmetic a, corale_op op, union reduce_block *acc,
 		    const union reduce_block *block, size_t n);
 

@@ -32,16 +32,27 @@ COMBINE(min_signed, int64_t, u, (uint64_t)(a < b ? a : b))
 COMBINE(max_signed, int64_t, u, (uint64_t)(a > b ? a : b))
 COMBINE(min_unsigned, uint64_t, u, a < b ? a : b)
 COMBINE(max_unsigned, uint64_t, u, a > b ? a : b)
+COMBINE(bit_and, uint64_t, u, (a & b))
+COMBINE(bit_or, uint64_t, u, a | b)
+COMBINE(bit_xor, uint64_t, u, a ^ b)
+COMBINE(logical_and, uint64_t, u, (a != 0) & (b != 0))
+COMBINE(logical_or, uint64_t, u, (a | b) != 0)
+COMBINE(logical_xor, uint64_t, u, (a != 0) ^ (b != 0))
+
+#define BITS                                                                                                 \
+	[CORALE_BIT_AND] = bit_and, [CORALE_BIT_OR] = bit_or, [CORALE_BIT_XOR] = bit_xor,                    \
+	[CORALE_LOGICAL_AND] = logical_and, [CORALE_LOGICAL_OR] = logical_or,                                \
+	[CORALE_LOGICAL_XOR] = logical_xor
 
 void reduce_combine(enum reduce_arithmetic a, corale_op op, union reduce_block *acc,
 		    const union reduce_block *block, size_t n)
 {
-	static void (*const table[REDUCE_ARITHMETICS][CORALE_AVG])(union reduce_block *,
-								   const union reduce_block *, size_t) = {
+	static void (*const table[REDUCE_ARITHMETICS][CORALE_NUM_OPS])(union reduce_block *,
+								       const union reduce_block *, size_t) = {
 		[REDUCE_FLOAT] = { sum_float, prod_float, min_float, max_float },
 		[REDUCE_DOUBLE] = { sum_double, prod_double, min_double, max_double },
-		[REDUCE_SIGNED] = { sum_integer, prod_integer, min_signed, max_signed },
-		[REDUCE_UNSIGNED] = { sum_integer, prod_integer, min_unsigned, max_unsigned },
+		[REDUCE_SIGNED] = { sum_integer, prod_integer, min_signed, max_signed, BITS },
+		[REDUCE_UNSIGNED] = { sum_integer, prod_integer, min_unsigned, max_unsigned, BITS },
 	};
 	table[a][op](acc, block, n);
 }

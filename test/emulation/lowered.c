@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/collectives.h"
+#include "op_sets.h"
 #include "plan/codelet/row.h"
 #include "script.h"
 
@@ -62,8 +63,8 @@ static void set_type(struct test_call *c, int i, int partials_float32)
 	static const corale_type small_floats[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
 						    CORALE_FLOAT8_E5M2 };
 	c->type = partials_float32 ? small_floats[(size_t)i % COUNT(small_floats)]
-				   : (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES);
-	c->op = coll_folds(c->coll) ? i % (CORALE_NUM_OPS + 1) : 0;
+				   : type_of_kernels((size_t)i * 5 + 8);
+	c->op = coll_folds(c->coll) ? op_of_kernels(c->type, (size_t)i) : 0;
 	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "op_sets.h"
 #include "script.h"
 #include "base/collectives.h"
 #include "base/status.h"
@@ -104,8 +105,8 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 		if (coll == CORALE_BROADCAST)
 			c.coll = i % 2 ? CORALE_ALL_GATHER : coll;
 		c.root = i % p.ranks;
-		c.type = sums ? (corale_type)((i * 5 + 8) % CORALE_NUM_TYPES) : CORALE_INT32;
-		c.op = sums ? i % (CORALE_NUM_OPS + 1) : 0;
+		c.type = sums ? type_of_kernels((size_t)i * 5 + 8) : CORALE_INT32;
+		c.op = sums ? op_of_kernels(c.type, (size_t)i) : 0;
 		c.count = counts[i % 4];
 		c.scratch = i % 3 != 2;
 		c.place = (size_t)place;
