@@ -375,6 +375,45 @@ int corale_stream_query(corale_stream *stream);
  * line says so. */
 void corale_stream_destroy(corale_stream *stream);
 
+/* ---- Progress of MPI, and the kind of memory ------------------------------- */
+
+/*
+ * A function of the program that Corale calls while it waits on the host. Messages of MPI make no progress while their rank waits in another
+ * library: a rank in corale_barrier whose peer waits for its MPI_Isend would wait for ever. A function that calls MPI_Iprobe
+ * (MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE) prevents that.
+ * - One function for the process; fn NULL: none. Set it while no other thread is in a function of Corale. CORALE_ENOTSUP in a forked child.
+ * - It is called in the thread that made the call, never in a thread of the library, and by several threads at once where several wait. So what the
+ *   program says to MPI of its threads (MPI_Init_thread) holds: the function returns at once in threads that may not call MPI.
+ * - It is called in every wait for other ranks or for a stream: of blocking calls, corale_stream_synchronize and corale_stream_destroy, creation, split,
+ *   registration and destroy; on CUDA communicators also of the first large call and of calls that receive into ordinary host memory. It is not
+ *   called while the CUDA driver itself blocks: in a launch when about 1,000 calls are queued, and when memory is allocated or freed.
+ * - It may call MPI, but no function of Corale, and must return: as long as it runs the call does not go on.
+ * - It is called at most every 20 us in a thread, and not in the first microsecond of a wait; a call that need not wait never calls it. Where it is set, waits sleep
+ *   50 us at most, so a rank that waits for long takes more of its core.
+ */
+int corale_set_progress(void (*fn)(void *ctx), void *ctx);
+
+/* What memory is at an address. */
+typedef struct corale_memory {
+	int kind; /* CORALE_MEMORY_* */
+	int device; /* CUDA's number of its GPU in this process (of pinned and managed memory: of the context that made it); -1: of ordinary host memory */
+} corale_memory;
+
+enum {
+	CORALE_MEMORY_HOST = 0, /* ordinary host memory, or anything that CUDA does not know, NULL included */
+	CORALE_MEMORY_PINNED = 1, /* host memory of cudaMallocHost or cudaHostRegister */
+	CORALE_MEMORY_DEVICE = 2, /* of cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc */
+	CORALE_MEMORY_MANAGED = 3 /* of cudaMallocManaged */
+};
+
+/*
+ * Says what memory is at pointer. Any thread; never blocks; needs no communicator.
+ * - Each call asks the CUDA driver, because an address may hold other memory than before: 0.08 us for memory of the GPU, 0.15 us for ordinary memory (H100).
+ * - Makes no CUDA context and does not load the driver: before the program uses CUDA, and in builds without it, all memory is CORALE_MEMORY_HOST.
+ * - CORALE_EINVAL: memory is NULL. CORALE_EDEVICE: the driver reports an error, such as that of a kernel that failed before.
+ */
+int corale_memory_kind(const void *pointer, corale_memory *memory);
+
 /* ---- Collectives ----------------------------------------------------------- */
 
 /*

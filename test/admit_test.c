@@ -15,6 +15,7 @@
 
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
+#include "base/wait.h"
 
 enum { RANKS = 2, COUNT = 4, BYTES = COUNT * (int)sizeof(int32_t), GPU = 3 };
 
@@ -105,6 +106,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t on)
 	failure.code = fails_with;
 	waited++;
 	return cudaSuccess;
+}
+
+static int64_t done_at; /* what is enqueued */
+
+cudaError_t cudaStreamQuery(cudaStream_t on)
+{
+	return wait_now_ns() < done_at ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
@@ -379,6 +387,30 @@ static void test_staged_fails(void **state)
 	try_code(CORALE_ETIMEDOUT);
 }
 
+static void count_call(void *calls)
+{
+	++*(int *)calls;
+}
+
+/* The program's progress function is called until the stream is done. */
+static void test_progress(void **state)
+{
+	struct engine e = open_engine();
+	int32_t memory[COUNT];
+	int calls = 0;
+	struct call call = reduction(memory, memory);
+	(void)state;
+	call.admission.plain = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
+	e.world_ranks = RANKS;
+	done_at = wait_now_ns() + 5000000;
+	corale_set_progress(count_call, &calls);
+	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_true(wait_now_ns() >= done_at);
+	assert_in_range(calls, 5, 5000000 / 20000);
+	corale_set_progress(NULL, NULL);
+	assert_int_equal(allocated, 0);
+}
+
 /* ---- In place ------------------------------------------------------------------------------------------------ */
 
 /* As a kernel that receives before it sends. */
@@ -434,7 +466,7 @@ int main(void)
 		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
 		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
-		cmocka_unit_test(test_in_place),
+		cmocka_unit_test(test_in_place),         cmocka_unit_test(test_progress),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

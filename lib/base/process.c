@@ -138,6 +138,11 @@ int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg)
 	return error;
 }
 
+int process_is_library_thread(void)
+{
+	return is_library;
+}
+
 static long count_threads(void)
 {
 	long n = 0;

@@ -34,6 +34,9 @@ int process_refuses(const char *call) __asm__("corale_private_process_refuses")
  * folder of /proc. */
 int process_has_one_caller(void);
 
+/* 1 if the calling thread is one of process_thread's. */
+int process_is_library_thread(void);
+
 /* Starts a thread of the library, in which the program's signals are blocked: they are for the program's threads. 0, or what
  * pthread_create returned; the caller says what is missing then. Any thread. */
 int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg);

@@ -1,11 +1,20 @@
 /*
  * The one wait of the host side (P6): condition, abort, deadline, and a back-off that spins briefly,
- * then yields, then sleeps, so that ranks that share a core do not starve each other.
+ * then yields, then sleeps, so that ranks that share a core do not starve each other. All waits of the program's threads for other ranks are
+ * here, because they call the program's progress function (hook.h).
  */
 #ifndef WAIT_H
 #define WAIT_H
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdint.h>
+
+/* Where the program has set a progress function: */
+enum {
+	WAIT_HOOK_NS = 20000, /* between two calls of it in one thread: MPI_Iprobe takes some 0.3 us */
+	WAIT_HOOK_SLEEP_NS = 50000 /* the longest sleep */
+};
 
 struct wait_policy {
 	int64_t spin_ns; /* polls without giving up the core */
@@ -19,6 +28,16 @@ struct wait_policy {
  * condition looks at its abort word itself). CORALE_ETIMEDOUT when the policy's time is over since the start, or since the last progress.
  */
 int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *arg);
+
+/* For a loop that waits otherwise: calls the program's progress function if it is time. The caller holds no lock. */
+void wait_progress(void);
+
+/* Waits on a condition variable under its lock, at most until until_ns of wait_now_ns (INT64_MAX: no limit). It may return earlier, so the caller looks, and
+ * waits again. */
+void wait_changed(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t until_ns);
+
+/* poll(2), for so many milliseconds, not less than 0. */
+int wait_poll(struct pollfd *fds, nfds_t n, int ms);
 
 /* The pause of a loop that polls: lets another thread of the core run. */
 void wait_pause(void);

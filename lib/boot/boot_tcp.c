@@ -143,7 +143,7 @@ static void sleep_a_little(struct boot_rank *b)
 				 .events = (short)(POLLIN | (feed_wants_out ? POLLOUT : 0)) } };
 	/* An abort is seen next. Ranks may be many more than cores, and what comes over the connection ends the sleep. */
 	const int ms = feed->state == FEED_PAUSED ? POLL_MS : POLL_MS * (1 + b->base.size / POLLED_RANKS);
-	poll(p, 2, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
+	wait_poll(p, 2, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
 }
 
 /* ---- The operations */

@@ -16,6 +16,7 @@
 #include "base/float_env.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/wait.h"
 #include "call/group.h"
 #include "call/runner.h"
 #include "transport_rows.h"
@@ -341,8 +342,10 @@ static int end_callers(const corale_comm *handle, struct comm *comm)
 	    "ends by it: one thread at a time uses a communicator");
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
-	while (has_callers(handle) && wait_now_ns() < until)
+	while (has_callers(handle) && wait_now_ns() < until) {
 		usleep(NAP_US);
+		wait_progress();
+	}
 	if (!has_callers(handle))
 		return 1;
 	log_line(

@@ -1,15 +1,14 @@
 /* Ranks as threads of one process: the bootstrap. */
-#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "comm_doors.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/wait.h"
 
 enum { MOST_SECONDS = 1000000000 }; /* beyond, the creation is refused */
 
@@ -52,12 +51,8 @@ int corale_inproc_create(int n, corale_inproc **out)
 		free(g);
 		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %d threads", n);
 	}
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_cond_init(&g->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&g->changed, NULL);
 	*out = g;
 	return 0;
 }
@@ -139,15 +134,9 @@ static int give_up(struct inproc_rank *me)
 static int wait_for_all(struct inproc_rank *me, unsigned number)
 {
 	corale_inproc *g = me->group;
-	struct timespec until;
-	int error = 0;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	const double end = (double)until.tv_sec + (double)until.tv_nsec * 1e-9 + me->timeout;
-	until.tv_sec = (time_t)end;
-	until.tv_nsec = (long)((end - (double)until.tv_sec) * 1e9);
-	while (g->number == number && !g->given_up && error != ETIMEDOUT)
-		error = me->timeout > 0 ? pthread_cond_timedwait(&g->changed, &g->lock, &until)
-					: pthread_cond_wait(&g->changed, &g->lock);
+	const int64_t until = me->timeout > 0 ? wait_now_ns() + (int64_t)(me->timeout * 1e9) : INT64_MAX;
+	while (g->number == number && !g->given_up && wait_now_ns() < until)
+		wait_changed(&g->changed, &g->lock, until);
 	return g->number == number ? give_up(me) : 0;
 }
 

@@ -120,6 +120,8 @@ struct engine_ops {
 	int (*gpu)(int i, struct engine_gpu *out);
 	void (*gpu_links)(int n, enum engine_link *out);
 	void (*versions)(int *driver, int *runtime);
+	/* As corale_memory_kind; makes no context. Any thread. */
+	int (*memory_kind)(const void *memory, corale_memory *out);
 
 	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
 	 * CORALE_EDEVICE. */

@@ -350,6 +350,10 @@ int engine_stage_messages(struct engine *engine, const struct call *messages, in
 int engine_copy_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
 		     cudaStream_t stream, engine_launch_call *run);
 
+/* ---- engine_cuda_kind.c */
+
+int engine_memory_kind(const void *memory, corale_memory *out);
+
 /* ---- engine_cuda_admit.c */
 
 int engine_admit(struct engine *engine, const struct call *call, void *stream, struct admission *out);

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "engine_cuda.h"
+#include "base/hook.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "base/collectives.h"
 
-enum { STAGE_MOST = 2 * ENGINE_MOST_GROUPED };
+enum { STAGE_MOST = 2 * ENGINE_MOST_GROUPED, SPIN_NS = 20000 /* as the host's waits */ };
 
 /* What was received, to be copied to its place. */
 struct stage_back {
@@ -63,12 +65,19 @@ static void copy_back_later(struct stage *s, void *host, const void *device, uin
 		s->back[s->backs++] = (struct stage_back){ host, device, bytes };
 }
 
+static int poll_stream(void *arg)
+{
+	return cudaStreamQuery(((struct stage *)arg)->stream) != cudaErrorNotReady;
+}
+
 /* The error of the call; what it received is not looked at before. */
 static int wait_for_call(struct stage *s)
 {
 	enum cudaStreamCaptureMode mode =
 	    cudaStreamCaptureModeRelaxed; /* else waiting ends the program's captures */
 	cudaThreadExchangeStreamCaptureMode(&mode);
+	if (hook_is_set()) /* the driver's wait does not call it */
+		wait_until(&(struct wait_policy){ .spin_ns = SPIN_NS }, poll_stream, s);
 	int ret = engine_check(s->engine, cudaStreamSynchronize(s->stream),
 			       "waiting for a call that receives into ordinary host memory");
 	cudaThreadExchangeStreamCaptureMode(&mode);

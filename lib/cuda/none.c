@@ -14,4 +14,13 @@ static int count(void)
 	return 0;
 }
 
-const struct engine_ops engine_cuda = { .name = "cuda", .available = available, .count = count };
+static int memory_kind(const void *memory, corale_memory *out)
+{
+	(void)memory;
+	*out = (corale_memory){ .kind = CORALE_MEMORY_HOST, .device = -1 };
+	return 0;
+}
+
+const struct engine_ops engine_cuda = {
+	.name = "cuda", .available = available, .count = count, .memory_kind = memory_kind
+};

@@ -366,7 +366,7 @@ static int wait_for_peers(const struct exchange *x, int64_t left_ns)
 						 : (int)(left_ns / 1000000) + 1;
 	for (int i = 0; i < x->npending; i++)
 		polls[1 + i] = (struct pollfd){ .fd = x->pending[i], .events = POLLIN };
-	if (poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
+	if (wait_poll(polls, 1 + (nfds_t)x->npending, wait_ms) < 0 && errno != EINTR)
 		return log_error(CORALE_ESYSTEM, x->my_id, "poll failed: %s", strerror(errno));
 	return 0;
 }
@@ -406,7 +406,7 @@ static void tell_others(struct exchange *x)
 		;
 	if (x->sent == x->peers)
 		return;
-	poll(NULL, 0, find_ms);
+	wait_poll(NULL, 0, find_ms);
 	close(x->pass->fd);
 	x->pass->fd = -1;
 }

@@ -7,6 +7,7 @@
 #include "base/free_list.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/wait.h"
 
 enum { KEPT_BYTES = 256 << 10 /* of jobs that have ended */ };
 
@@ -109,7 +110,7 @@ static void finish_jobs(corale_stream *s)
 		if (s->first && s->first->manual && !s->busy)
 			run_first(s);
 		else
-			pthread_cond_wait(&s->changed, &s->lock);
+			wait_changed(&s->changed, &s->lock, INT64_MAX);
 	}
 }
 

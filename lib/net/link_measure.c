@@ -39,6 +39,7 @@ static int await(const struct measurement *m, int (*poll)(struct link *l))
 			continue;
 		if (wait_now_ns() > m->deadline)
 			return CORALE_ETIMEDOUT;
+		wait_progress();
 		sched_yield();
 	}
 }

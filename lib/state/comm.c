@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/wait.h"
 #include "host/liveness.h"
 
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -111,8 +112,10 @@ int comm_refuse_op(const struct comm *comm, const char *call, corale_op op)
 void comm_retire(corale_comm *handle)
 {
 	atomic_store(&handle->comm, NULL);
-	while (atomic_load(&handle->users))
+	while (atomic_load(&handle->users)) {
 		sched_yield();
+		wait_progress();
+	}
 }
 
 void comm_release_origin(void *arg)

@@ -8,7 +8,7 @@ typedef struct emulated_stream *cudaStream_t;
 typedef struct emulated_event *cudaEvent_t;
 typedef int cudaError_t;
 
-enum { cudaSuccess = 0, cudaErrorInvalidKernelImage = 200 };
+enum { cudaSuccess = 0, cudaErrorInvalidKernelImage = 200, cudaErrorNotReady = 600 };
 #define cudaStreamPerThread ((cudaStream_t)0x1002)
 
 /* streams.c: what the calls by copies enqueue */
@@ -21,6 +21,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 

@@ -106,3 +106,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	(void)stream;
 	abort();
 }
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	(void)stream;
+	abort();
+}

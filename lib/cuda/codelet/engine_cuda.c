@@ -307,6 +307,7 @@ const struct engine_ops engine_cuda = {
 	.gpu = cuda_gpu,
 	.gpu_links = cuda_links,
 	.versions = cuda_versions,
+	.memory_kind = engine_memory_kind,
 	.open = open,
 	.own_gpu = own_gpu,
 	.enter = enter,

@@ -1,0 +1,10 @@
+#include "corale.h"
+#include "base/log.h"
+#include "cuda/engine.h"
+
+int corale_memory_kind(const void *pointer, corale_memory *memory)
+{
+	if (!memory)
+		return log_error(CORALE_EINVAL, -1, "corale_memory_kind: no place for the answer");
+	return engine_cuda.memory_kind(pointer, memory);
+}
