@@ -6,9 +6,9 @@ top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
 . "$top_srcdir/test/tap.sh"
 . "$top_srcdir/test/symbols.sh"
 
-symbols lib kernels mpi_glue nccl_glue examples >"$scratch/symbols"
+symbols lib kernels mpi_glue pmpi_glue nccl_glue examples >"$scratch/symbols"
 cd "$top_srcdir" || exit 1
-find lib mpi_glue nccl_glue kernels examples -name '.*' -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print -o -name '*.def' -print | sort >"$scratch/files"
+find lib mpi_glue pmpi_glue nccl_glue kernels examples -name '.*' -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print -o -name '*.def' -print | sort >"$scratch/files"
 
 # Reads lib/LAYERS, the list of files, the symbols, and then each file.
 awk -v kind=layers '
@@ -29,7 +29,7 @@ function own_header(name) {
 function system_header(name) {
 	at = FILENAME ":" name
 	if (name ~ /^(mpi\.h$|corale_mpi\.h$|cuda)/ &&
-	    at !~ /^mpi_glue\/.*:mpi\.h$|^examples\/.*:(corale_)?mpi\.h$|^nccl_glue\/(nccl\.h|device_cuda\.c):|^(kernels\/.*|examples\/.*(_cuda\.[ch]|\.cuh?)):cuda|^lib\/cuda\/(cuda_driver|engine_cuda)\.[ch]:cuda/)
+	    at !~ /^p?mpi_glue\/.*:mpi\.h$|^pmpi_glue\/memory_cuda\.c:cuda|^examples\/.*:(corale_)?mpi\.h$|^nccl_glue\/(nccl\.h|device_cuda\.c):|^(kernels\/.*|examples\/.*(_cuda\.[ch]|\.cuh?)):cuda|^lib\/cuda\/(cuda_driver|engine_cuda)\.[ch]:cuda/)
 		fault(folder, FILENAME, "includes <" name ">")
 	if (folder in pure && name ~ /^((pthread|threads|unistd|time|fcntl|sched)\.h$|sys\/)/)
 		fault(folder, FILENAME, "is pure but includes <" name ">")
@@ -38,6 +38,7 @@ function system_header(name) {
 kind == "layers" { if (!/^#/) { order[++n] = $1; layer[$1] = n; if ($2 == "pure") pure[$1] = 1 } next }
 kind == "files" { exists[$1] = 1; ARGV[ARGC++] = $1; if (!(folder_of($1) in layer)) unlisted = unlisted "# " folder_of($1) " is not in lib/LAYERS\n"; next }
 kind == "symbols" {
+	if ($4 ~ /^(MPIX?_|ompi_)/) next # MPI itself has them
 	if ($3 ~ /[TDBRW]/ && layer[$1] > layer[home[$4]]) home[$4] = $1
 	if ($3 == "U") { user[++uses] = $1; by[uses] = $1 "/" $2; what[uses] = $4 }
 	next

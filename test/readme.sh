@@ -33,7 +33,7 @@ fi
 
 # A name is a path from the top, or that of a file in one folder; * stands for any letters. Files that a page "To add" has its reader make have an
 # X, or ofi, in their names.
-(cd "$top_srcdir" && find Makefile.am configure.ac ./*.in README.md CHANGELOG.md docs include lib kernels mpi_glue nccl_glue examples test .ci -name raw -prune -o -type f -print 2>/dev/null) |
+(cd "$top_srcdir" && find Makefile.am configure.ac ./*.in README.md CHANGELOG.md docs include lib kernels mpi_glue pmpi_glue nccl_glue examples test .ci -name raw -prune -o -type f -print 2>/dev/null) |
 	sed 's,^\./,,' >"$scratch/files"
 grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b' "$top_srcdir/docs/design.md" | sort -u |
 	awk 'NR == FNR { path[$0] = 1; sub(".*/", ""); name[$0] = 1; next }

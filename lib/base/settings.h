@@ -54,6 +54,8 @@ struct settings {
 	size_t nccl_window; /* CORALE_NCCL_WINDOW: gpu_window of libnccl.so.2 */
 	size_t nccl_pinned; /* CORALE_NCCL_PINNED_MEMORY: pinned_memory of these; 0: by the number of ranks */
 	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
+	int mpi; /* CORALE_MPI, enum settings_mpi: which buffers libcorale_pmpi.so takes */
+	int mpi_comms; /* CORALE_MPI_COMMS: communicators that it makes at most */
 	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
 	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };
@@ -64,6 +66,8 @@ enum settings_choice { SETTINGS_NO, SETTINGS_YES, SETTINGS_AUTO };
 enum settings_cta_policy { SETTINGS_CTA_AUTO, SETTINGS_CTA_EFFICIENT, SETTINGS_CTA_ZERO };
 
 enum settings_nccl_device { SETTINGS_NCCL_AUTO, SETTINGS_NCCL_CUDA, SETTINGS_NCCL_HOST };
+
+enum settings_mpi { SETTINGS_MPI_DEVICE, SETTINGS_MPI_ALL, SETTINGS_MPI_HOST, SETTINGS_MPI_OFF };
 
 enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT, SETTINGS_OFFER };
 

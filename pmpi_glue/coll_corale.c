@@ -1,0 +1,377 @@
+/*
+ * A collective by Corale. Data that is only moved travels as bytes, so that the ranks' types may differ; what is not contiguous is packed. Ranks that have
+ * nothing to pack and those that do make the same call.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "coll.h"
+#include "door.h"
+#include "reduction.h"
+
+/* ---- What all ranks know */
+
+static int has_bytes(MPI_Count count, MPI_Datatype type, size_t *bytes)
+{
+	MPI_Count size = 0;
+	if (count <= 0 || type == MPI_DATATYPE_NULL)
+		return 0;
+	PMPI_Type_size_x(type, &size);
+	*bytes = (size_t)size * (size_t)count;
+	return *bytes > 0;
+}
+
+static int is_reduction(const struct coll_call *call, size_t *bytes)
+{
+	corale_type type;
+	corale_op op;
+	MPI_Count count = call->recv.count;
+	int size;
+	if (!pmpi_reduction_find(call->recv.type, call->op, &type, &op))
+		return 0;
+	if (call->function == PMPI_REDUCE_SCATTER) {
+		PMPI_Comm_size(call->comm, &size);
+		if (pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA)
+			return 0;
+		count = 0;
+		for (int i = 0; i < size; i++)
+			count += coll_count(call, &(struct coll_side){ .counts = call->counts }, i);
+	}
+	return has_bytes(count, call->recv.type, bytes);
+}
+
+/* The side of one block that this rank has for certain. */
+static const struct coll_side *own_side(const struct coll_call *call)
+{
+	switch (call->function) {
+	case PMPI_GATHER:
+		return call->recv.blocks ? &call->recv : &call->send;
+	case PMPI_SCATTER:
+		return call->send.blocks ? &call->send : &call->recv;
+	default:
+		return &call->recv;
+	}
+}
+
+int coll_is_eligible(const struct coll_call *call, size_t *bytes)
+{
+	*bytes = 0;
+	switch (call->function) {
+	case PMPI_BARRIER:
+		return pmpi.mode != PMPI_MODE_DEVICE;
+	case PMPI_REDUCE:
+	case PMPI_ALLREDUCE:
+	case PMPI_REDUCE_SCATTER_BLOCK:
+	case PMPI_REDUCE_SCATTER:
+		return is_reduction(call, bytes);
+	case PMPI_BCAST:
+	case PMPI_ALLGATHER:
+	case PMPI_ALLTOALL:
+	case PMPI_GATHER:
+	case PMPI_SCATTER:
+		return has_bytes(own_side(call)->count, own_side(call)->type, bytes);
+	case PMPI_ALLGATHERV:
+	case PMPI_GATHERV:
+	case PMPI_SCATTERV:
+	case PMPI_ALLTOALLV:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* ---- A side as bytes */
+
+/* counts, displs: of each block, in bytes; NULL: blocks of `bytes` each, one behind the other. */
+struct bytes_side {
+	char *data; /* as Corale takes it */
+	size_t bytes;
+	size_t *counts, *displs;
+	char *packed; /* to be freed; NULL: the program's own memory */
+};
+
+struct packing {
+	const struct coll_side *side;
+	struct bytes_side *to;
+	size_t at; /* in packed */
+	int is_plain; /* all blocks are contiguous */
+	int direction; /* 0: out of the program's memory; 1: into it */
+};
+
+static int measure(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
+{
+	struct packing *packing = arg;
+	packing->is_plain &= layout->is_contiguous && at >= 0;
+	packing->to->counts[block] = count * layout->size;
+	packing->to->displs[block] = (size_t)at; /* of a plain side; pack has others */
+	packing->at += count * layout->size;
+	return 0;
+}
+
+struct rows_packing {
+	char *user, *packed;
+	int direction;
+};
+
+static int copy_rows(void *arg, const struct pmpi_rows *rows)
+{
+	const struct rows_packing *p = arg;
+	char *user = p->user + rows->at, *packed = p->packed + rows->packed_at;
+	for (size_t i = 0; i < rows->rows; i++) {
+		char *u = user + i * rows->pitch, *b = packed + i * rows->packed_pitch;
+		memcpy(p->direction ? u : b, p->direction ? b : u, rows->width);
+	}
+	return 0;
+}
+
+static int pack_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
+{
+	struct packing *packing = arg;
+	struct rows_packing rows = { (char *)packing->side->at + at,
+				     packing->to->packed + packing->to->displs[block], packing->direction };
+	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows, &rows);
+}
+
+/* Blocks of other layouts go through packed host memory. */
+static int pack(struct coll_call *call, struct coll_side *side, struct packing *packing)
+{
+	struct bytes_side *to = packing->to;
+	size_t at = 0;
+	int ret = coll_stage_side(call, side);
+	if (ret)
+		return ret;
+	to->packed = malloc(packing->at ? packing->at : 1);
+	if (!to->packed)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory to pack %zu bytes", packing->at);
+	for (int i = 0; i < side->blocks; i++) {
+		to->displs[i] = at;
+		at += to->counts[i];
+	}
+	to->data = to->packed;
+	return side->is_read ? coll_each_block(call, side, pack_block, packing) : 0;
+}
+
+static int open_side(struct coll_call *call, struct coll_side *side, struct bytes_side *to)
+{
+	struct packing packing = { .side = side, .to = to, .is_plain = 1 };
+	memset(to->counts, 0, sizeof *to->counts * (size_t)side->blocks);
+	memset(to->displs, 0, sizeof *to->displs * (size_t)side->blocks);
+	int ret = coll_each_block(call, side, measure, &packing);
+	if (ret)
+		return ret;
+	to->bytes = side->blocks ? to->counts[0] : 0;
+	to->packed = NULL;
+	to->data = pmpi.device ? pmpi.device->reach(side->buffer) : side->buffer;
+	return packing.is_plain ? 0 : pack(call, side, &packing);
+}
+
+static int close_side(struct coll_call *call, struct coll_side *side, struct bytes_side *from)
+{
+	int ret = 0;
+	if (from->packed && side->is_written) {
+		struct packing packing = { .side = side, .to = from, .direction = 1 };
+		ret = coll_each_block(call, side, pack_block, &packing);
+		if (!ret)
+			ret = coll_deliver_side(call, side);
+	}
+	return ret;
+}
+
+static void free_side(struct coll_side *side, struct bytes_side *bytes)
+{
+	free(bytes->packed);
+	coll_unstage_side(side);
+}
+
+/* ---- Calls that move data */
+
+static char *or_null(const struct coll_side *side, const struct bytes_side *bytes)
+{
+	return side->blocks ? bytes->data : NULL;
+}
+
+/* Of all-to-all calls in place whose blocks differ, what is sent is copied first. */
+static int all_to_all_v(struct pmpi_comm *comm, const struct coll_call *call, struct bytes_side *s,
+			struct bytes_side *r)
+{
+	char *copy = NULL;
+	size_t end = 0;
+	int ret;
+	if (call->send.buffer != MPI_IN_PLACE)
+		return corale_all_to_all_v(s->data, s->counts, s->displs, r->data, r->counts, r->displs,
+					   CORALE_INT8, comm->core, comm->stream);
+	for (int i = 0; i < comm->size; i++)
+		if (end < r->displs[i] + r->counts[i])
+			end = r->displs[i] + r->counts[i];
+	copy = pmpi.device ? pmpi_pinned(end) : malloc(end ? end : 1);
+	if (!copy)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for %zu bytes that are sent in place",
+				 end);
+	if (pmpi.device && !r->packed && call->recv.ordinal >= 0)
+		ret = pmpi_copy(call->recv.ordinal, copy, call->recv.buffer, end);
+	else
+		ret = 0, memcpy(copy, r->data, end);
+	if (!ret)
+		ret = corale_all_to_all_v(copy, r->counts, r->displs, r->data, r->counts, r->displs,
+					  CORALE_INT8, comm->core, comm->stream);
+	if (!ret)
+		ret = pmpi_comm_wait(comm);
+	if (pmpi.device)
+		pmpi_unpinned(copy, end);
+	else
+		free(copy);
+	return ret;
+}
+
+static int move(struct pmpi_comm *comm, const struct coll_call *call, struct bytes_side *s,
+		struct bytes_side *r)
+{
+	const int in_place = call->send.buffer == MPI_IN_PLACE, root = call->root, rank = comm->rank;
+	corale_comm *core = comm->core;
+	void *stream = comm->stream;
+	char *to = or_null(&call->recv, r), *from = or_null(&call->send, s);
+	switch (call->function) {
+	case PMPI_BCAST:
+		return corale_broadcast(to, to, r->bytes, CORALE_INT8, root, core, stream);
+	case PMPI_ALLGATHER:
+		return corale_all_gather(in_place ? to + (size_t)rank * r->bytes : from, to, r->bytes,
+					 CORALE_INT8, core, stream);
+	case PMPI_ALLGATHERV:
+		return corale_all_gather_v(in_place ? to + r->displs[rank] : from, to, r->counts, r->displs,
+					   CORALE_INT8, core, stream);
+	case PMPI_GATHER:
+		return corale_gather(in_place ? to + (size_t)rank * r->bytes : from, to,
+				     in_place ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
+	case PMPI_GATHERV:
+		return corale_gather_v(in_place ? to + r->displs[rank] : from,
+				       in_place ? r->counts[rank] : s->bytes, to, to ? r->counts : NULL,
+				       to ? r->displs : NULL, CORALE_INT8, root, core, stream);
+	case PMPI_SCATTER:
+		return corale_scatter(from, to ? to : from + (size_t)rank * s->bytes,
+				      to ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
+	case PMPI_SCATTERV:
+		return corale_scatter_v(from, from ? s->counts : NULL, from ? s->displs : NULL,
+					to ? to : from + s->displs[rank], to ? r->bytes : s->counts[rank],
+					CORALE_INT8, root, core, stream);
+	case PMPI_ALLTOALL:
+		return corale_all_to_all(in_place ? to : from, to, r->bytes, CORALE_INT8, core, stream);
+	default:
+		return all_to_all_v(comm, call, s, r);
+	}
+}
+
+static int run_move(struct coll_call *call, struct pmpi_comm *comm)
+{
+	const size_t n = (size_t)comm->size;
+	struct bytes_side s = { .counts = comm->arrays, .displs = comm->arrays + n };
+	struct bytes_side r = { .counts = comm->arrays + 2 * n, .displs = comm->arrays + 3 * n };
+	int ret = open_side(call, &call->send, &s);
+	if (!ret)
+		ret = open_side(call, &call->recv, &r);
+	if (!ret)
+		ret = move(comm, call, &s, &r);
+	if (!ret)
+		ret = pmpi_comm_wait(comm);
+	if (!ret)
+		ret = close_side(call, &call->recv, &r);
+	free_side(&call->send, &s);
+	free_side(&call->recv, &r);
+	return ret;
+}
+
+/* ---- Reductions */
+
+struct reduction {
+	corale_type type;
+	corale_op op;
+	const char *from;
+	char *to;
+};
+
+static size_t total_of(const struct coll_call *call, struct pmpi_comm *comm, size_t *counts, size_t *displs)
+{
+	size_t at = 0;
+	for (int i = 0; i < comm->size; i++) {
+		counts[i] = call->function == PMPI_REDUCE_SCATTER_BLOCK
+				? (size_t)call->recv.count
+				: (size_t)coll_count(call, &(struct coll_side){ .counts = call->counts }, i);
+		displs[i] = at;
+		at += counts[i];
+	}
+	return at;
+}
+
+/* In place MPI wants the rank's block at the front of its buffer, and the rest as it was: Corale's block goes where no input is. */
+static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
+{
+	size_t *counts = comm->arrays, *displs = counts + comm->size;
+	total_of(call, comm, counts, displs);
+	const size_t bytes = counts[comm->rank] * corale_type_bytes(r->type);
+	char *to = r->to, *own = NULL;
+	int ret;
+	if (call->send.buffer == MPI_IN_PLACE) {
+		to = own = pmpi.device ? pmpi_pinned(bytes) : malloc(bytes ? bytes : 1);
+		if (!own)
+			return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for %zu bytes of a result",
+					 bytes);
+	}
+	if (call->function == PMPI_REDUCE_SCATTER_BLOCK)
+		ret = corale_reduce_scatter(r->from, to, counts[0], r->type, r->op, comm->core, comm->stream);
+	else
+		ret = corale_reduce_scatter_v(r->from, counts, displs, to, r->type, r->op, comm->core,
+					      comm->stream);
+	if (!ret)
+		ret = pmpi_comm_wait(comm);
+	if (!ret && own && call->recv.ordinal >= 0)
+		ret = pmpi_copy(call->recv.ordinal, call->recv.buffer, own, bytes);
+	else if (!ret && own)
+		memcpy(call->recv.buffer, own, bytes);
+	if (pmpi.device)
+		pmpi_unpinned(own, bytes);
+	else
+		free(own);
+	return ret;
+}
+
+static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
+{
+	const size_t count = (size_t)call->recv.count;
+	const int in_place = call->send.buffer == MPI_IN_PLACE;
+	struct reduction r;
+	int ret;
+	pmpi_reduction_find(call->recv.type, call->op, &r.type, &r.op);
+	r.to = pmpi.device ? pmpi.device->reach(call->recv.buffer) : call->recv.buffer;
+	r.from = in_place ? r.to : pmpi.device ? pmpi.device->reach(call->send.buffer) : call->send.buffer;
+	switch (call->function) {
+	case PMPI_ALLREDUCE:
+		ret = corale_all_reduce(r.from, r.to, count, r.type, r.op, comm->core, comm->stream);
+		break;
+	case PMPI_REDUCE:
+		ret = corale_reduce(r.from, call->recv.blocks ? r.to : NULL, count, r.type, r.op, call->root,
+				    comm->core, comm->stream);
+		break;
+	default:
+		return reduce_scatter(call, comm, &r);
+	}
+	return ret ? ret : pmpi_comm_wait(comm);
+}
+
+int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
+{
+	int before = -1;
+	int ret = pmpi_comm_enter(comm, &before);
+	if (ret)
+		return ret;
+	if (call->function == PMPI_BARRIER) {
+		ret = corale_barrier(comm->core, comm->stream);
+		if (!ret)
+			ret = pmpi_comm_wait(comm);
+	} else if (call->op != MPI_OP_NULL) {
+		ret = run_reduction(call, comm);
+	} else {
+		ret = run_move(call, comm);
+	}
+	pmpi_comm_leave(comm, before);
+	return ret;
+}

@@ -1,0 +1,287 @@
+#include "comm.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "comm/comm_doors.h"
+#include "door.h"
+
+/* All communicators that were seen, so that MPI_Finalize can end their cores, oldest first: alike on all ranks. */
+static struct registry {
+	pthread_mutex_t lock;
+	struct pmpi_comm *first;
+	int keyval;
+	int cores; /* made, or being made */
+	_Atomic unsigned generation; /* of the handles that threads remember */
+} registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .keyval = MPI_KEYVAL_INVALID };
+
+/* ---- An end */
+
+static void close_core(struct pmpi_comm *comm)
+{
+	int before = -1;
+	if (comm->state != PMPI_CORE_READY)
+		return;
+	comm->state = PMPI_CORE_NEVER;
+	const int is_entered = !pmpi_comm_enter(comm, &before);
+	corale_comm_destroy(comm->core);
+	comm->core = NULL;
+	if (comm->stream)
+		pmpi.device->stream_destroy(comm->stream);
+	if (is_entered)
+		pmpi_comm_leave(comm, before);
+	pthread_mutex_lock(&registry.lock);
+	registry.cores--;
+	pthread_mutex_unlock(&registry.lock);
+}
+
+/* The attribute's removal, in MPI_Comm_free: MPI still knows the communicator. Behind MPI_Finalize there is no core left. */
+static int on_free(MPI_Comm handle, int keyval, void *value, void *extra)
+{
+	struct pmpi_comm *comm = value;
+	(void)handle, (void)keyval, (void)extra;
+	close_core(comm);
+	pthread_mutex_lock(&registry.lock);
+	struct pmpi_comm **link = &registry.first;
+	while (*link && *link != comm)
+		link = &(*link)->next;
+	if (*link)
+		*link = comm->next;
+	registry.generation++;
+	pthread_mutex_unlock(&registry.lock);
+	free(comm->arrays);
+	free(comm);
+	return MPI_SUCCESS;
+}
+
+int pmpi_comms_start(void)
+{
+	return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &registry.keyval, NULL);
+}
+
+void pmpi_comms_end(void)
+{
+	for (struct pmpi_comm *comm = registry.first; comm; comm = comm->next)
+		close_core(comm);
+}
+
+/* ---- What is known of a communicator */
+
+/* Ranks of other worlds may have another door, or none. */
+static int is_of_world(MPI_Comm handle, int size)
+{
+	int *ranks = malloc(2 * sizeof(int) * (size_t)size), is_inside = ranks != NULL;
+	MPI_Group group;
+	if (!ranks || PMPI_Comm_group(handle, &group))
+		return free(ranks), 0;
+	for (int i = 0; i < size; i++)
+		ranks[i] = i;
+	PMPI_Group_translate_ranks(group, size, ranks, pmpi.world, ranks + size);
+	for (int i = 0; i < size; i++)
+		is_inside &= ranks[size + i] != MPI_UNDEFINED;
+	PMPI_Group_free(&group);
+	free(ranks);
+	return is_inside;
+}
+
+static struct pmpi_comm *make(MPI_Comm handle)
+{
+	struct pmpi_comm *comm = calloc(1, sizeof *comm);
+	int is_inter = 0;
+	if (!comm)
+		return NULL;
+	comm->comm = handle;
+	PMPI_Comm_test_inter(handle, &is_inter);
+	PMPI_Comm_rank(handle, &comm->rank);
+	PMPI_Comm_size(handle, &comm->size);
+	comm->is_plain = !is_inter && comm->size > 1 && is_of_world(handle, comm->size);
+	if (comm->is_plain)
+		comm->arrays = malloc(4 * sizeof *comm->arrays * (size_t)comm->size);
+	if ((comm->is_plain && !comm->arrays) || PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
+		free(comm->arrays);
+		free(comm);
+		return NULL;
+	}
+	pthread_mutex_lock(&registry.lock);
+	struct pmpi_comm **link = &registry.first;
+	while (*link)
+		link = &(*link)->next;
+	*link = comm;
+	pthread_mutex_unlock(&registry.lock);
+	return comm;
+}
+
+struct pmpi_comm *pmpi_comm_find(MPI_Comm handle)
+{
+	static __thread struct {
+		MPI_Comm handle;
+		struct pmpi_comm *comm;
+		unsigned generation;
+	} last __attribute__((tls_model("initial-exec")));
+	struct pmpi_comm *comm = NULL;
+	const unsigned generation = registry.generation;
+	int is_found = 0;
+	if (last.comm && last.handle == handle && last.generation == generation)
+		return last.comm;
+	if (PMPI_Comm_get_attr(handle, registry.keyval, &comm, &is_found))
+		return NULL;
+	if (!is_found)
+		comm = make(handle);
+	last.handle = handle;
+	last.comm = comm;
+	last.generation = generation;
+	return comm;
+}
+
+/* ---- Corale's communicator */
+
+static int allgather(void *ctx, const void *in, size_t bytes, void *out)
+{
+	struct pmpi_comm *comm = ctx;
+	if (bytes > INT_MAX)
+		return log_error(CORALE_ENOTSUP, pmpi.rank,
+				 "the MPI door gathers at most %d bytes a rank, not %zu", INT_MAX, bytes);
+	return PMPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, comm->comm)
+		   ? CORALE_ETRANSPORT
+		   : 0;
+}
+
+static int device_of(int ordinal)
+{
+	if (!pmpi.device)
+		return 0;
+	return ordinal >= 0 ? ordinal : pmpi.device->in_use();
+}
+
+/* MPI's calls have no deadline, so routed ones have none either, unless the user asks for one. */
+static double timeout_seconds(void)
+{
+	const struct settings *settings;
+	char text[64];
+	if (settings_get(&settings))
+		return -1;
+	for (int i = 0; i < settings_count(); i++)
+		if (!strcmp(settings_row(i)->name, "CORALE_TIMEOUT") &&
+		    settings_value(settings, i, text, sizeof text) == SETTINGS_ENVIRONMENT)
+			return 0;
+	return -1;
+}
+
+static int create(struct pmpi_comm *comm)
+{
+	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm, allgather };
+	const struct comm_traits traits = { .leaves_quietly = 1 };
+	corale_config config;
+	corale_config_init(&config);
+	config.timeout_seconds = timeout_seconds();
+	config.device = pmpi.device ? pmpi.device->corale_device : CORALE_DEVICE_HOST;
+	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
+}
+
+static int create_on_device(struct pmpi_comm *comm)
+{
+	int before = -1;
+	int ret = pmpi_comm_enter(comm, &before);
+	if (ret)
+		return ret;
+	ret = create(comm);
+	if (!ret && pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA)
+		ret = pmpi.device->stream_create(&comm->stream);
+	pmpi_comm_leave(comm, before);
+	return ret;
+}
+
+static int take_room(void)
+{
+	pthread_mutex_lock(&registry.lock);
+	const int has_room = registry.cores < pmpi.most_comms;
+	registry.cores += has_room;
+	pthread_mutex_unlock(&registry.lock);
+	return has_room;
+}
+
+static void give_room(int had_room)
+{
+	pthread_mutex_lock(&registry.lock);
+	registry.cores -= had_room;
+	pthread_mutex_unlock(&registry.lock);
+}
+
+static int has_all(MPI_Comm comm, int mine, int *all)
+{
+	return PMPI_Allreduce(&mine, all, 1, MPI_INT, MPI_MIN, comm);
+}
+
+static int open_core(struct pmpi_comm *comm)
+{
+	const int has_room = take_room();
+	static _Atomic int said_room, said_failed;
+	int all = 0, ret = 0;
+	int error = has_all(comm->comm, has_room, &all);
+	if (!error && all) {
+		ret = create_on_device(comm);
+		error = has_all(comm->comm, !ret, &all);
+		if (!all)
+			log_once(&said_failed, LOG_WARN, pmpi.rank,
+				 "the MPI door has no communicator of Corale for one of %d ranks, so its "
+				 "calls are "
+				 "MPI's, by way of host memory; the line above says why",
+				 comm->size);
+	} else if (!error) {
+		log_once(&said_room, LOG_WARN, pmpi.rank,
+			 "the MPI door has %d communicators of Corale already, so calls of a further one are "
+			 "MPI's, by way "
+			 "of host memory; raise CORALE_MPI_COMMS, or free communicators",
+			 pmpi.most_comms);
+	}
+	if (!error && all) {
+		comm->state = PMPI_CORE_READY;
+		return MPI_SUCCESS;
+	}
+	comm->state = PMPI_CORE_NEVER;
+	if (comm->core)
+		corale_comm_destroy(comm->core);
+	comm->core = NULL;
+	give_room(has_room);
+	return error;
+}
+
+int pmpi_comm_open(struct pmpi_comm *comm, int ordinal)
+{
+	int all = 0, error;
+	if (comm->state != PMPI_CORE_NONE || comm->until_next_try-- > 0)
+		return MPI_SUCCESS;
+	comm->ordinal = device_of(ordinal);
+	error = has_all(comm->comm, comm->ordinal >= 0, &all);
+	if (!error && all)
+		return open_core(comm);
+	comm->until_next_try = 1u << (comm->tries < 8 ? comm->tries++ : 8);
+	return error;
+}
+
+int pmpi_comm_enter(struct pmpi_comm *comm, int *before)
+{
+	return pmpi.device ? pmpi.device->enter(comm->ordinal, before) : 0;
+}
+
+void pmpi_comm_leave(struct pmpi_comm *comm, int before)
+{
+	(void)comm;
+	if (pmpi.device)
+		pmpi.device->leave(before);
+}
+
+int pmpi_comm_wait(struct pmpi_comm *comm)
+{
+	int done = 1;
+	while (comm->stream && !(done = pmpi.device->query(comm->stream))) {
+		pmpi_progress();
+		sched_yield();
+	}
+	return done < 0 ? done : corale_comm_async_error(comm->core);
+}

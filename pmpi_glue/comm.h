@@ -1,0 +1,47 @@
+/* MPI communicators that the door has seen, and Corale's communicators over the same ranks. */
+#ifndef PMPI_COMM_H
+#define PMPI_COMM_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+#include "corale.h"
+#include "route.h"
+
+enum pmpi_core { PMPI_CORE_NONE, PMPI_CORE_READY, PMPI_CORE_NEVER };
+
+/* As all ranks of a communicator make its collectives in one order, its calls come one at a time. */
+struct pmpi_comm {
+	MPI_Comm comm;
+	int rank, size;
+	int is_plain; /* an intracommunicator of ranks of MPI_COMM_WORLD, of several: Corale may run its calls. Alike on all its ranks */
+	enum pmpi_core state; /* of core; alike on all ranks */
+	corale_comm *core;
+	int ordinal; /* of core's device */
+	void *stream; /* its own; NULL: core is of the host, and its calls block */
+	unsigned until_next_try; /* routed calls before core is tried again, where a rank had no device yet */
+	unsigned tries;
+	struct pmpi_routes routes;
+	size_t *arrays; /* 4 * size entries: counts and displacements of the call in progress */
+	struct pmpi_comm *next;
+};
+
+int pmpi_comms_start(void); /* an MPI error code */
+/* At MPI_Finalize: ends all communicators of Corale. */
+void pmpi_comms_end(void);
+
+/* NULL: no memory; the call is passed on, staged. */
+struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
+
+/*
+ * Makes core at the first routed call. Collective over comm. state says what has become of it: PMPI_CORE_NEVER if one rank has no room (CORALE_MPI_COMMS)
+ * or creation fails. ordinal: the device of this call's buffer, -1: any. An MPI error code.
+ */
+int pmpi_comm_open(struct pmpi_comm *comm, int ordinal);
+
+/* Between these the thread uses core's device; wait: until what was called on the stream is complete. CORALE_E*, logged. */
+int pmpi_comm_enter(struct pmpi_comm *comm, int *before);
+void pmpi_comm_leave(struct pmpi_comm *comm, int before);
+int pmpi_comm_wait(struct pmpi_comm *comm);
+
+#endif

@@ -1,0 +1,158 @@
+/* MPI_Init and MPI_Finalize: the door opens where all ranks agree. */
+#define _GNU_SOURCE
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "comm.h"
+#include "corale.h"
+#include "door.h"
+#include "reduction.h"
+#include "table.h"
+
+struct pmpi_state pmpi;
+
+#ifdef OPEN_MPI
+static const char built_for[] = "Open MPI";
+static const char *const others[] = { "libmpich.so", "libmpi.so.12", NULL };
+#else
+static const char built_for[] = "MPICH";
+static const char *const others[] = { "libmpi.so.40", "libopen-pal.so", NULL };
+#endif
+
+int pmpi_fail(MPI_Comm comm)
+{
+	PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+	return MPI_ERR_OTHER;
+}
+
+/* A probe of what nobody sends: any function of MPI that looks for messages advances all others. */
+void pmpi_progress(void)
+{
+	int is_there;
+	PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
+}
+
+/* ---- The MPI that the program has. Handles of another one are of another form, so nothing of it can be called. */
+
+static int is_other(struct dl_phdr_info *info, size_t size, void *name)
+{
+	const char *file = strrchr(info->dlpi_name, '/');
+	(void)size;
+	file = file ? file + 1 : info->dlpi_name;
+	for (int i = 0; others[i]; i++)
+		if (!strncmp(file, others[i], strlen(others[i]))) {
+			*(const char **)name = info->dlpi_name;
+			return 1;
+		}
+	return 0;
+}
+
+static void refuse_other_mpi(void)
+{
+	const char *name;
+	if (!dl_iterate_phdr(is_other, &name))
+		return;
+	log_line(LOG_ERROR, -1,
+		 "this libcorale_pmpi.so is built for %s, and the program has another MPI (%s): build Corale "
+		 "for that one "
+		 "(configure --with-mpi=WRAPPER), or start the program without corale-run --mpi",
+		 built_for, name);
+	exit(1);
+}
+
+/* ---- All ranks agree */
+
+/* What a rank brings, and what is agreed: the mode and the number of communicators of rank 0, and whether any rank has a device. */
+struct wish {
+	int mode, most_comms, has_device;
+};
+
+static struct wish wish_of_this_rank(void)
+{
+	const struct settings *settings;
+	struct wish wish = { .mode = PMPI_MODE_OFF };
+	if (settings_get(&settings))
+		return wish; /* logged */
+	log_open(settings->debug, *settings->log_file ? settings->log_file : NULL);
+	wish.mode = settings->mpi;
+	wish.most_comms = settings->mpi_comms;
+	if (wish.mode == PMPI_MODE_DEVICE || wish.mode == PMPI_MODE_ALL) {
+		pmpi.device = pmpi_device_find();
+		wish.has_device = pmpi.device && pmpi.device->is_there();
+	}
+	return wish;
+}
+
+static int agree(void)
+{
+	const struct wish mine = wish_of_this_rank();
+	struct wish wish = mine;
+	int any = 0;
+	int error = PMPI_Bcast(&wish, sizeof wish, MPI_BYTE, 0, MPI_COMM_WORLD);
+	if (!error)
+		error = PMPI_Allreduce(&mine.has_device, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	if (error)
+		return error;
+	if (mine.mode != wish.mode || mine.most_comms != wish.most_comms)
+		log_line(LOG_WARN, pmpi.rank,
+			 "CORALE_MPI or CORALE_MPI_COMMS differ from those of rank 0, which are used: set "
+			 "them alike on all "
+			 "ranks");
+	pmpi.mode = wish.mode;
+	pmpi.most_comms = wish.most_comms;
+	if (!any || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
+		pmpi.device = NULL;
+	pmpi.on = wish.mode == PMPI_MODE_ALL || wish.mode == PMPI_MODE_HOST ||
+		  (wish.mode == PMPI_MODE_DEVICE && any);
+	return MPI_SUCCESS;
+}
+
+static int start(void)
+{
+	int error;
+	PMPI_Comm_rank(MPI_COMM_WORLD, &pmpi.rank);
+	PMPI_Comm_size(MPI_COMM_WORLD, &pmpi.size);
+	PMPI_Query_thread(&pmpi.thread_level);
+	error = PMPI_Comm_group(MPI_COMM_WORLD, &pmpi.world);
+	if (!error)
+		error = pmpi_comms_start();
+	pmpi_reduction_start();
+	if (!error)
+		error = agree();
+	pmpi.counts = pmpi.on && log_level >= LOG_INFO;
+	return error;
+}
+
+PMPI_EXPORT int MPI_Init(int *argc, char ***argv)
+{
+	refuse_other_mpi();
+	const int error = PMPI_Init(argc, argv);
+	return error ? error : start();
+}
+
+PMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	refuse_other_mpi();
+	const int error = PMPI_Init_thread(argc, argv, required, provided);
+	return error ? error : start();
+}
+
+/* Corale ends first, while MPI still carries what the ends of communicators need. */
+PMPI_EXPORT int MPI_Finalize(void)
+{
+	if (pmpi.on) {
+		pmpi_comms_end();
+		pmpi_table_print();
+		if (pmpi.device)
+			pmpi_memory_end();
+	}
+	pmpi.on = 0;
+	pmpi.device = NULL;
+	if (pmpi.world)
+		PMPI_Group_free(&pmpi.world);
+	return PMPI_Finalize();
+}

@@ -1,0 +1,62 @@
+/*
+ * The memory of devices, as the MPI door needs it. A table of functions stands for the kind of device: GPUs by CUDA (memory_cuda.c), or, in tests, memory that
+ * faults when a processor touches it. All else of the door is the same for both.
+ */
+#ifndef PMPI_MEMORY_H
+#define PMPI_MEMORY_H
+
+#include <stddef.h>
+
+/* Functions that can fail return 0 or a CORALE_E* code, logged. An ordinal is a device's number in this process. Any thread. */
+struct pmpi_device {
+	const char *name;
+	int corale_device; /* CORALE_DEVICE_*: of communicators that take this memory */
+	/* Whether this process could use a device. Makes no context. */
+	int (*is_there)(void);
+	/* The device whose memory p is in; -1: memory that a processor reads, managed and pinned memory too. */
+	int (*ordinal)(const void *p);
+	/* A device that the thread or the process uses already; -1: none. */
+	int (*in_use)(void);
+	/* The address by which Corale's functions take memory at p, of a device or of the host. */
+	void *(*reach)(const void *p);
+	/* Makes a device the thread's current one; before: for leave. */
+	int (*enter)(int ordinal, int *before);
+	void (*leave)(int before);
+	/* Host memory that copies of all devices reach fast. */
+	int (*pin)(size_t bytes, void **memory);
+	void (*unpin)(void *memory);
+	/* A stream of the current device, which waits for no other one. */
+	int (*stream_create)(void **stream);
+	void (*stream_destroy)(void *stream);
+	/* Starts a copy between device and host memory, or inside one of them. rows of width bytes, whose starts are so many bytes apart. */
+	int (*copy)(void *to, const void *from, size_t bytes, void *stream);
+	int (*copy_rows)(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+			 size_t rows, void *stream);
+	/* 1: all work of the stream is complete; 0: not yet; else a CORALE_E* code. */
+	int (*query)(void *stream);
+};
+
+/*
+ * The process's kind of device; NULL: it has none, as in a build without CUDA. A program or preloaded library that exports a struct pmpi_device by the
+ * name corale_pmpi_device has it used instead: for tests.
+ */
+const struct pmpi_device *pmpi_device_find(void);
+/* NULL: a build without CUDA. */
+extern const struct pmpi_device *const pmpi_device_gpu;
+
+/* The device whose memory p is in; -1: host memory, or the door takes no device memory. The driver is asked at each call. */
+int pmpi_ordinal(const void *p);
+
+/* A copy that has ended when it returns, and that lets MPI go on meanwhile. ordinal: of the side that is a device's. */
+int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes);
+int pmpi_copy_rows(int ordinal, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+		   size_t rows);
+
+/* Pinned memory, from a pool that keeps what it gets back. NULL: there is none, logged. */
+void *pmpi_pinned(size_t bytes);
+void pmpi_unpinned(void *memory, size_t bytes);
+
+/* At MPI_Finalize: what the pool and the copies keep. */
+void pmpi_memory_end(void);
+
+#endif

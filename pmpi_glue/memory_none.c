@@ -1,0 +1,4 @@
+/* A build without CUDA. */
+#include "memory.h"
+
+const struct pmpi_device *const pmpi_device_gpu;

@@ -1,0 +1,46 @@
+#include "route.h"
+
+#include "door.h"
+
+/* A route that was right so often is asked for again after so many calls at most: a vote is a small all-reduce. */
+enum { MOST_CALLS = 256 };
+
+static int size_class(size_t bytes)
+{
+	int class = 0;
+	while (class < PMPI_SIZE_CLASSES - 1 && bytes >> (4 * class))
+		class ++;
+	return class;
+}
+
+/* A vote hears of device memory at any call since the last one, so a program whose calls alternate keeps its route. */
+static int vote(struct pmpi_route *route, MPI_Comm comm)
+{
+	int mine = route->saw_device, any = 0;
+	const int error = PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm);
+	if (error)
+		return error;
+	if (any != route->is_routed)
+		route->interval = 1;
+	else if (route->interval < MOST_CALLS)
+		route->interval = route->interval ? 2 * route->interval : 1;
+	route->is_routed = (unsigned char)any;
+	route->calls = 0;
+	route->saw_device = 0;
+	return MPI_SUCCESS;
+}
+
+int pmpi_route(struct pmpi_routes *routes, MPI_Comm comm, enum pmpi_function function, size_t bytes,
+	       int has_device, int *is_routed)
+{
+	struct pmpi_route *route = &routes->of[function][size_class(bytes)];
+	int error = MPI_SUCCESS;
+	*is_routed = 1;
+	if (pmpi.mode != PMPI_MODE_DEVICE)
+		return MPI_SUCCESS;
+	route->saw_device |= (unsigned char)has_device;
+	if (route->calls++ >= route->interval)
+		error = vote(route, comm);
+	*is_routed = route->is_routed;
+	return error;
+}

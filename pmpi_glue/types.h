@@ -1,0 +1,50 @@
+/*
+ * Where the bytes of a datatype are, so that they can be copied between a device and the host without MPI. A layout is found once a datatype and kept
+ * with it as an attribute. Any thread.
+ */
+#ifndef PMPI_TYPES_H
+#define PMPI_TYPES_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+/* count pieces of bytes each, whose starts are stride bytes apart. stride > bytes where count > 1. */
+struct pmpi_run {
+	ptrdiff_t at; /* of the first piece, from the element's address */
+	size_t bytes, count;
+	size_t stride;
+};
+
+struct pmpi_layout {
+	size_t size; /* bytes of data in an element */
+	ptrdiff_t extent; /* from an element to the next one */
+	int is_contiguous; /* a buffer is count * size bytes from its address on */
+	size_t n;
+	struct pmpi_run *runs; /* in the order of the type map, which is that of packed bytes */
+	MPI_Datatype
+	    packed; /* size bytes in a row: what MPI is given for packed elements; the type itself where it is contiguous */
+	int owns_packed;
+	_Atomic int users;
+};
+
+/* For pmpi_layout_put; stays right if the program frees the type. NULL: no memory. The type is committed. */
+struct pmpi_layout *pmpi_layout_get(MPI_Datatype type);
+void pmpi_layout_put(struct pmpi_layout *layout);
+
+/* At MPI_Finalize: layouts of predefined types. */
+void pmpi_types_end(void);
+
+/* width bytes at each of rows addresses of the buffer, pitch apart; packed they are packed_pitch apart. Both pitches are at least width where rows > 1. */
+struct pmpi_rows {
+	ptrdiff_t at;
+	size_t pitch, packed_at, packed_pitch, width, rows;
+};
+
+/*
+ * The first `bytes` packed bytes of count elements, as rows: calls take for each. Stops at the first result that is not 0, and returns it. Few calls with
+ * many rows: for a vector, or many elements of a short type, it is one.
+ */
+int pmpi_layout_walk(const struct pmpi_layout *layout, size_t count, size_t bytes,
+		     int (*take)(void *arg, const struct pmpi_rows *rows), void *arg);
+
+#endif

@@ -1,0 +1,256 @@
+/* The runs of a datatype, from the constructors that made it (MPI_Type_get_contents). */
+#include "types_decode.h"
+
+#include <stdlib.h>
+
+/* A type's constructor and its arguments, in MPI's order. */
+struct contents {
+	int combiner, n_integers, n_addresses, n_types;
+	int *integers;
+	MPI_Aint *addresses;
+	MPI_Datatype *types;
+};
+
+/* A type that another one is made of. */
+struct part {
+	struct pmpi_run *runs;
+	size_t n;
+	ptrdiff_t extent;
+};
+
+/* count parts from `at` on. */
+static void place(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count)
+{
+	const struct pmpi_run *run = part->runs;
+	if (part->n == 1 && run->count == 1 && part->extent == (ptrdiff_t)run->bytes) {
+		pmpi_runs_add(list, at + run->at, run->bytes * (size_t)count);
+		return;
+	}
+	for (int i = 0; i < count; i++, at += part->extent)
+		for (size_t k = 0; k < part->n; k++)
+			for (size_t piece = 0; piece < part->runs[k].count; piece++)
+				pmpi_runs_add(
+				    list, at + part->runs[k].at + (ptrdiff_t)(piece * part->runs[k].stride),
+				    part->runs[k].bytes);
+}
+
+/* ---- Constructors -------------------------------------------------------------------------------------- */
+
+static void vector(struct pmpi_runs *list, const struct part *part, const int *of, ptrdiff_t stride)
+{
+	for (int i = 0; i < of[0]; i++)
+		place(list, part, i * stride, of[1]);
+}
+
+/* lengths: one for all blocks, or one a block. Displacements are in elements or in bytes. */
+static void indexed(struct pmpi_runs *list, const struct part *part, int n, const int *lengths,
+		    int is_one_length, const int *elements, const MPI_Aint *bytes)
+{
+	for (int i = 0; i < n; i++)
+		place(list, part, bytes ? bytes[i] : elements[i] * part->extent,
+		      lengths[is_one_length ? 0 : i]);
+}
+
+static void structure(struct pmpi_runs *list, const struct part *parts, const struct contents *c)
+{
+	for (int i = 0; i < c->integers[0]; i++)
+		place(list, &parts[i], c->addresses[i], c->integers[1 + i]);
+}
+
+struct dimension {
+	int count; /* of the subarray */
+	ptrdiff_t stride;
+};
+
+/* dimensions[0] is the fastest one. */
+static void subarray_rows(struct pmpi_runs *list, const struct part *part, const struct dimension *dimensions,
+			  int last, ptrdiff_t at)
+{
+	if (!last) {
+		place(list, part, at, dimensions[0].count);
+		return;
+	}
+	for (int i = 0; i < dimensions[last].count; i++)
+		subarray_rows(list, part, dimensions, last - 1, at + i * dimensions[last].stride);
+}
+
+static void subarray(struct pmpi_runs *list, const struct part *part, const int *integers)
+{
+	const int n = integers[0], *sizes = integers + 1, *counts = sizes + n, *starts = counts + n,
+		  is_c = integers[1 + 3 * n] == MPI_ORDER_C;
+	struct dimension *dimensions = calloc((size_t)n, sizeof(*dimensions));
+	ptrdiff_t stride = part->extent, at = 0;
+	list->failed |= !dimensions;
+	for (int i = 0; dimensions && i < n; i++) {
+		const int from = is_c ? n - 1 - i : i;
+		dimensions[i] = (struct dimension){ counts[from], stride };
+		at += starts[from] * stride;
+		stride *= sizes[from];
+	}
+	if (dimensions)
+		subarray_rows(list, part, dimensions, n - 1, at);
+	free(dimensions);
+}
+
+/* 0: a constructor that is not known here. */
+static int construct(struct pmpi_runs *list, const struct part *parts, const struct contents *c)
+{
+	const int *integers = c->integers, n = c->n_integers ? integers[0] : 0;
+	switch (c->combiner) {
+	case MPI_COMBINER_DUP:
+	case MPI_COMBINER_RESIZED:
+		place(list, parts, 0, 1);
+		return 1;
+	case MPI_COMBINER_CONTIGUOUS:
+		place(list, parts, 0, n);
+		return 1;
+	case MPI_COMBINER_VECTOR:
+		vector(list, parts, integers, integers[2] * parts->extent);
+		return 1;
+	case MPI_COMBINER_HVECTOR:
+		vector(list, parts, integers, c->addresses[0]);
+		return 1;
+	case MPI_COMBINER_INDEXED:
+		indexed(list, parts, n, integers + 1, 0, integers + 1 + n, NULL);
+		return 1;
+	case MPI_COMBINER_HINDEXED:
+		indexed(list, parts, n, integers + 1, 0, NULL, c->addresses);
+		return 1;
+	case MPI_COMBINER_INDEXED_BLOCK:
+		indexed(list, parts, n, integers + 1, 1, integers + 2, NULL);
+		return 1;
+	case MPI_COMBINER_HINDEXED_BLOCK:
+		indexed(list, parts, n, integers + 1, 1, NULL, c->addresses);
+		return 1;
+	case MPI_COMBINER_STRUCT:
+		structure(list, parts, c);
+		return 1;
+	case MPI_COMBINER_SUBARRAY:
+		subarray(list, parts, integers);
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* ---- Types --------------------------------------------------------------------------------------------- */
+
+static int is_named(int combiner)
+{
+	return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+	       combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
+/* Pairs of a value and an int, as MPI_MINLOC takes them, have the int where a C struct has it. */
+static void add_named(struct pmpi_runs *list, MPI_Datatype type)
+{
+	MPI_Aint from, extent;
+	int size;
+	PMPI_Type_size(type, &size);
+	PMPI_Type_get_extent(type, &from, &extent);
+	if (extent <= size) {
+		pmpi_runs_add(list, 0, (size_t)size);
+		return;
+	}
+	const size_t value = (size_t)size - sizeof(int);
+	pmpi_runs_add(list, 0, value);
+	pmpi_runs_add(list, (ptrdiff_t)((value + sizeof(int) - 1) / sizeof(int) * sizeof(int)), sizeof(int));
+}
+
+static int decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n);
+
+static void free_part_type(MPI_Datatype type)
+{
+	int integers, addresses, types, combiner;
+	PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+	if (!is_named(combiner))
+		PMPI_Type_free(&type);
+}
+
+/* Decodes all parts, even after an error: their types must be freed. */
+static int find_parts(const struct contents *c, struct part *parts)
+{
+	int ret = MPI_SUCCESS;
+	for (int i = 0; i < c->n_types; i++) {
+		MPI_Aint from, extent;
+		PMPI_Type_get_extent(c->types[i], &from, &extent);
+		parts[i].extent = extent;
+		if (!ret)
+			ret = decode(c->types[i], &parts[i].runs, &parts[i].n);
+		free_part_type(c->types[i]);
+	}
+	return ret;
+}
+
+static int decode_contents(MPI_Datatype type, const struct contents *c, struct pmpi_run **runs, size_t *n)
+{
+	struct pmpi_runs list = { 0 };
+	struct part *parts = calloc((size_t)c->n_types + 1, sizeof(*parts));
+	if (!parts)
+		return MPI_ERR_NO_MEM;
+	int is_known = 1, ret = PMPI_Type_get_contents(type, c->n_integers, c->n_addresses, c->n_types,
+						       c->integers, c->addresses, c->types);
+	if (!ret)
+		ret = find_parts(c, parts);
+	if (!ret)
+		is_known = construct(&list, parts, c);
+	if (!ret && is_known)
+		ret = pmpi_runs_end(&list, runs, n);
+	for (int i = 0; i < c->n_types; i++)
+		free(parts[i].runs);
+	free(parts);
+	return is_known ? ret : pmpi_decode_by_packing(type, runs, n);
+}
+
+static int decode_derived(MPI_Datatype type, struct contents *c, struct pmpi_run **runs, size_t *n)
+{
+	int ret = MPI_ERR_NO_MEM;
+	c->integers = calloc((size_t)c->n_integers + 1, sizeof(*c->integers));
+	c->addresses = calloc((size_t)c->n_addresses + 1, sizeof(*c->addresses));
+	c->types = calloc((size_t)c->n_types + 1, sizeof(MPI_Datatype));
+	if (c->integers && c->addresses && c->types)
+		ret = decode_contents(type, c, runs, n);
+	free(c->integers);
+	free(c->addresses);
+	free(c->types);
+	return ret;
+}
+
+/* MPI 4: a constructor whose counts were MPI_Count has no contents for MPI_Type_get_contents. */
+static int has_large_counts(MPI_Datatype type)
+{
+#if MPI_VERSION >= 4
+	MPI_Count integers, addresses, large, types;
+	int combiner;
+	return !PMPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &combiner) && large > 0;
+#else
+	(void)type;
+	return 0;
+#endif
+}
+
+static int decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n)
+{
+	struct contents c = { 0 };
+	if (has_large_counts(type))
+		return pmpi_decode_by_packing(type, runs, n);
+	int ret = PMPI_Type_get_envelope(type, &c.n_integers, &c.n_addresses, &c.n_types, &c.combiner);
+	if (ret)
+		return ret;
+	if (!is_named(c.combiner))
+		return decode_derived(type, &c, runs, n);
+	struct pmpi_runs list = { 0 };
+	add_named(&list, type);
+	return pmpi_runs_end(&list, runs, n);
+}
+
+int pmpi_decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n, int *named)
+{
+	int integers, addresses, types, combiner = MPI_COMBINER_NAMED;
+	if (!has_large_counts(type))
+		PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+	else
+		combiner = MPI_COMBINER_CONTIGUOUS;
+	*named = is_named(combiner);
+	return decode(type, runs, n);
+}
