@@ -144,6 +144,8 @@ static int take_challenge(struct boot_rank *b)
 	if (boot_random(h.nonce, sizeof(h.nonce)))
 		return rank_fail(b, CORALE_ESYSTEM, "no random bytes");
 	b->state = RANK_PROVING;
+	/* The listener's process may be starved. It may count this rank in already, and would take the end of this connection for the rank's death. */
+	b->try_ends = INT64_MAX;
 	return rank_queue(b, boot_hello_frame(&h, b->id.key, b->challenge, b->hello));
 }
 
