@@ -70,20 +70,19 @@ static int awaited(const struct host_run *run, int first, int n)
 	return peer;
 }
 
-/* For ranks of the node that make no call: they may wait for this one elsewhere (child.c). */
+/* For ranks that make no call: they may wait for this one elsewhere (child.c). Those of other nodes are told when they ask. */
 static void show_wait(struct comm *comm, const struct call *call, int peer)
 {
-	if (peer < 0 || !comm_control(comm, peer))
+	if (peer < 0 || !comm_control(comm, comm->rank))
 		return;
 	const int pair = call_is_pair(call), sends = call->record.coll == CORALE_SEND;
 	const uint64_t number = !pair   ? atomic_load(&comm->number)
 				: sends ? comm->sends[peer]
 					: comm->recvs[peer];
-	atomic_store(&comm_control(comm, comm->rank)->waits,
-		     window_wait_of(!pair   ? WINDOW_IN_COLLECTIVE
-				    : sends ? WINDOW_IN_SEND
-					    : WINDOW_IN_RECV,
-				    number, comm->engine.map.local_of[peer]));
+	atomic_store(&comm_control(comm, comm->rank)->waits, window_wait_of(!pair   ? WINDOW_IN_COLLECTIVE
+									    : sends ? WINDOW_IN_SEND
+										    : WINDOW_IN_RECV,
+									    number, peer));
 }
 
 /* A long wait looks whether others have made another call: two calls may listen on different rings, or wait for each other, and never

@@ -7,16 +7,22 @@
 #include "health/presence.h"
 #include "host/liveness.h"
 
-/*
- * 1 if the rank waits for this one in a call that this one has not made. What the rank's window says may be older: then the rank no longer
- * waits, and this one has made the call.
- */
+/* window_wait_of: as the rank's window shows it, or as one of another node has answered (comm_ask). */
+static uint64_t wait_of(const struct comm *comm, int rank)
+{
+	const struct window_control *control = comm_control(comm, rank);
+	return control       ? atomic_load(&control->waits)
+	       : comm->peers ? atomic_load(&comm->peers[rank].waits)
+			     : 0;
+}
+
+/* 1 if the rank waits for this one in a call that this one has not made. What it says may be older: then it no longer waits, and this one has made the call. */
 static int waits_for_this(const struct comm *comm, int rank)
 {
-	const uint64_t word = atomic_load(&comm_control(comm, rank)->waits), number = word >> 16;
-	if ((int)(word & 0x1fff) != comm->engine.local)
+	const uint64_t word = wait_of(comm, rank), number = window_wait_number(word);
+	if (!word || window_wait_rank(word) != comm->rank)
 		return 0;
-	switch ((enum window_wait)(word >> 13 & 7)) {
+	switch (window_wait_kind(word)) {
 	case WINDOW_IN_COLLECTIVE:
 		return number > atomic_load(&((struct comm *)(uintptr_t)comm)->number);
 	case WINDOW_IN_RECV:
@@ -39,7 +45,7 @@ static enum absence absence_of(struct comm *comm, int rank)
 	const enum presence presence = presence_of(comm, rank);
 	if (presence == HAS_LEFT || presence == HAS_DIED)
 		return presence == HAS_LEFT ? LEFT : DIED;
-	return !over && comm_control(comm, rank) && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
+	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 
 /* What ranks of other nodes have said, where no thread of the transport's listens. */
@@ -75,10 +81,11 @@ void comm_ask(corale_comm *handle, int rank)
 
 static void fail_mismatch(struct comm *comm, int rank, const char *call)
 {
-	const uint64_t word = atomic_load(&comm_control(comm, rank)->waits), kind = word >> 13 & 7;
+	const uint64_t word = wait_of(comm, rank);
+	const enum window_wait kind = window_wait_kind(word);
 	char text[COMM_ERROR_BYTES], theirs[256];
 	struct record record;
-	if (kind == WINDOW_IN_COLLECTIVE && diagnose_find_call(comm, rank, word >> 16, &record))
+	if (kind == WINDOW_IN_COLLECTIVE && diagnose_find_call(comm, rank, window_wait_number(word), &record))
 		diagnose_print_call(&record, theirs, sizeof theirs);
 	else
 		snprintf(theirs, sizeof theirs, "%s",

@@ -41,7 +41,8 @@ enum { NOBODY = -1, EVERYWHERE = 1 };
  * calls, the latest first. */
 struct control {
 	int32_t kind, code, culprit, rank;
-	uint64_t at; /* of KIND_ABORT, with how: as struct ending */
+	uint64_t
+	    at; /* of KIND_ABORT, with how: as struct ending; of KIND_ANSWER: window_wait_of, if the sender waits for the receiver */
 	int32_t how, unused;
 	union {
 		struct record records[COMM_PEER_CALLS];
@@ -371,6 +372,19 @@ static void answer_gone(struct comm *comm, int peer)
 		send_control(comm, KIND_LEFT, how, comm->rank, peer);
 }
 
+static void answer(struct comm *comm, int peer)
+{
+	const struct window_control *control = comm_control(comm, comm->rank);
+	const uint64_t waits = control ? atomic_load(&control->waits) : 0;
+	send_records(comm,
+		     (struct control){ .kind = KIND_ANSWER,
+				       .code = stall_own_state(comm),
+				       .culprit = comm->rank,
+				       .rank = comm->rank,
+				       .at = waits && window_wait_rank(waits) == peer ? waits : 0 },
+		     peer);
+}
+
 void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 {
 	struct comm *comm = ctx;
@@ -389,9 +403,11 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 	if (c.kind == KIND_ASK || c.kind == KIND_CALLS)
 		answer_gone(comm, peer);
 	if (c.kind == KIND_ASK)
-		send_control(comm, KIND_ANSWER, stall_own_state(comm), comm->rank, peer);
-	if (c.kind == KIND_ANSWER)
+		answer(comm, peer);
+	if (c.kind == KIND_ANSWER) {
+		atomic_store(&comm->peers[peer].waits, c.at);
 		stall_answered(comm, peer, (enum stall_state)c.code);
+	}
 	if (c.kind == KIND_LEFT)
 		hear_of_leaving(comm, peer, (enum window_left)c.code);
 	if (c.kind != KIND_ABORT)

@@ -38,10 +38,22 @@ enum window_left {
 /* The call in which a rank has waited for another one for a while; kept until it waits longer for a further one. */
 enum window_wait { WINDOW_IN_COLLECTIVE = 1, WINDOW_IN_RECV, WINDOW_IN_SEND };
 
-/* number: of the collective, or how many receives from, or sends to, that rank were called, with this one. 48 bits. */
+/* rank: of the communicator, 17 bits. number: of the collective, or how many receives from, or sends to, that rank were called, with this one. 44 bits. */
 static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, int rank)
 {
-	return number << 16 | (uint64_t)kind << 13 | (uint64_t)rank;
+	return number << 20 | (uint64_t)kind << 17 | (uint64_t)rank;
+}
+static inline int window_wait_rank(uint64_t word)
+{
+	return (int)(word & 0x1ffff);
+}
+static inline enum window_wait window_wait_kind(uint64_t word)
+{
+	return (enum window_wait)(word >> 17 & 7);
+}
+static inline uint64_t window_wait_number(uint64_t word)
+{
+	return word >> 20;
 }
 
 /* Where a rank is among its calls: at the sends and receives before a collective, or at the collective. */

@@ -70,6 +70,7 @@ struct comm_peer {
 	int pid;
 	int shares_memory; /* it is on this host, and may share memory by the transport */
 	_Atomic int answer;
+	_Atomic uint64_t waits; /* of its last answer: window_wait_of, if it waits for this rank */
 	_Atomic int left; /* enum window_left, as it has said; */
 	_Atomic int is_lost; /* the transport has said so */
 	struct journal_entry calls[COMM_PEER_CALLS]; /* the last that it has sent; written under error_lock */
