@@ -21,6 +21,7 @@
 #include "base/settings.h"
 #include "comm/comm_create.h"
 #include "comm/comm_doors.h"
+#include "busy.h"
 #include "forked.h"
 
 enum { RANKS = 4, LEAVER = 1, LIMIT_MS = 2000, SETTLE_MS = 200, LARGE = 3 << 20 };
@@ -97,26 +98,38 @@ static void exchange_without(struct forked *r, corale_comm *comm)
 	}
 }
 
-static void leave(corale_comm *comm, enum leaving how)
+static int process_stays(enum leaving how)
+{
+	return how != EXITS && how != IS_KILLED;
+}
+
+/* A process that stays does so until all others have looked at what they see of it. */
+static void await_others(struct forked *r, enum leaving how)
+{
+	const char mine = 0;
+	char all[RANKS];
+	if (process_stays(how) && forked_gather(r->sockets, r->rank, RANKS, &mine, 1, all))
+		forked_fault(r, "the ranks do not meet");
+}
+
+static void leave(struct forked *r, corale_comm *comm, enum leaving how)
 {
 	switch (how) {
 	case DESTROYS:
 		corale_comm_destroy(comm);
-		pause_ms(10 * SETTLE_MS); /* the process stays */
-		return;
+		break;
 	case EXITS:
 		exit(0);
 	case ABORTS:
 		comm_quit(comm);
-		pause_ms(10 * SETTLE_MS);
-		return;
+		break;
 	case REVOKES:
 		comm_revoke(comm);
-		pause_ms(10 * SETTLE_MS);
-		return;
+		break;
 	default:
 		kill(getpid(), SIGKILL);
 	}
+	await_others(r, how);
 }
 
 /* The first call that needs the rank, then all others. */
@@ -128,7 +141,7 @@ static void call_in_vain(struct forked *r, corale_comm *comm, const char *word)
 	const char *text = corale_comm_last_error(comm);
 	if (!strstr(text, "rank 1") || !strstr(text, word))
 		forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", text, word);
-	if (ms > LIMIT_MS)
+	if (ms > LIMIT_MS * busy_times())
 		forked_fault(r, "the call failed after %.0f ms", ms);
 	expect(r, comm, reduce(comm), CORALE_ECOMM, "the next call");
 }
@@ -142,7 +155,7 @@ static int play(struct forked *r)
 	expect(r, comm, reduce(comm), 0, "a call of all");
 	if (r->rank == LEAVER) {
 		pause_ms(s->loud ? SETTLE_MS : 0); /* a loud end ends calls of others, the last one too */
-		leave(comm, s->how);
+		leave(r, comm, s->how);
 		return r->faults;
 	}
 	pause_ms(2 * SETTLE_MS);
@@ -157,6 +170,7 @@ static int play(struct forked *r)
 		call_in_vain(r, comm, s->word);
 	if (ends_at_once && !strstr(corale_comm_last_error(comm), s->word))
 		forked_fault(r, "\"%s\" should say \"%s\"", corale_comm_last_error(comm), s->word);
+	await_others(r, s->how);
 	corale_comm_destroy(comm);
 	return r->faults;
 }
@@ -190,7 +204,7 @@ static int fail_early(struct forked *r)
 	if (got[0] != 0 || got[1] != 7)
 		forked_fault(r, "the broadcast brought %d, %d", (int)got[0], (int)got[1]);
 	if (r->rank == LEAVER) {
-		leave(comm, s->how);
+		leave(r, comm, s->how);
 	} else {
 		if (r->rank == 0)
 			expect(r, comm, corale_send(mine, COUNT, CORALE_INT32, RANKS - 1, comm, NULL), 0,
@@ -203,6 +217,7 @@ static int fail_early(struct forked *r)
 		    !strstr(corale_comm_last_error(comm), s->word))
 			forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", corale_comm_last_error(comm),
 				     s->word);
+		await_others(r, s->how);
 	}
 	corale_comm_destroy(comm);
 	return r->faults;
@@ -217,7 +232,7 @@ static int leave_unmet(struct forked *r)
 	if (!comm)
 		return 1;
 	if (r->rank == LEAVER) {
-		leave(comm, s->how);
+		leave(r, comm, s->how);
 		return r->faults;
 	}
 	pause_ms(SETTLE_MS);
@@ -229,9 +244,12 @@ static int leave_unmet(struct forked *r)
 	const char *text = corale_comm_last_error(comm);
 	if (r->rank == RANKS - 1 && !strstr(text, "waits for rank 1"))
 		forked_fault(r, "\"%s\" should name rank 1", text);
-	if (ms > LIMIT_MS)
+	if (ms > LIMIT_MS * busy_times())
 		forked_fault(r, "the call failed after %.0f ms", ms);
-	pause_ms(LIMIT_MS);
+	if (process_stays(s->how))
+		await_others(r, s->how);
+	else
+		pause_ms(LIMIT_MS);
 	corale_comm_destroy(comm);
 	return r->faults;
 }
@@ -271,7 +289,7 @@ static int root_ends_first(struct forked *r)
 		       "the last broadcast");
 	corale_comm_destroy(comm);
 	const double ms = (double)(now_ns() - start) * 1e-6;
-	if (data != 7 || (!r->rank && ms > AT_ONCE_MS))
+	if (data != 7 || (!r->rank && ms > AT_ONCE_MS * busy_times()))
 		forked_fault(r, "got %d, and the end took %.0f ms", (int)data, ms);
 	pause_ms(r->rank ? 0 : 2 * LATE_MS); /* the process stays */
 	return r->faults;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "busy.h"
 #include "nccl_glue/door.h"
 #include "nccl_glue/nccl_device_host.h"
 #include "nccl_world.h"
@@ -325,7 +326,7 @@ static void abort_blocked(struct world_rank *me)
 		world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
 		if (!me->world->threads && !strstr(s.text, me->rank ? "aborted on this rank" : "rank 1"))
 			world_fault(me, "last error: %s", s.text);
-		if (now() - start > 5)
+		if (now() - start > 5 * busy_times())
 			world_fault(me, "it took %.1f s", now() - start);
 	}
 	world_barrier(me);
@@ -365,11 +366,11 @@ static void abort_beside_stopped(struct world_rank *me)
 	nap_ms(300);
 	const double start = now();
 	WORLD_OK(me, ncclCommAbort(me->comm));
-	if (now() - start > 0.5)
+	if (now() - start > 0.5 * busy_times())
 		world_fault(me, "the abort took %.1f s", now() - start);
 	pthread_join(thread, NULL);
 	world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
-	if (now() - start > 5)
+	if (now() - start > 5 * busy_times())
 		world_fault(me, "the call ended after %.1f s", now() - start);
 	kill(me->world->pids[1], SIGCONT);
 }
@@ -553,7 +554,7 @@ static void deadline(struct world_rank *me)
 	if (me->rank != 1) {
 		world_expect(me, sum_one(comm), ncclRemoteError, "a call that nobody else makes");
 		world_expect_text(me, "rank 1", "a deadline");
-		if (now() - start < 1.8 || now() - start > 10)
+		if (now() - start < 1.8 || now() - start > 10 * busy_times())
 			world_fault(me, "it took %.1f s", now() - start);
 	}
 	world_barrier(me);
@@ -587,7 +588,7 @@ static void expect_no_child(struct world_rank *me, ncclComm_t parent, int shrink
 	world_expect(me, make_child(me, parent, shrinks, &child), ncclRemoteError, how);
 	world_expect_text(me, "rank 1", how);
 	world_expect_text(me, how, "a child without rank 1");
-	if (child || now() - start > SLOW_S)
+	if (child || now() - start > SLOW_S * busy_times())
 		world_fault(me, "%s: child %p after %.1f s", how, (void *)child, now() - start);
 }
 
@@ -640,15 +641,13 @@ static void child_without_dead(struct world_rank *me)
 	const double start = now();
 	world_expect(me, ncclCommSplit(late, 0, 0, &child, NULL), ncclRemoteError, "a split without rank 0");
 	world_expect_text(me, "has died", "a split without rank 0");
-	if (child || now() - start > SLOW_S)
+	if (child || now() - start > SLOW_S * busy_times())
 		world_fault(me, "without rank 0: child %p after %.1f s", (void *)child, now() - start);
 }
 
 /* Rank 1 makes a call of the parent meanwhile: neither can end. */
 static void child_beside_call(struct world_rank *me)
 {
-	if (is_over_nodes()) /* ranks of other nodes do not see for whom a call waits: the split waits for its deadline */
-		return;
 	for (int i = 0; i < 4; i++) {
 		ncclComm_t parent = world_comm(me, i), child = NULL;
 		const double start = now();
@@ -665,7 +664,7 @@ static void child_beside_call(struct world_rank *me)
 			world_expect_text(me, "rank 0", "the call beside a child");
 		else if (makes_child(me, i / 2))
 			world_expect_text(me, "rank 1", "the child beside a call");
-		if (child || now() - start > SLOW_S)
+		if (child || now() - start > SLOW_S * busy_times())
 			world_fault(me, "child %p after %.1f s", (void *)child, now() - start);
 		world_barrier(me);
 		WORLD_OK(me, ncclCommAbort(parent));
@@ -701,7 +700,7 @@ static void child_aborted(struct world_rank *me)
 			WORLD_OK(me, ncclCommAbort(me->comm));
 			pthread_join(thread, NULL);
 			world_expect(me, c.result, ncclRemoteError, "a child of an aborted parent");
-			if (now() - start > SLOW_S)
+			if (now() - start > SLOW_S * busy_times())
 				world_fault(me, "the child ended after %.1f s", now() - start);
 		}
 		world_barrier(me);
@@ -788,7 +787,7 @@ static void abort_while_made(struct world_rank *me, ncclComm_t parent, enum made
 	const double start = now();
 	WORLD_OK(me, ncclCommAbort(comm));
 	pthread_join(thread, NULL);
-	if (now() - start > SLOW_S)
+	if (now() - start > SLOW_S * busy_times())
 		world_fault(me, "making it ended after %.1f s", now() - start);
 	world_expect(me, m.result, ncclRemoteError, "making it");
 	if (m.made)
@@ -813,7 +812,7 @@ static void abort_making(struct world_rank *me)
 
 enum { LOG_BYTES = 8192 };
 
-/* Both lines come after 10 s. */
+/* Both lines come, after 10 s on one node, 2 s over nodes. */
 static void await_lines(struct world_rank *me, const char *path, char log[LOG_BYTES], const char *one,
 			const char *two)
 {
@@ -828,12 +827,23 @@ static void await_lines(struct world_rank *me, const char *path, char log[LOG_BY
 	world_fault(me, "no line says '%s' and '%s': %s", one, two, log);
 }
 
+/* Over nodes ranks ask each other: rank 2 does not answer while it is stopped, then rank 1 answers that it has not made the call. */
+static void await_answers(struct world_rank *me, const char *path, char log[LOG_BYTES])
+{
+	char late[64], stopped[64];
+	snprintf(late, sizeof late, "rank 1 (process %d of host ", me->world->pids[1]);
+	snprintf(stopped, sizeof stopped, "rank 2 (process %d of host ", me->world->pids[2]);
+	await_lines(me, path, log, stopped, "this rank waits for it in recv(count 4, uint8, peer 2)");
+	if (!strstr(log, "it does not answer: its link is cut, or it is stopped"))
+		world_fault(me, "no line says that rank 2 does not answer: %s", log);
+	kill(me->world->pids[2], SIGCONT);
+	await_lines(me, path, log, late, "it answers, but has not made the call");
+}
+
 /* Rank 0 waits for rank 1, which is late, in a call that nobody else has made; rank 3 for rank 2, whose process is stopped. Without any
  * setting each says so, and the calls go on. */
 static void late_and_stopped(struct world_rank *me)
 {
-	if (is_over_nodes()) /* lines of ranks on one node */
-		return;
 	char path[64], log[LOG_BYTES], stopped[64];
 	ncclComm_t comm = world_comm(me, 0);
 	int got = 0;
@@ -842,7 +852,9 @@ static void late_and_stopped(struct world_rank *me)
 	if (me->rank % 3 == 0 && !freopen(path, "ae", stderr))
 		world_fault(me, "no file for lines");
 	world_barrier(me);
-	if (me->rank == 1) {
+	if (me->rank == 1 && is_over_nodes()) {
+		await_answers(me, path, log);
+	} else if (me->rank == 1) {
 		snprintf(stopped, sizeof stopped, "rank 2 (process %d of this host) silent for 10",
 			 me->world->pids[2]);
 		await_lines(me, path, log, "; it has not made the call; also without the call: rank ",
@@ -1174,7 +1186,7 @@ static void refuse_once(struct world_rank *me, ncclComm_t good, ncclComm_t bad, 
 		world_fault(me, "kind %d: the next call: 0", (int)how);
 	expect_async(me, good, ncclInvalidUsage, "the other communicator");
 	world_expect_text(me, "group", "behind the group");
-	if (now() - start > 2)
+	if (now() - start > 2 * busy_times())
 		world_fault(me, "kind %d: it took %.1f s", (int)how, now() - start);
 }
 
@@ -1223,7 +1235,7 @@ static void destroyed_beside_a_call(struct world_rank *me)
 		WORLD_OK(me, ncclCommDestroy(me->comm));
 		pthread_join(thread, NULL);
 		world_expect(me, s.result, ncclRemoteError, "the call beside destroy");
-		if (now() - start > 2)
+		if (now() - start > 2 * busy_times())
 			world_fault(me, "it took %.1f s", now() - start);
 	}
 	world_barrier(me);
@@ -1327,7 +1339,7 @@ static const struct world_case cases[] = {
 	{ "children without a dead rank", 4, WORLD_PROCESSES, child_without_dead, NULL, 1 },
 	{ "children beside a call", 4, WORLD_BOTH, child_beside_call, NULL, 0 },
 	{ "children of an aborted parent", 3, WORLD_BOTH, child_aborted, NULL, 0 },
-	{ "a split behind shrinks", 3, WORLD_BOTH, split_behind_shrink, "CORALE_NCCL_INIT_TIMEOUT=5", 0 },
+	{ "a split behind shrinks", 3, WORLD_BOTH, split_behind_shrink, "CORALE_NCCL_INIT_TIMEOUT=30", 0 },
 	{ "abort of what is being made", 2, WORLD_BOTH, abort_making, NULL, 0 },
 	{ "a late rank and a stopped one", 4, WORLD_PROCESSES, late_and_stopped, "CORALE_DEBUG=warn", 0 },
 	{ "wrong arguments", 2, WORLD_BOTH, wrong_arguments, NULL, 0 },
@@ -1336,7 +1348,7 @@ static const struct world_case cases[] = {
 	{ "destroyed beside a call", 3, WORLD_BOTH, destroyed_beside_a_call, NULL, 0 },
 	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },
 	{ "calls from small stacks", 3, WORLD_BOTH, small_stacks, NULL, 0 },
-	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=4", 0 },
+	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=30", 0 },
 };
 
 int main(int argc, char **argv)

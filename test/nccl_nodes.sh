@@ -109,7 +109,9 @@ fi
 whole() # node size, program
 {
 	CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 timeout -k 5 400 "$build/test/$2" >"$scratch/whole" 2>&1 </dev/null
-	result $? "$2 on nodes of $1" "$scratch/whole"
+	local status=$?
+	grep -E '^# rank|FAILED|ERROR|ended' "$scratch/whole" >"$scratch/reasons"
+	result $status "$2 on nodes of $1" "$scratch/reasons"
 }
 whole 1 nccl_world_test
 whole 3 nccl_world_test
