@@ -21,6 +21,13 @@ static MPI_Datatype mpi_type(corale_type type)
 		[CORALE_INT16] = MPI_INT16_T,
 		[CORALE_UINT16] = MPI_UINT16_T,
 		[CORALE_BOOL] = MPI_C_BOOL,
+		[CORALE_COMPLEX64] = MPI_C_FLOAT_COMPLEX,
+		[CORALE_COMPLEX128] = MPI_C_DOUBLE_COMPLEX,
+		[CORALE_PAIR_FLOAT32] = MPI_FLOAT_INT,
+		[CORALE_PAIR_FLOAT64] = MPI_DOUBLE_INT,
+		[CORALE_PAIR_INT64] = MPI_LONG_INT,
+		[CORALE_PAIR_INT32] = MPI_2INT,
+		[CORALE_PAIR_INT16] = MPI_SHORT_INT,
 	};
 	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a datatype for each type");
 	return types[type];
@@ -28,8 +35,9 @@ static MPI_Datatype mpi_type(corale_type type)
 
 static MPI_Op mpi_op(corale_op op)
 {
-	const MPI_Op ops[CORALE_NUM_OPS] = { MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_OP_NULL, MPI_BAND,
-					     MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR };
+	const MPI_Op ops[CORALE_NUM_OPS] = { MPI_SUM,  MPI_PROD,   MPI_MIN,   MPI_MAX,  MPI_OP_NULL,
+					     MPI_BAND, MPI_BOR,    MPI_BXOR,  MPI_LAND, MPI_LOR,
+					     MPI_LXOR, MPI_MINLOC, MPI_MAXLOC };
 	return op < CORALE_NUM_OPS ? ops[op] : MPI_OP_NULL;
 }
 

@@ -119,7 +119,15 @@ typedef enum {
 	CORALE_INT16 = 12,
 	CORALE_UINT16 = 13,
 	CORALE_BOOL = 14, /* 1 byte: 0, or 1 for true */
-	CORALE_NUM_TYPES = 15
+	CORALE_COMPLEX64 = 15, /* two float32: real and imaginary part */
+	CORALE_COMPLEX128 = 16, /* two float64 */
+	/* A value and an index, as C lays them out: { value; int32_t index; }. MPI's name is behind each. */
+	CORALE_PAIR_FLOAT32 = 17, /* 8 bytes: MPI_FLOAT_INT */
+	CORALE_PAIR_FLOAT64 = 18, /* 16 bytes, of which the last 4 are a gap: MPI_DOUBLE_INT */
+	CORALE_PAIR_INT64 = 19, /* 16 bytes, of which the last 4 are a gap: MPI_LONG_INT */
+	CORALE_PAIR_INT32 = 20, /* 8 bytes: MPI_2INT */
+	CORALE_PAIR_INT16 = 21, /* 8 bytes, of which bytes 2 and 3 are a gap: MPI_SHORT_INT */
+	CORALE_NUM_TYPES = 22
 } corale_type;
 
 /*
@@ -133,8 +141,13 @@ typedef enum {
  *     integers                      sum prod min max avg, bitwise, logical; premultiplied sum
  *     float16 to float64, float8    sum prod min max avg; premultiplied sum
  *     bool                          bitwise, logical
+ *     complex64, complex128         sum prod avg
+ *     pairs                         min_loc max_loc
  * - Logical operators take any element but 0 as true, and make 0 or 1. With one rank its elements stay as they are.
- * - CUDA communicators have no kernels for bitwise and logical operators yet (CORALE_ENOTSUP).
+ * - Complex products are (ac - bd) + (ad + bc)i, each part rounded after each operation; infinities are not recovered as C's Annex G has it.
+ * - min_loc and max_loc give the pair with the least (largest) value; of equal values, be they zeros of two signs, the one with the smallest index. A NaN
+ *   wins over numbers. Gaps of a result are 0 where there are two ranks or more; with one rank, and in collectives that move data, they are those of the source.
+ * - CUDA communicators have no kernels for bitwise and logical operators, complex types and pairs yet (CORALE_ENOTSUP).
  * - Operators written by the user are refused (CORALE_EINVAL).
  */
 typedef int corale_op;
@@ -150,7 +163,9 @@ enum {
 	CORALE_LOGICAL_AND = 8,
 	CORALE_LOGICAL_OR = 9,
 	CORALE_LOGICAL_XOR = 10,
-	CORALE_NUM_OPS = 11 /* values from here on: corale_op_create_premul_sum */
+	CORALE_MIN_LOC = 11,
+	CORALE_MAX_LOC = 12,
+	CORALE_NUM_OPS = 13 /* values from here on: corale_op_create_premul_sum */
 };
 
 typedef struct corale_comm corale_comm;

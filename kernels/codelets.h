@@ -213,7 +213,7 @@ struct codelet_message {
 };
 
 enum {
-	CODELET_TYPE_SHIFT_IN_LINE = 28,
+	CODELET_TYPE_SHIFT_IN_LINE = 27,
 	CODELET_TYPE_SHIFT = CODELET_TYPE_SHIFT_IN_LINE + 32 /* where the type begins */
 };
 

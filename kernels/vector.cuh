@@ -538,8 +538,8 @@ template <int TYPE> VECTOR_FN vector vector_hide(vector v)
 /* The type whose kernels run a type: another one where types share them. */
 constexpr int vector_kernel_type(int type)
 {
-	if (type_rows[type].kind == TYPE_BOOL)
-		return CORALE_UINT8;
+	if (type_rows[type].kind > TYPE_FLOAT) /* is moved only */
+		return type_rows[type].bytes == 1 ? CORALE_UINT8 : CORALE_UINT64;
 	int first = type_shares_kernels(type) ? 0 : type;
 	while (type_shares_kernels(type) && !type_shares_kernels(first))
 		first++;

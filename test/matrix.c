@@ -9,7 +9,7 @@
 enum {
 	GUARD = 64,
 	LEAD = 128,
-	ELEMENT = 8,
+	ELEMENT = 16,
 	EDGE = 2
 }; /* EDGE: an edge of all_to_all_v, or a block of another v-form, has less than EDGE counts */
 

@@ -15,7 +15,7 @@
 #include "slow_float.h"
 #include "slow_fold.h"
 
-enum { MAX_K = 9, MAX_COUNT = 5000, MARGIN = 64, ROOM = MAX_COUNT * 8 + 2 * MARGIN };
+enum { MAX_K = 9, MAX_COUNT = 5000, MARGIN = 64, ROOM = MAX_COUNT * 16 + 2 * MARGIN };
 
 struct bench {
 	unsigned char *inputs[MAX_K], *dst;
@@ -126,11 +126,28 @@ static uint64_t element(struct bench *b, corale_type type)
 	return choice == 1 ? edges64[any % 8] : (uint64_t)(int64_t)number;
 }
 
+static void fill_pair(struct bench *b, corale_type type, uint64_t value, unsigned char *at)
+{
+	const int32_t index = (int32_t)(draw(b) % 7) - 3;
+	memset(at, 0xee, corale_type_bytes(type));
+	memcpy(at, draw(b) % 3 ? &value : &(uint64_t){ 0 }, type_rows[type_rows[type].part].bytes);
+	memcpy(at + type_index_at(type), &index, sizeof index);
+}
+
 static void fill(struct bench *b, corale_type type, unsigned char *data, size_t count)
 {
 	size_t bytes = corale_type_bytes(type);
+	if (type_rows[type].kind == TYPE_COMPLEX) {
+		fill(b, (corale_type)type_rows[type].part, data, 2 * count);
+		return;
+	}
 	for (size_t i = 0; i < count; i++) {
-		uint64_t bits = element(b, type);
+		const int is_pair = type_rows[type].kind == TYPE_PAIR;
+		uint64_t bits = element(b, is_pair ? (corale_type)type_rows[type].part : type);
+		if (is_pair) { /* gaps too */
+			fill_pair(b, type, bits, data + i * bytes);
+			continue;
+		}
 		memcpy(data + i * bytes, &bits, bytes);
 	}
 }
@@ -138,15 +155,15 @@ static void fill(struct bench *b, corale_type type, unsigned char *data, size_t 
 static void expect_element(const struct shape *s, const struct reduce_input *inputs, size_t i,
 			   const unsigned char *got)
 {
-	unsigned char expected[8];
+	unsigned char expected[TYPE_MOST_BYTES];
 	size_t bytes = corale_type_bytes(s->dst_wire ? s->spec.wire : s->spec.type);
 	uint64_t g = 0, e = 0;
 
 	slow_fold(&s->spec, inputs, s->k, i, s->dst_wire, s->final, expected);
 	if (!memcmp(got, expected, bytes))
 		return;
-	memcpy(&g, got, bytes);
-	memcpy(&e, expected, bytes);
+	memcpy(&g, got, bytes < 8 ? bytes : 8);
+	memcpy(&e, expected, bytes < 8 ? bytes : 8);
 	fail_msg("%s %s wire %s k %d count %zu final %d to wire %d in place %d, element %zu: got %llx, "
 		 "expected %llx",
 		 corale_type_name(s->spec.type), corale_op_name(s->spec.op), corale_type_name(s->spec.wire),

@@ -4,6 +4,7 @@
 
 #include "reference.h"
 #include "reference_type.h"
+#include "reference_wide.h"
 
 /* Work goes in aligned blocks of indices, so that the upper half of an index is constant within one. */
 enum { BLOCK = 512 };
@@ -177,8 +178,35 @@ static size_t block_length(size_t first, size_t left)
 	return n < left ? n : left;
 }
 
-void reference_fill(const struct reference *ref, int rank, size_t first, size_t count, void *buf)
+/* Complex numbers are added as their parts, and what is only moved is integers: the reference of those, and in *parts how many are in an element.
+ * 0: reference_wide.c has it. */
+static int reference_of_parts(const struct reference *ref, struct reference *of, size_t *parts)
 {
+	*of = *ref;
+	*parts = 1;
+	if (!reference_is_wide(ref->type))
+		return 1;
+	if (ref->op == REFERENCE_COPY) {
+		of->type = CORALE_UINT64;
+		*parts = (size_t)reference_type(ref->type)->bytes / 8;
+		return 1;
+	}
+	of->type = ref->type == CORALE_COMPLEX64 ? CORALE_FLOAT32 : CORALE_FLOAT64;
+	*parts = 2;
+	return ref->op == CORALE_SUM || ref->op == CORALE_AVG;
+}
+
+void reference_fill(const struct reference *whole, int rank, size_t first, size_t count, void *buf)
+{
+	struct reference part;
+	const struct reference *ref = &part;
+	size_t parts;
+	if (!reference_of_parts(whole, &part, &parts)) {
+		reference_wide_fill(whole, rank, first, count, buf);
+		return;
+	}
+	first *= parts;
+	count *= parts;
 	size_t bytes = (size_t)reference_type(ref->type)->bytes;
 	for (size_t done = 0, n; done < count; done += n) {
 		struct block block;
@@ -360,9 +388,15 @@ static size_t compare(const struct reference *ref, const struct block *block, si
 	return wrong;
 }
 
-size_t reference_check_copy(const struct reference *ref, int source, size_t first, size_t count,
+size_t reference_check_copy(const struct reference *whole, int source, size_t first, size_t count,
 			    const void *buf, struct reference_fault *fault)
 {
+	struct reference part;
+	const struct reference *ref = &part;
+	size_t parts;
+	reference_of_parts(whole, &part, &parts);
+	first *= parts;
+	count *= parts;
 	size_t bytes = (size_t)reference_type(ref->type)->bytes, wrong = 0;
 	for (size_t done = 0, n; done < count; done += n) {
 		struct block block;
@@ -374,9 +408,16 @@ size_t reference_check_copy(const struct reference *ref, int source, size_t firs
 	return wrong;
 }
 
-size_t reference_check_fold(const struct reference *ref, size_t first, size_t count, const void *buf,
+size_t reference_check_fold(const struct reference *whole, size_t first, size_t count, const void *buf,
 			    struct reference_fault *fault)
 {
+	struct reference part;
+	const struct reference *ref = &part;
+	size_t parts;
+	if (!reference_of_parts(whole, &part, &parts))
+		return reference_wide_check(whole, first, count, buf, fault);
+	first *= parts;
+	count *= parts;
 	size_t bytes = (size_t)reference_type(ref->type)->bytes, wrong = 0;
 	for (size_t done = 0, n; done < count; done += n) {
 		struct block in, sum;

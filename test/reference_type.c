@@ -36,6 +36,14 @@ static const struct reference_type types[] = {
 	[CORALE_INT16] = { .bytes = 2, .is_signed = 1 },
 	[CORALE_UINT16] = { .bytes = 2 },
 	[CORALE_BOOL] = { .bytes = 1, .is_bool = 1 },
+	/* bytes alone: reference.c takes them as their parts, or as integers */
+	[CORALE_COMPLEX64] = { .bytes = 8 },
+	[CORALE_COMPLEX128] = { .bytes = 16 },
+	[CORALE_PAIR_FLOAT32] = { .bytes = 8 },
+	[CORALE_PAIR_FLOAT64] = { .bytes = 16 },
+	[CORALE_PAIR_INT64] = { .bytes = 16 },
+	[CORALE_PAIR_INT32] = { .bytes = 8 },
+	[CORALE_PAIR_INT16] = { .bytes = 8 },
 };
 
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");

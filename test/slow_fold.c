@@ -5,6 +5,7 @@
 
 #include "slow_float.h"
 #include "base/status.h"
+#include "base/types.h"
 
 struct value {
 	double f; /* floats */
@@ -15,7 +16,7 @@ struct value {
 static __int128 wrap(corale_type type, __int128 whole)
 {
 	__int128 span = (__int128)1 << 8 * corale_type_bytes(type);
-	int is_signed = corale_type_name(type)[0] == 'i';
+	int is_signed = type_rows[type].kind == TYPE_SIGNED;
 	whole %= span;
 	whole += whole < 0 ? span : 0;
 	return is_signed && whole >= span / 2 ? whole - span : whole;
@@ -134,9 +135,91 @@ static struct value read_input(const struct reduce_spec *spec, const struct redu
 	return read_element(type, rounded, 0);
 }
 
+/* ---- Complex numbers and pairs ---- */
+
+static void fold_complex(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,
+			 int final, void *result)
+{
+	struct reduce_spec part = *spec;
+	part.type = part.wire = (corale_type)type_rows[spec->type].part;
+	const size_t bytes = corale_type_bytes(part.type);
+	struct value a, b, c, d, real, imaginary;
+	if (spec->op != CORALE_PROD) {
+		for (size_t j = 0; j < 2; j++)
+			slow_fold(&part, inputs, k, 2 * i + j, 0, final, (char *)result + j * bytes);
+		return;
+	}
+	a = read_element(part.type, inputs[0].data, 2 * i);
+	b = read_element(part.type, inputs[0].data, 2 * i + 1);
+	for (int j = 1; j < k; j++) {
+		c = read_element(part.type, inputs[j].data, 2 * i);
+		d = read_element(part.type, inputs[j].data, 2 * i + 1);
+		real.f = computed(part.type, computed(part.type, a.f * c.f) - computed(part.type, b.f * d.f));
+		imaginary.f =
+		    computed(part.type, computed(part.type, a.f * d.f) + computed(part.type, b.f * c.f));
+		a = real;
+		b = imaginary;
+	}
+	write_element(part.type, a, result);
+	write_element(part.type, b, (char *)result + bytes);
+}
+
+/* How a pair compares: negative if a is the result, positive if b is. */
+static int rank_pairs(struct value a, int32_t a_index, struct value b, int32_t b_index, int is_float,
+		      int largest)
+{
+	const int a_nan = is_float && isnan(a.f), b_nan = is_float && isnan(b.f);
+	if (a_nan != b_nan)
+		return a_nan ? -1 : 1;
+	if (!a_nan && (is_float ? a.f != b.f : a.whole != b.whole))
+		return (is_float ? a.f < b.f : a.whole < b.whole) != largest ? -1 : 1;
+	if (a_index != b_index)
+		return a_index < b_index ? -1 : 1;
+	if (!is_float || a_nan || !signbit(a.f) == !signbit(b.f))
+		return 0;
+	return !!signbit(a.f) != largest ? -1 : 1;
+}
+
+static void fold_pair(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,
+		      void *result)
+{
+	const corale_type part = (corale_type)type_rows[spec->type].part;
+	const size_t bytes = corale_type_bytes(spec->type), at = bytes == 16 ? 8 : 4;
+	struct value best = { 0, 0 };
+	int32_t best_index = 0;
+	for (int j = 0; j < k; j++) {
+		const char *in = (const char *)inputs[j].data + i * bytes;
+		const struct value v = read_element(part, in, 0);
+		int32_t index;
+		memcpy(&index, in + at, sizeof index);
+		if (j && rank_pairs(best, best_index, v, index, type_is_float(part),
+				    spec->op == CORALE_MAX_LOC) <= 0)
+			continue;
+		best = v;
+		best_index = index;
+	}
+	memset(result, 0, bytes);
+	write_element(part, best, result);
+	memcpy((char *)result + at, &best_index, sizeof best_index);
+}
+
 void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,
 	       int dst_wire, int final, void *result)
 {
+	const int kind = type_rows[spec->type].kind;
+	if (k > 1 && kind == TYPE_PAIR) {
+		fold_pair(spec, inputs, k, i, result);
+		return;
+	}
+	if (kind == TYPE_COMPLEX && (k > 1 || spec->op == CORALE_AVG)) {
+		fold_complex(spec, inputs, k, i, final, result);
+		return;
+	}
+	if (kind == TYPE_COMPLEX || kind == TYPE_PAIR) {
+		const size_t bytes = corale_type_bytes(spec->type);
+		memcpy(result, (const char *)inputs[0].data + i * bytes, bytes);
+		return;
+	}
 	corale_type out = dst_wire ? spec->wire : spec->type,
 		    in = inputs[0].kind == REDUCE_WIRE ? spec->wire : spec->type;
 	int divides = final && spec->op == CORALE_AVG && spec->ranks > 1;

@@ -35,16 +35,18 @@ static void test_names_and_sizes(void **state)
 		size_t bytes;
 	} types[] = {
 		/* by number, which programs hold */
-		{ "int8", 1 },    { "uint8", 1 },   { "int32", 4 },       { "uint32", 4 },
-		{ "int64", 8 },   { "uint64", 8 },  { "float16", 2 },     { "bfloat16", 2 },
-		{ "float32", 4 }, { "float64", 8 }, { "float8_e4m3", 1 }, { "float8_e5m2", 1 },
-		{ "int16", 2 },   { "uint16", 2 },  { "bool", 1 },
+		{ "int8", 1 },        { "uint8", 1 },        { "int32", 4 },         { "uint32", 4 },
+		{ "int64", 8 },       { "uint64", 8 },       { "float16", 2 },       { "bfloat16", 2 },
+		{ "float32", 4 },     { "float64", 8 },      { "float8_e4m3", 1 },   { "float8_e5m2", 1 },
+		{ "int16", 2 },       { "uint16", 2 },       { "bool", 1 },          { "complex64", 8 },
+		{ "complex128", 16 }, { "pair_float32", 8 }, { "pair_float64", 16 }, { "pair_int64", 16 },
+		{ "pair_int32", 8 },  { "pair_int16", 8 },
 	};
 
 	static const char *const ops[CORALE_NUM_OPS + 1] = {
 		/* too */
-		"sum",    "prod",    "min",         "max",        "avg",         "bit_and",
-		"bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor", "premul_sum"
+		"sum",     "prod",        "min",        "max",         "avg",     "bit_and", "bit_or",
+		"bit_xor", "logical_and", "logical_or", "logical_xor", "min_loc", "max_loc", "premul_sum"
 	};
 	(void)state;
 	assert_int_equal(sizeof(types) / sizeof(*types), CORALE_NUM_TYPES);
@@ -52,7 +54,8 @@ static void test_names_and_sizes(void **state)
 		assert_string_equal(corale_type_name((corale_type)i), types[i].name);
 		assert_int_equal(corale_type_bytes((corale_type)i), types[i].bytes);
 		assert_in_range(types[i].bytes, 1, TYPE_MOST_BYTES);
-		assert_int_equal(type_is_float((corale_type)i), strstr(types[i].name, "float") != NULL);
+		assert_int_equal(type_is_float((corale_type)i),
+				 strstr(types[i].name, "float") && !strstr(types[i].name, "pair"));
 	}
 	for (int op = 0; op <= CORALE_NUM_OPS; op++)
 		assert_string_equal(corale_op_name(op), ops[op]);

@@ -20,9 +20,9 @@ static const char *const errors[] = {
 	"internal error: please report it",
 };
 
-static const char *const ops[] = { "sum",         "prod",       "min",         "max",
-				   "avg",         "bit_and",    "bit_or",      "bit_xor",
-				   "logical_and", "logical_or", "logical_xor", "premul_sum" };
+static const char *const ops[] = { "sum",         "prod",    "min",     "max",         "avg",
+				   "bit_and",     "bit_or",  "bit_xor", "logical_and", "logical_or",
+				   "logical_xor", "min_loc", "max_loc", "premul_sum" };
 
 _Static_assert(sizeof(errors) / sizeof(*errors) == 1 - CORALE_EINTERNAL, "one text per error code");
 _Static_assert(sizeof(ops) / sizeof(*ops) == CORALE_NUM_OPS + 1, "one name per operator");

@@ -6,6 +6,7 @@
 #include "reduce_sum.h"
 #include "base/float_env.h"
 #include "base/status.h"
+#include "base/types.h"
 
 static corale_type input_type(const struct reduce_spec *spec, const struct reduce_input *input)
 {
@@ -94,12 +95,12 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 		 const struct reduce_input *inputs, const struct reduce_cells *cells, int k, size_t count,
 		 int is_divided)
 {
-	const size_t bytes = corale_type_bytes(result);
+	const size_t bytes = corale_type_bytes(result), most = reduce_block_length(spec->type);
 	const corale_op op = adds(spec->op) ? CORALE_SUM : spec->op;
 	union reduce_block acc, block;
 
-	for (size_t first = 0; first < count; first += REDUCE_BLOCK) {
-		size_t n = count - first < REDUCE_BLOCK ? count - first : REDUCE_BLOCK;
+	for (size_t first = 0; first < count; first += most) {
+		size_t n = count - first < most ? count - first : most;
 		for (int i = 0; i < k; i++) {
 			const struct reduce_input input = inputs ? inputs[i] : input_at(cells, i);
 			if (i == 0) {
@@ -115,9 +116,22 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 	}
 }
 
-void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
+/* The fold of an element's parts, where that is the same: their type in *parts, and how many are in an element. */
+static size_t parts_of(const struct reduce_spec *spec, struct reduce_spec *parts)
+{
+	*parts = *spec;
+	if (!type_folds_parts(spec->type, spec->op))
+		return 1;
+	parts->type = parts->wire = (corale_type)type_rows[spec->type].part;
+	return 2;
+}
+
+void reduce_fold(const struct reduce_spec *whole, void *dst, int dst_wire, const struct reduce_input *inputs,
 		 int k, size_t count, int final)
 {
+	struct reduce_spec parts;
+	const struct reduce_spec *spec = &parts;
+	count *= parts_of(whole, &parts);
 	const corale_type result = dst_wire ? spec->wire : spec->type;
 	const int is_divided = divides(spec, final);
 
@@ -135,15 +149,18 @@ void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const 
 	float_env_restore(env);
 }
 
-void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
+void reduce_fold_cells(const struct reduce_spec *whole, void *dst, int dst_wire,
 		       const struct reduce_cells *cells, size_t count, int final)
 {
+	struct reduce_spec parts;
+	const struct reduce_spec *spec = &parts;
 	const struct reduce_input first = input_at(cells, 0);
 
 	if (cells->folded == 1) {
-		reduce_fold(spec, dst, dst_wire, &first, 1, count, final);
+		reduce_fold(whole, dst, dst_wire, &first, 1, count, final);
 		return;
 	}
+	count *= parts_of(whole, &parts);
 	const float_env env = float_env_default();
 	fold(spec, dst, dst_wire ? spec->wire : spec->type, NULL, cells, cells->folded, count,
 	     divides(spec, final));

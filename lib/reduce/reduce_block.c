@@ -60,6 +60,57 @@ static void store_64(const union reduce_block *block, void *data, size_t n)
 	memcpy(data, block, 8 * n);
 }
 
+static void load_complex64(union reduce_block *block, const void *data, size_t n)
+{
+	memcpy(block, data, 8 * n);
+}
+
+static void load_complex128(union reduce_block *block, const void *data, size_t n)
+{
+	memcpy(block, data, 16 * n);
+}
+
+static void store_complex64(const union reduce_block *block, void *data, size_t n)
+{
+	store_float32(block, data, 2 * n);
+}
+
+static void store_complex128(const union reduce_block *block, void *data, size_t n)
+{
+	store_float64(block, data, 2 * n);
+}
+
+/* load_ and store_NAME: structs of a value and an index. The gaps that a struct has are stored as 0. */
+#define PAIR(name, type, member, canonical)                                                                  \
+	struct name {                                                                                        \
+		type value;                                                                                  \
+		int32_t index;                                                                               \
+	};                                                                                                   \
+	static void load_##name(union reduce_block *block, const void *data, size_t n)                       \
+	{                                                                                                    \
+		for (size_t i = 0; i < n; i++) {                                                             \
+			struct name pair;                                                                    \
+			memcpy(&pair, (const unsigned char *)data + i * sizeof pair, sizeof pair);           \
+			block->pairs.value.member[i] = pair.value;                                           \
+			block->pairs.index[i] = pair.index;                                                  \
+		}                                                                                            \
+	}                                                                                                    \
+	static void store_##name(const union reduce_block *block, void *data, size_t n)                      \
+	{                                                                                                    \
+		for (size_t i = 0; i < n; i++) {                                                             \
+			struct name pair;                                                                    \
+			memset(&pair, 0, sizeof pair);                                                       \
+			pair.value = canonical((type)block->pairs.value.member[i]);                          \
+			pair.index = block->pairs.index[i];                                                  \
+			memcpy((unsigned char *)data + i * sizeof pair, &pair, sizeof pair);                 \
+		}                                                                                            \
+	}
+PAIR(pair_float32, float, d, float_canonical)
+PAIR(pair_float64, double, d, double_canonical)
+PAIR(pair_int64, int64_t, i, )
+PAIR(pair_int32, int32_t, i, )
+PAIR(pair_int16, int16_t, i, )
+
 static const struct {
 	enum reduce_arithmetic arithmetic;
 	void (*load)(union reduce_block *block, const void *data, size_t n);
@@ -80,12 +131,24 @@ static const struct {
 	[CORALE_INT16] = { REDUCE_SIGNED, load_int16, store_16 },
 	[CORALE_UINT16] = { REDUCE_UNSIGNED, load_uint16, store_16 },
 	[CORALE_BOOL] = { REDUCE_UNSIGNED, load_uint8, store_8 },
+	[CORALE_COMPLEX64] = { REDUCE_COMPLEX_FLOAT, load_complex64, store_complex64 },
+	[CORALE_COMPLEX128] = { REDUCE_COMPLEX_DOUBLE, load_complex128, store_complex128 },
+	[CORALE_PAIR_FLOAT32] = { REDUCE_PAIR_DOUBLE, load_pair_float32, store_pair_float32 },
+	[CORALE_PAIR_FLOAT64] = { REDUCE_PAIR_DOUBLE, load_pair_float64, store_pair_float64 },
+	[CORALE_PAIR_INT64] = { REDUCE_PAIR_INTEGER, load_pair_int64, store_pair_int64 },
+	[CORALE_PAIR_INT32] = { REDUCE_PAIR_INTEGER, load_pair_int32, store_pair_int32 },
+	[CORALE_PAIR_INT16] = { REDUCE_PAIR_INTEGER, load_pair_int16, store_pair_int16 },
 };
 _Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a row for each type");
 
 enum reduce_arithmetic reduce_arithmetic(corale_type type)
 {
 	return types[type].arithmetic;
+}
+
+size_t reduce_block_length(corale_type type)
+{
+	return types[type].arithmetic < REDUCE_COMPLEX_FLOAT ? REDUCE_BLOCK : REDUCE_WIDE_BLOCK;
 }
 
 void reduce_load(corale_type type, union reduce_block *block, const void *data, size_t n)

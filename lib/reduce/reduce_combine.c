@@ -39,6 +39,57 @@ COMBINE(logical_and, uint64_t, u, (a != 0) & (b != 0))
 COMBINE(logical_or, uint64_t, u, (a | b) != 0)
 COMBINE(logical_xor, uint64_t, u, (a != 0) ^ (b != 0))
 
+/* (a + bi)(c + di); each step is rounded by itself (-ffp-contract=off). */
+#define COMPLEX_PROD(name, type, member)                                                                     \
+	static void name(union reduce_block *acc, const union reduce_block *block, size_t n)                 \
+	{                                                                                                    \
+		_Pragma("omp simd") for (size_t i = 0; i < 2 * n; i += 2)                                    \
+		{                                                                                            \
+			const type a = acc->member[i], b = acc->member[i + 1], c = block->member[i],         \
+				   d = block->member[i + 1];                                                 \
+			acc->member[i] = a * c - b * d;                                                      \
+			acc->member[i + 1] = a * d + b * c;                                                  \
+		}                                                                                            \
+	}
+COMPLEX_PROD(prod_complex_float, float, f)
+COMPLEX_PROD(prod_complex_double, double, d)
+
+/* Whether b wins over a: its value does, or its index is less and the values are equal. Zeros of two signs are equal; where their indices are, too, the sign
+ * decides, so that the order of ranks changes no bit. */
+static int double_wins(double a, int32_t a_index, double b, int32_t b_index, int largest)
+{
+	const int a_nan = a != a, b_nan = b != b;
+	if (a_nan || b_nan)
+		return a_nan && b_nan ? b_index < a_index : b_nan;
+	if (a != b)
+		return largest ? b > a : b < a;
+	if (a_index != b_index)
+		return b_index < a_index;
+	return largest ? !signbit(b) : signbit(b) != 0;
+}
+
+static int integer_wins(int64_t a, int32_t a_index, int64_t b, int32_t b_index, int largest)
+{
+	return a == b ? b_index < a_index : largest ? b > a : b < a;
+}
+
+#define PAIR_OP(name, member, wins, largest)                                                                 \
+	static void name(union reduce_block *acc, const union reduce_block *block, size_t n)                 \
+	{                                                                                                    \
+		struct reduce_pairs *a = &acc->pairs;                                                        \
+		const struct reduce_pairs *b = &block->pairs;                                                \
+		for (size_t i = 0; i < n; i++)                                                               \
+			if (wins(a->value.member[i], a->index[i], b->value.member[i], b->index[i],           \
+				 largest)) {                                                                 \
+				a->value.member[i] = b->value.member[i];                                     \
+				a->index[i] = b->index[i];                                                   \
+			}                                                                                    \
+	}
+PAIR_OP(min_loc_double, d, double_wins, 0)
+PAIR_OP(max_loc_double, d, double_wins, 1)
+PAIR_OP(min_loc_integer, i, integer_wins, 0)
+PAIR_OP(max_loc_integer, i, integer_wins, 1)
+
 #define BITS                                                                                                 \
 	[CORALE_BIT_AND] = bit_and, [CORALE_BIT_OR] = bit_or, [CORALE_BIT_XOR] = bit_xor,                    \
 	[CORALE_LOGICAL_AND] = logical_and, [CORALE_LOGICAL_OR] = logical_or,                                \
@@ -52,6 +103,12 @@ void reduce_combine(enum reduce_arithmetic a, corale_op op, union reduce_block *
 		[REDUCE_FLOAT] = { sum_float, prod_float, min_float, max_float },
 		[REDUCE_DOUBLE] = { sum_double, prod_double, min_double, max_double },
 		[REDUCE_SIGNED] = { sum_integer, prod_integer, min_signed, max_signed, BITS },
+		[REDUCE_COMPLEX_FLOAT] = { [CORALE_PROD] = prod_complex_float },
+		[REDUCE_COMPLEX_DOUBLE] = { [CORALE_PROD] = prod_complex_double },
+		[REDUCE_PAIR_DOUBLE] = { [CORALE_MIN_LOC] = min_loc_double,
+					 [CORALE_MAX_LOC] = max_loc_double },
+		[REDUCE_PAIR_INTEGER] = { [CORALE_MIN_LOC] = min_loc_integer,
+					  [CORALE_MAX_LOC] = max_loc_integer },
 		[REDUCE_UNSIGNED] = { sum_integer, prod_integer, min_unsigned, max_unsigned, BITS },
 	};
 	table[a][op](acc, block, n);

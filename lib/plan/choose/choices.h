@@ -25,8 +25,8 @@ struct choices {
 
 /* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Floats of 8 and 16 bits, whose partial sums may be
  * float32, are kinds of their own. */
-enum { CHOICES_KINDS = 8 };
-_Static_assert(CHOICES_KINDS == 2 * (3 + 1) && TYPE_MOST_BYTES == 1 << 3,
+enum { CHOICES_KINDS = 10 };
+_Static_assert(CHOICES_KINDS == 2 * (4 + 1) && TYPE_MOST_BYTES == 1 << 4,
 	       "a kind for each width, in words or not");
 
 static inline int choices_kind(corale_type type)
