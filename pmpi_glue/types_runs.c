@@ -83,7 +83,7 @@ static int pack_digit(MPI_Datatype type, struct numbered *p, int digit)
 static int pack_digits(MPI_Datatype type, struct numbered *p, struct pmpi_runs *list)
 {
 	int ret = p->in && p->out && p->at ? MPI_SUCCESS : MPI_ERR_NO_MEM;
-	for (int digit = 0; !ret && (!digit || (p->span - 1) >> 8 * digit); digit++)
+	for (int digit = 0; !ret && digit < (int)sizeof(p->span) && p->span >> 8 * digit; digit++)
 		ret = pack_digit(type, p, digit);
 	for (size_t i = 0; !ret && i < p->size; i++)
 		pmpi_runs_add(list, p->from + (ptrdiff_t)p->at[i], 1);
@@ -96,6 +96,7 @@ int pmpi_decode_by_packing(MPI_Datatype type, struct pmpi_run **runs, size_t *n)
 	struct numbered p = { 0 };
 	MPI_Aint from, span;
 	MPI_Count size;
+	PMPI_Type_commit(&type); /* a part of another type may not be */
 	PMPI_Type_size_x(type, &size);
 	PMPI_Type_get_true_extent(type, &from, &span);
 	if (size > INT_MAX)

@@ -1,0 +1,113 @@
+#define _GNU_SOURCE
+#include "fake_device.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const size_t device_bytes = (size_t)1 << 30;
+enum { ALIGNMENT = 256 };
+
+struct block {
+	size_t at, bytes;
+	struct block *next; /* at rising offsets */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	char *device; /* without access; device i from i * device_bytes on */
+	char *data;
+	struct block *blocks[FAKE_DEVICES];
+} fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void *map(int access, int fd)
+{
+	void *found = mmap(NULL, FAKE_DEVICES * device_bytes, access, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (found == MAP_FAILED) {
+		perror("fake device: mmap");
+		abort();
+	}
+	return found;
+}
+
+/* Before any thread asks whether memory is a device's. */
+__attribute__((constructor)) static void start(void)
+{
+	int fd = memfd_create("fake device", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)(FAKE_DEVICES * device_bytes))) {
+		perror("fake device: memfd_create");
+		abort();
+	}
+	fake.device = map(PROT_NONE, fd);
+	fake.data = map(PROT_READ | PROT_WRITE, fd);
+	close(fd);
+}
+
+/* The first gap that has room; a gap is left behind each block, so that a block's end is no other one's address. */
+static struct block **find_gap(int ordinal, size_t bytes, size_t *at)
+{
+	struct block **link = &fake.blocks[ordinal];
+	for (*at = 0; *link && (*link)->at < *at + bytes; link = &(*link)->next)
+		*at = (*link)->at + (*link)->bytes;
+	return link;
+}
+
+void *fake_device_alloc(int ordinal, size_t bytes)
+{
+	const size_t room = (bytes / ALIGNMENT + 2) * ALIGNMENT;
+	struct block *block = malloc(sizeof(*block));
+	size_t at;
+	if (!block || ordinal < 0 || ordinal >= FAKE_DEVICES)
+		abort();
+	pthread_mutex_lock(&fake.lock);
+	struct block **link = find_gap(ordinal, room, &at);
+	const int has_room = at + room <= device_bytes;
+	if (has_room) {
+		*block = (struct block){ at, room, *link };
+		*link = block;
+	}
+	pthread_mutex_unlock(&fake.lock);
+	if (!has_room)
+		free(block);
+	return has_room ? fake.device + (size_t)ordinal * device_bytes + at : NULL;
+}
+
+void fake_device_free(void *memory)
+{
+	const int ordinal = memory ? fake_device_ordinal(memory) : 0;
+	if (!memory)
+		return;
+	if (ordinal < 0)
+		abort();
+	const size_t at = (size_t)((char *)memory - fake.device) - (size_t)ordinal * device_bytes;
+	pthread_mutex_lock(&fake.lock);
+	struct block **link = &fake.blocks[ordinal];
+	while (*link && (*link)->at != at)
+		link = &(*link)->next;
+	struct block *block = *link;
+	if (!block)
+		abort();
+	*link = block->next;
+	pthread_mutex_unlock(&fake.lock);
+	free(block);
+}
+
+int fake_device_ordinal(const void *p)
+{
+	const uintptr_t at = (uintptr_t)p - (uintptr_t)fake.device;
+	return at < FAKE_DEVICES * device_bytes ? (int)(at / device_bytes) : -1;
+}
+
+void *fake_device_reach(const void *p)
+{
+	return fake_device_ordinal(p) < 0 ? (void *)p : fake.data + ((const char *)p - fake.device);
+}
+
+void fake_device_copy(void *to, const void *from, size_t bytes)
+{
+	memmove(fake_device_reach(to), fake_device_reach(from), bytes);
+}

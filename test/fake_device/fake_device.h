@@ -1,0 +1,25 @@
+/*
+ * Memory of 'devices' that a processor can't touch: a load or store at its address faults, and system calls fail. The data is in a second mapping. So a
+ * test on hosts sees it when a library treats device memory as its own. Any thread.
+ */
+#ifndef FAKE_DEVICE_H
+#define FAKE_DEVICE_H
+
+#include <stddef.h>
+
+enum { FAKE_DEVICES = 2 };
+
+/* Memory of a device, 256-byte aligned, of undefined content. NULL: the device, 1 GB, is full. free takes NULL. */
+void *fake_device_alloc(int ordinal, size_t bytes);
+void fake_device_free(void *memory);
+
+/* The device whose memory p is in; -1: host memory. */
+int fake_device_ordinal(const void *p);
+
+/* Where a processor reaches the bytes at p; host memory is where it is. */
+void *fake_device_reach(const void *p);
+
+/* Any kinds of memory, complete at return. */
+void fake_device_copy(void *to, const void *from, size_t bytes);
+
+#endif
