@@ -403,8 +403,8 @@ void corale_stream_destroy(corale_stream *stream);
  *   registration and destroy; on CUDA communicators also of the first large call and of calls that receive into ordinary host memory. It is not
  *   called while the CUDA driver itself blocks: in a launch when about 1,000 calls are queued, and when memory is allocated or freed.
  * - It may call MPI, but no function of Corale, and must return: as long as it runs the call does not go on.
- * - It is called at most every 20 us in a thread, and not in the first microsecond of a wait; a call that need not wait never calls it. Where it is set, waits sleep
- *   50 us at most, so a rank that waits for long takes more of its core.
+ * - A call that need not wait never calls it. It is called every millisecond in short waits, from 0.2 ms of a wait on every 20 us, so that MPI_Iprobe takes 1 to 3 % of a
+ *   small call with twice as many ranks as cores, and less otherwise. Where it is set, waits sleep 50 us at most, so a rank that waits for long takes more of its core.
  */
 int corale_set_progress(void (*fn)(void *ctx), void *ctx);
 

@@ -13,7 +13,8 @@ enum {
 	POLLS_PER_CLOCK = 32, /* a clock read costs about as much as that many polls of a cached line */
 	YIELD_NS = 2000000, /* then sleep: whoever we wait for is not just descheduled */
 	SLEEP_FIRST_NS = 20000,
-	SLEEP_LAST_NS = 500000
+	SLEEP_LAST_NS = 500000,
+	LONG_NS = 200000 /* a wait: small calls of twice as many ranks as cores rarely wait so long */
 };
 
 int64_t wait_now_ns(void)
@@ -36,10 +37,10 @@ void wait_pause(void)
 
 static _Thread_local int64_t called_ns; /* the end of this thread's last call of it */
 
-/* If it is time. Where hook_is_set. */
-static void call_hook(int64_t now_ns)
+/* If it is time, in a wait that has lasted for waited ns. Where hook_is_set. */
+static void call_hook(int64_t now_ns, int64_t waited)
 {
-	if (now_ns - called_ns < WAIT_HOOK_NS)
+	if (now_ns - called_ns < (waited < LONG_NS ? WAIT_HOOK_SELDOM_NS : WAIT_HOOK_NS))
 		return;
 	hook_call();
 	called_ns = wait_now_ns();
@@ -48,7 +49,7 @@ static void call_hook(int64_t now_ns)
 void wait_progress(void)
 {
 	if (hook_is_set())
-		call_hook(wait_now_ns());
+		call_hook(wait_now_ns(), LONG_NS);
 }
 
 /* ---- Polling ---------------------------------------------------------------------------- */
@@ -92,7 +93,7 @@ int wait_until(const struct wait_policy *policy, int (*poll)(void *arg), void *a
 		if (policy->timeout_ns > 0 && waited - moved > policy->timeout_ns)
 			return CORALE_ETIMEDOUT;
 		if (hooked && waited) /* some polls of a short wait come first */
-			call_hook(start + waited);
+			call_hook(start + waited, waited);
 		back_off(policy, waited - moved, hooked ? WAIT_HOOK_SLEEP_NS : 0);
 	}
 	return ret;
@@ -124,7 +125,7 @@ void wait_changed(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t until_
 	if (!hooked)
 		return;
 	pthread_mutex_unlock(lock);
-	call_hook(wait_now_ns());
+	call_hook(wait_now_ns(), LONG_NS);
 	pthread_mutex_lock(lock);
 }
 

@@ -12,7 +12,9 @@
 
 /* Where the program has set a progress function: */
 enum {
-	WAIT_HOOK_NS = 20000, /* between two calls of it in one thread: MPI_Iprobe takes some 0.3 us */
+	WAIT_HOOK_NS = 20000, /* between two calls of it in one thread */
+	WAIT_HOOK_SELDOM_NS =
+	    1000000, /* the same in short waits: MPI_Iprobe takes 0.3 us, but 12 us where it yields the core to other ranks */
 	WAIT_HOOK_SLEEP_NS = 50000 /* the longest sleep */
 };
 
