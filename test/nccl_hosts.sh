@@ -196,6 +196,61 @@ cut_link()
 	result $? "the link between hosts is cut: a line on each names the other's rank" "$scratch/all"
 }
 
+# torchrun, as far as its options and variables are those of examples/nccl/README.md.
+stand_in_for_torchrun()
+{
+	mkdir -p "$scratch/bin"
+	cat >"$scratch/bin/torchrun" <<-'TORCHRUN'
+		#!/bin/sh
+		nodes=$2 each=$4 node=$6 pids=
+		export MASTER_ADDR=$8 MASTER_PORT=${10} WORLD_SIZE=$(($2 * $4))
+		shift 10
+		for LOCAL_RANK in $(seq 0 $((each - 1))); do
+			export LOCAL_RANK RANK=$((node * each + LOCAL_RANK))
+			python3 "$@" &
+			pids="$pids $!"
+		done
+		status=0
+		for pid in $pids; do wait "$pid" || status=1; done
+		exit $status
+	TORCHRUN
+	chmod +x "$scratch/bin/torchrun"
+}
+# commands LAUNCHER: those of examples/nccl/README.md, a line each, with the addresses of the two hosts.
+commands()
+{
+	sed -n "/^<!-- run: $1 -->/,/^<!-- end -->/s/^    //p" "$here/../examples/nccl/README.md" | sed "s/hosta:2,hostb:2/nodea:2,nodeb:2/; s/hosta/$net.2/g"
+}
+summed() # DESCRIPTION
+{
+	[ "$(grep -c '^rank [0-3] of 4 on node[ab]: sum 6, expected 6' "$scratch/all")" = 4 ]
+	result $? "$1" "$scratch/all"
+}
+# The commands of examples/nccl/README.md.
+readme()
+{
+	local rank=0 line python
+	python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) || return
+	"$build/nccl_glue/corale-run" "$python" -c "" 2>/dev/null || return # a sanitizer's build
+	stand_in_for_torchrun
+	ln -s "$python" "$scratch/bin/python3" # not a script that chooses one
+	export NCCL_SOCKET_IFNAME=ctl0 CORALE_MODULES="$build/.libs"
+	local PATH=$scratch/bin:$build/nccl_glue:$PATH
+	fresh
+	while read -r line; do
+		start $rank "$BASH" -c '"$@"' - machine $([ $rank = 0 ] && echo nodea || echo nodeb) sh -c "cd '$here/../examples/nccl' && $line"
+		rank=$((rank + 1))
+	done < <(commands torchrun)
+	await
+	summed "torchrun on two hosts, as examples/nccl/README.md has it"
+	command -v "$mpirun" >/dev/null && "$mpirun" --version 2>/dev/null | grep -q 'Open MPI' || return
+	fresh
+	start 0 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent="$state/agent" OMPI_MCA_oob_tcp_if_include="$net.0/24" \
+		sh -c "cd '$here/../examples/nccl' && $(commands mpirun | sed "s,^mpirun ,'$mpirun' -x PATH -x NCCL_SOCKET_IFNAME -x CORALE_MODULES -x CORALE_DEBUG ,")"
+	await
+	summed "mpirun on two hosts, as examples/nccl/README.md has it"
+}
+
 apart()
 {
 	local name maker where
@@ -209,6 +264,7 @@ apart()
 		result $? "two ranks on each of two: $where" "$scratch/all"
 	done
 	[ ! -f "$build/.libs/corale_ucx.so" ] || cut_link
+	[ ! -f "$build/.libs/corale_ucx.so" ] || [ ! -f "$build/.libs/libnccl.so.2" ] || readme
 	CORALE_MODULES=$scratch ranks_on machine
 	expect "two hosts without the module of UCX" "0 1 2 3" 'ranks on several nodes need UCX: '
 
