@@ -29,6 +29,12 @@ int pmpi_fail(MPI_Comm comm)
 	return MPI_ERR_OTHER;
 }
 
+static void progress(void *unused)
+{
+	(void)unused;
+	pmpi_progress();
+}
+
 /* A probe of what nobody sends: any function of MPI that looks for messages advances all others. */
 void pmpi_progress(void)
 {
@@ -124,6 +130,8 @@ static int start(void)
 	if (!error)
 		error = agree();
 	pmpi.counts = pmpi.on && log_level >= LOG_INFO;
+	if (pmpi.on && corale_set_progress(progress, NULL))
+		pmpi.on = 0; /* logged */
 	return error;
 }
 
@@ -147,6 +155,7 @@ PMPI_EXPORT int MPI_Finalize(void)
 	if (pmpi.on) {
 		pmpi_comms_end();
 		pmpi_table_print();
+		corale_set_progress(NULL, NULL);
 		if (pmpi.device)
 			pmpi_memory_end();
 	}
@@ -155,4 +164,23 @@ PMPI_EXPORT int MPI_Finalize(void)
 	if (pmpi.world)
 		PMPI_Group_free(&pmpi.world);
 	return PMPI_Finalize();
+}
+
+/* ---- What programs ask before they pass device buffers */
+
+PMPI_EXPORT int MPIX_Query_cuda_support(void);
+int MPIX_Query_cuda_support(void)
+{
+	return pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA;
+}
+
+/* MPI 4.1's question: the kinds of memory that calls on comm take. */
+PMPI_EXPORT int MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info)
+{
+	char kinds[MPI_MAX_INFO_VAL] = "mpi,system", key[] = "mpi_memory_alloc_kinds";
+	int is_there = 0, error = PMPI_Comm_get_info(comm, info);
+	if (error || !MPIX_Query_cuda_support())
+		return error;
+	PMPI_Info_get(*info, key, (int)sizeof kinds - 32, kinds, &is_there);
+	return PMPI_Info_set(*info, key, strcat(kinds, ",cuda:device"));
 }

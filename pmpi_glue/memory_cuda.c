@@ -1,4 +1,4 @@
-/* GPUs. The kind of memory is asked of the driver, which makes no context; all else runs where a context is there, as memory of a GPU was seen. */
+/* GPUs. All but the first three functions run where a context is there, as memory of a GPU was seen. */
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
@@ -28,17 +28,10 @@ static int is_there(void)
 	return is_loaded && cuda_count() > 0;
 }
 
-/* An address that no context knows is the host's, also before the program has started CUDA. */
 static int ordinal(const void *p)
 {
-	unsigned type = 0, is_managed = 0;
-	int found = 0;
-	CUpointer_attribute names[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-					CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
-	void *values[] = { &type, &is_managed, &found };
-	if (!is_loaded || driver.pointer_attributes(3, names, values, (CUdeviceptr)p) != CUDA_SUCCESS)
-		return -1;
-	return type == CU_MEMORYTYPE_DEVICE && !is_managed ? found : -1;
+	corale_memory memory;
+	return !corale_memory_kind(p, &memory) && memory.kind == CORALE_MEMORY_DEVICE ? memory.device : -1;
 }
 
 static int in_use(void)

@@ -1,15 +1,18 @@
 #include "reduction.h"
 
+#include "base/types.h"
+#include "door.h"
+
 enum { MOST_TYPES = 64, MOST_OPS = 16 };
 
 /* Handles are no constants in every MPI, so the table is filled at MPI_Init. */
 static struct {
 	int types, ops;
-	struct type_row {
+	struct mpi_type {
 		MPI_Datatype mpi;
 		corale_type corale;
 	} type[MOST_TYPES];
-	struct op_row {
+	struct mpi_op {
 		MPI_Op mpi;
 		corale_op corale;
 	} op[MOST_OPS];
@@ -24,7 +27,7 @@ static void add(MPI_Datatype mpi, corale_type narrow, corale_type wide)
 	PMPI_Type_size(mpi, &bytes);
 	const corale_type found = (size_t)bytes == corale_type_bytes(narrow) ? narrow : wide;
 	if ((size_t)bytes == corale_type_bytes(found))
-		table.type[table.types++] = (struct type_row){ mpi, found };
+		table.type[table.types++] = (struct mpi_type){ mpi, found };
 }
 
 static void add_integers(void)
@@ -44,6 +47,7 @@ static void add_integers(void)
 		add(wide[i], CORALE_INT32, CORALE_INT64);
 	for (size_t i = 0; i < sizeof unsigned_wide / sizeof *unsigned_wide; i++)
 		add(unsigned_wide[i], CORALE_UINT32, CORALE_UINT64);
+	add(MPI_C_BOOL, CORALE_BOOL, CORALE_BOOL);
 	add(MPI_UNSIGNED_CHAR, CORALE_UINT8, CORALE_UINT8);
 	add(MPI_UINT8_T, CORALE_UINT8, CORALE_UINT8);
 	add(MPI_UNSIGNED_SHORT, CORALE_UINT16, CORALE_UINT16);
@@ -60,7 +64,7 @@ static void add_floats(void)
 
 static void add_op(MPI_Op mpi, corale_op corale)
 {
-	table.op[table.ops++] = (struct op_row){ mpi, corale };
+	table.op[table.ops++] = (struct mpi_op){ mpi, corale };
 }
 
 void pmpi_reduction_start(void)
@@ -72,6 +76,12 @@ void pmpi_reduction_start(void)
 	add_op(MPI_PROD, CORALE_PROD);
 	add_op(MPI_MIN, CORALE_MIN);
 	add_op(MPI_MAX, CORALE_MAX);
+	add_op(MPI_BAND, CORALE_BIT_AND);
+	add_op(MPI_BOR, CORALE_BIT_OR);
+	add_op(MPI_BXOR, CORALE_BIT_XOR);
+	add_op(MPI_LAND, CORALE_LOGICAL_AND);
+	add_op(MPI_LOR, CORALE_LOGICAL_OR);
+	add_op(MPI_LXOR, CORALE_LOGICAL_XOR);
 }
 
 int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_out, corale_op *corale_op_out)
@@ -85,5 +95,7 @@ int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_o
 		return 0;
 	*corale_type_out = table.type[t].corale;
 	*corale_op_out = table.op[o].corale;
-	return 1;
+	const int is_cuda = pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA;
+	return (is_cuda ? type_kernel_ops(*corale_type_out) >> *corale_op_out & 1
+			: (unsigned)type_has_op(*corale_type_out, *corale_op_out));
 }
