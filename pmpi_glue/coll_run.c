@@ -43,7 +43,7 @@ static int find_route(const struct coll_call *call, struct pmpi_comm **comm)
 	struct pmpi_comm *found = pmpi_comm_find(call->comm);
 	if (!found || !found->is_plain || found->state == PMPI_CORE_NEVER)
 		return MPI_SUCCESS;
-	error = pmpi_route(&found->routes, call->comm, call->function, bytes, has_device(call), &is_routed);
+	error = pmpi_route(found, call->function, bytes, has_device(call), &is_routed);
 	if (!error && is_routed)
 		error =
 		    pmpi_comm_open(found, call->recv.ordinal >= 0 ? call->recv.ordinal : call->send.ordinal);

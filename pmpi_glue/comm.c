@@ -285,3 +285,23 @@ int pmpi_comm_wait(struct pmpi_comm *comm)
 	}
 	return done < 0 ? done : corale_comm_async_error(comm->core);
 }
+
+static int vote_by_core(struct pmpi_comm *comm, int mine, int *any)
+{
+	int before = -1;
+	int ret = pmpi_comm_enter(comm, &before);
+	if (ret)
+		return ret;
+	ret = corale_all_reduce(&mine, any, 1, CORALE_INT32, CORALE_MAX, comm->core, comm->stream);
+	if (!ret)
+		ret = pmpi_comm_wait(comm);
+	pmpi_comm_leave(comm, before);
+	return ret;
+}
+
+int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any)
+{
+	if (comm->state == PMPI_CORE_READY)
+		return vote_by_core(comm, mine, any) ? pmpi_fail(comm->comm) : MPI_SUCCESS;
+	return PMPI_Allreduce(&mine, any, 1, MPI_INT, MPI_MAX, comm->comm);
+}

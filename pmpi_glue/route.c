@@ -1,5 +1,6 @@
 #include "route.h"
 
+#include "comm.h"
 #include "door.h"
 
 /* A route that was right so often is asked for again after so many calls at most: a vote is a small all-reduce. */
@@ -14,10 +15,10 @@ static int size_class(size_t bytes)
 }
 
 /* A vote hears of device memory at any call since the last one, so a program whose calls alternate keeps its route. */
-static int vote(struct pmpi_route *route, MPI_Comm comm)
+static int vote(struct pmpi_route *route, struct pmpi_comm *comm)
 {
-	int mine = route->saw_device, any = 0;
-	const int error = PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm);
+	int any = 0;
+	const int error = pmpi_comm_vote(comm, route->saw_device, &any);
 	if (error)
 		return error;
 	if (any != route->is_routed)
@@ -30,10 +31,10 @@ static int vote(struct pmpi_route *route, MPI_Comm comm)
 	return MPI_SUCCESS;
 }
 
-int pmpi_route(struct pmpi_routes *routes, MPI_Comm comm, enum pmpi_function function, size_t bytes,
-	       int has_device, int *is_routed)
+int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
+	       int *is_routed)
 {
-	struct pmpi_route *route = &routes->of[function][size_class(bytes)];
+	struct pmpi_route *route = &comm->routes.of[function][size_class(bytes)];
 	int error = MPI_SUCCESS;
 	*is_routed = 1;
 	if (pmpi.mode != PMPI_MODE_DEVICE)

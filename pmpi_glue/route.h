@@ -27,7 +27,8 @@ struct pmpi_routes {
  * *is_routed: the answer for this call of comm. bytes: what all ranks know of its size. has_device: this rank passes a device buffer. An MPI error code, of
  * the vote.
  */
-int pmpi_route(struct pmpi_routes *routes, MPI_Comm comm, enum pmpi_function function, size_t bytes,
-	       int has_device, int *is_routed);
+struct pmpi_comm;
+int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
+	       int *is_routed);
 
 #endif

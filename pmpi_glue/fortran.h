@@ -1,0 +1,44 @@
+/*
+ * Entries of Fortran for Open MPI, whose bindings call PMPI_ functions and so would pass the door by; those of MPICH call MPI_ functions. `use mpi_f08`
+ * calls ompi_NAME_f, too. Arguments are pointers; integers of Fortran are C's int.
+ */
+#ifndef PMPI_FORTRAN_H
+#define PMPI_FORTRAN_H
+
+#include <mpi.h>
+
+#include "door.h"
+
+/* Addresses that stand for MPI_IN_PLACE and MPI_BOTTOM. */
+extern int mpi_fortran_in_place_ __attribute__((weak)), mpi_fortran_bottom_ __attribute__((weak));
+
+static inline void *fortran_address(void *p)
+{
+	if (p == &mpi_fortran_in_place_)
+		return MPI_IN_PLACE;
+	return p == &mpi_fortran_bottom_ ? MPI_BOTTOM : p;
+}
+
+#define F_TYPE(type) PMPI_Type_f2c(*(type))
+#define F_OP(op) PMPI_Op_f2c(*(op))
+#define F_COMM(comm) PMPI_Comm_f2c(*(comm))
+
+/* FORTRAN_ENTRY(name, NAME, parameters without ierr, call): the function in all spellings. */
+#define FORTRAN_PARAMETERS(...) (__VA_ARGS__, int *ierr)
+#define FORTRAN_ALIAS(name, alias_name, parameters)                                                          \
+	PMPI_EXPORT void alias_name FORTRAN_PARAMETERS parameters __attribute__((alias("ompi_" #name "_"     \
+										       "f")));
+#define FORTRAN_ENTRY(name, NAME, parameters, call)                                                          \
+	PMPI_EXPORT void ompi_##name##_f FORTRAN_PARAMETERS parameters;                                      \
+	void ompi_##name##_f FORTRAN_PARAMETERS parameters                                                   \
+	{                                                                                                    \
+		const int error = (call);                                                                    \
+		if (ierr)                                                                                    \
+			*ierr = error;                                                                       \
+	}                                                                                                    \
+	FORTRAN_ALIAS(name, mpi_##name, parameters)                                                          \
+	FORTRAN_ALIAS(name, mpi_##name##_, parameters)                                                       \
+	FORTRAN_ALIAS(name, mpi_##name##__, parameters)                                                      \
+	FORTRAN_ALIAS(name, MPI_##NAME, parameters)
+
+#endif

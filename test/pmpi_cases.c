@@ -1,0 +1,363 @@
+/*
+ * Programs that the MPI door must not change: legal ones that need MPI to go on while a collective waits, ranks with other kinds of memory than their peers, more
+ * communicators than Corale makes, derived types, neighbours, intercommunicators, threads. Buffers are the fake device's that is loaded in front.
+ * Usage: pmpi_cases CASE; rank 0 prints "ok", or what was wrong. The case "die": rank 0 dies in a call, the others print after how long they returned an error.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 20000 };
+
+static void *(*device_alloc)(int, size_t);
+static void (*device_free)(void *), (*device_copy)(void *, const void *, size_t);
+static int rank, size;
+
+static double *doubles(int is_device, int n, double value)
+{
+	double *host = malloc(sizeof(double) * (size_t)n), *at = host;
+	for (int i = 0; i < n; i++)
+		host[i] = value;
+	if (is_device) {
+		at = device_alloc(0, sizeof(double) * (size_t)n);
+		device_copy(at, host, sizeof(double) * (size_t)n);
+		free(host);
+	}
+	return at;
+}
+
+static int differ(int is_device, const double *at, int n, double value)
+{
+	double *host = malloc(sizeof(double) * (size_t)n);
+	int wrong = 0;
+	if (is_device)
+		device_copy(host, at, sizeof(double) * (size_t)n);
+	else
+		memcpy(host, at, sizeof(double) * (size_t)n);
+	for (int i = 0; i < n; i++)
+		wrong += host[i] != value;
+	free(host);
+	return wrong;
+}
+
+static void release(int is_device, double *at)
+{
+	if (is_device)
+		device_free(at);
+	else
+		free(at);
+}
+
+static int all_reduce(MPI_Comm comm, int is_device, int n)
+{
+	int ranks, wrong;
+	MPI_Comm_size(comm, &ranks);
+	double *in = doubles(is_device, n, 1), *out = doubles(is_device, n, 0);
+	MPI_Allreduce(in, out, n, MPI_DOUBLE, MPI_SUM, comm);
+	wrong = differ(is_device, out, n, ranks);
+	release(is_device, in);
+	release(is_device, out);
+	return wrong;
+}
+
+/* ---- MPI goes on while Corale waits */
+
+/* A message that is only sent while its sender is in MPI. */
+static int send_then_reduce(void)
+{
+	const int n = 1 << 20, from = (rank + size - 1) % size, to = (rank + 1) % size;
+	double *message = doubles(0, n, rank), *got = doubles(0, n, -1);
+	MPI_Request request;
+	int wrong = all_reduce(MPI_COMM_WORLD, 1, N);
+	if (size == 1)
+		return wrong;
+	if (rank % 2 == 0 && to != 0) {
+		MPI_Isend(message, n, MPI_DOUBLE, to, 0, MPI_COMM_WORLD, &request);
+		wrong += all_reduce(MPI_COMM_WORLD, 1, N);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	} else {
+		if (rank % 2 == 1) {
+			MPI_Recv(got, n, MPI_DOUBLE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			wrong += differ(0, got, n, from);
+		}
+		wrong += all_reduce(MPI_COMM_WORLD, 1, N);
+	}
+	free(message);
+	free(got);
+	return wrong;
+}
+
+static int broadcast_beside(void)
+{
+	MPI_Comm other;
+	MPI_Request request;
+	double *data = doubles(0, N, rank == 0 ? 7 : 0);
+	MPI_Comm_dup(MPI_COMM_WORLD, &other);
+	int wrong = all_reduce(MPI_COMM_WORLD, 1, N);
+	MPI_Ibcast(data, N, MPI_DOUBLE, 0, other, &request);
+	if (rank == size - 1)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	wrong += all_reduce(MPI_COMM_WORLD, 1, N);
+	if (rank != size - 1)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	wrong += differ(0, data, N, 7);
+	free(data);
+	MPI_Comm_free(&other);
+	return wrong;
+}
+
+/* ---- Kinds of memory */
+
+static int alternating(void)
+{
+	int wrong = 0;
+	for (int i = 0; i < 300; i++)
+		wrong += all_reduce(MPI_COMM_WORLD, i % 2, 64);
+	return wrong;
+}
+
+static int late_device(void)
+{
+	int wrong = 0;
+	for (int i = 0; i < 700; i++)
+		wrong += all_reduce(MPI_COMM_WORLD, i > 350 && (i + rank) % 3 == 0, 16);
+	return wrong;
+}
+
+static int device_on_one_rank(void)
+{
+	int wrong = 0;
+	for (int i = 0; i < 100; i++)
+		wrong += all_reduce(MPI_COMM_WORLD, rank == i % size, 8 << i % 10);
+	return wrong;
+}
+
+/* ---- Communicators */
+
+static int many_communicators(void)
+{
+	enum { COMMS = 12 };
+	MPI_Comm comms[COMMS];
+	int wrong = 0;
+	for (int i = 0; i < COMMS; i++) {
+		MPI_Comm_split(MPI_COMM_WORLD, i % 2 ? rank % 2 : 0, i % 3 ? rank : -rank, &comms[i]);
+		wrong += all_reduce(comms[i], 1, 100);
+	}
+	for (int i = 0; i < COMMS; i++) {
+		wrong += all_reduce(comms[i], 1, 100);
+		if (i % 2)
+			MPI_Comm_free(&comms[i]); /* the others are there at MPI_Finalize */
+	}
+	return wrong + all_reduce(MPI_COMM_SELF, 1, 100);
+}
+
+static int short_lived(void)
+{
+	int wrong = 0;
+	for (int i = 0; i < 40; i++) {
+		MPI_Comm comm;
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		wrong += all_reduce(comm, 1, 100);
+		MPI_Comm_free(&comm);
+	}
+	return wrong;
+}
+
+static int intercommunicator(void)
+{
+	MPI_Comm half, inter;
+	int wrong, mine = rank % 2;
+	double *in = doubles(1, 100, 1 + mine), *out = doubles(1, 100, 0);
+	if (size < 2)
+		return 0;
+	MPI_Comm_split(MPI_COMM_WORLD, mine, rank, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - mine, 3, &inter);
+	MPI_Allreduce(in, out, 100, MPI_DOUBLE, MPI_SUM, inter);
+	int remote;
+	MPI_Comm_remote_size(inter, &remote);
+	wrong = differ(1, out, 100, (2 - mine) * remote);
+	MPI_Bcast(mine ? out : in, 100, MPI_DOUBLE, mine ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter);
+	if (mine)
+		wrong += differ(1, out, 100, 1);
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+	release(1, in);
+	release(1, out);
+	return wrong;
+}
+
+/* ---- Types and topologies */
+
+/* Every second element; the ones between stay as they are. */
+static int vector_type(void)
+{
+	MPI_Datatype vector;
+	int wrong = 0;
+	double *data = doubles(1, N, -1), *host = malloc(N * sizeof *host), *twos = doubles(1, N / 2, 2);
+	MPI_Type_vector(N / 2, 1, 2, MPI_DOUBLE, &vector);
+	MPI_Type_commit(&vector);
+	for (int i = 0; i < 3; i++) {
+		if (rank == 0)
+			MPI_Bcast(twos, N / 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+		else
+			MPI_Bcast(data, 1, vector, 0, MPI_COMM_WORLD);
+	}
+	device_copy(host, data, N * sizeof *host);
+	for (int i = 0; i < N; i++)
+		wrong += host[i] != (rank && i % 2 == 0 ? 2 : -1);
+	MPI_Type_free(&vector);
+	free(host);
+	release(1, data);
+	release(1, twos);
+	return wrong;
+}
+
+static int neighbours(void)
+{
+	MPI_Comm line;
+	const int periods = 0;
+	int wrong = 0, below, above;
+	double *mine = doubles(1, 10, rank), *got = doubles(1, 20, -5);
+	MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periods, 0, &line);
+	MPI_Cart_shift(line, 0, 1, &below, &above);
+	MPI_Neighbor_allgather(mine, 10, MPI_DOUBLE, got, 10, MPI_DOUBLE, line);
+	wrong += differ(1, got, 10, below == MPI_PROC_NULL ? -5 : below);
+	wrong += differ(1, got + 10, 10, above == MPI_PROC_NULL ? -5 : above);
+	MPI_Comm_free(&line);
+	release(1, mine);
+	release(1, got);
+	return wrong;
+}
+
+static void twice(void *in, void *out, int *n, MPI_Datatype *type)
+{
+	(void)type;
+	for (int i = 0; i < *n; i++)
+		((double *)out)[i] += 2 * ((double *)in)[i];
+}
+
+static int user_operator(void)
+{
+	MPI_Op op;
+	int wrong, all;
+	double *in = doubles(1, 100, 1), *out = doubles(1, 100, 0);
+	MPI_Op_create(twice, 1, &op);
+	MPI_Allreduce(in, out, 100, MPI_DOUBLE, op, MPI_COMM_WORLD);
+	double first;
+	device_copy(&first, out, sizeof first);
+	wrong = differ(1, out, 100, first) + (size == 2 && first != 3);
+	MPI_Op_free(&op);
+	struct pair {
+		double value;
+		int at;
+	} pair = { rank, rank }, *pairs = device_alloc(0, sizeof pair), *most = device_alloc(0, sizeof pair);
+	device_copy(pairs, &pair, sizeof pair);
+	MPI_Allreduce(pairs, most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+	device_copy(&pair, most, sizeof pair);
+	wrong += pair.at != size - 1;
+	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	return wrong;
+}
+
+/* ---- Threads, each with a communicator of its own, in an order of their own */
+
+static void *thread(void *arg)
+{
+	MPI_Comm comm = *(MPI_Comm *)arg;
+	int wrong = 0;
+	for (int i = 0; i < 100; i++)
+		wrong += all_reduce(comm, i % 3 != 0, 100);
+	return (void *)(size_t)wrong;
+}
+
+static int threads(void)
+{
+	MPI_Comm comms[2];
+	pthread_t others[2];
+	void *wrong[2];
+	for (int i = 0; i < 2; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&others[(i + rank) % 2], NULL, thread, &comms[(i + rank) % 2]);
+	for (int i = 0; i < 2; i++)
+		pthread_join(others[i], &wrong[i]);
+	for (int i = 0; i < 2; i++)
+		MPI_Comm_free(&comms[i]);
+	return (int)(size_t)wrong[0] + (int)(size_t)wrong[1];
+}
+
+/* ---- A rank dies */
+
+static int die(void)
+{
+	double begin;
+	int error = MPI_SUCCESS;
+	double *in = doubles(1, N, 1), *out = doubles(1, N, 0);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int i = 0; i < 5; i++)
+		MPI_Allreduce(in, out, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0)
+		raise(SIGKILL);
+	begin = MPI_Wtime();
+	while (!error)
+		error = MPI_Allreduce(in, out, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Error_class(error, &error);
+	printf("rank %d: %s after %.3f s\n", rank, error == MPI_ERR_OTHER ? "MPI_ERR_OTHER" : "another error",
+	       MPI_Wtime() - begin);
+	fflush(stdout);
+	_exit(0);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} cases[] = { { "send_then_reduce", send_then_reduce },
+	      { "broadcast_beside", broadcast_beside },
+	      { "alternating", alternating },
+	      { "late_device", late_device },
+	      { "device_on_one_rank", device_on_one_rank },
+	      { "many_communicators", many_communicators },
+	      { "short_lived", short_lived },
+	      { "intercommunicator", intercommunicator },
+	      { "vector_type", vector_type },
+	      { "neighbours", neighbours },
+	      { "user_operator", user_operator },
+	      { "threads", threads },
+	      { "die", die } };
+
+/* The errors of all ranks, by way of MPI alone. */
+static int run_case(int i)
+{
+	int wrong = cases[i].run(), all = 0;
+	PMPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("%s: %s %d\n", cases[i].name, all ? "wrong" : "ok", all);
+	fflush(stdout);
+	return all != 0;
+}
+
+int main(int argc, char **argv)
+{
+	int provided, failed = 0;
+	*(void **)&device_alloc = dlsym(RTLD_DEFAULT, "fake_device_alloc");
+	*(void **)&device_free = dlsym(RTLD_DEFAULT, "fake_device_free");
+	*(void **)&device_copy = dlsym(RTLD_DEFAULT, "fake_device_copy");
+	if (!device_alloc) {
+		fprintf(stderr, "pmpi_cases: no fake device is loaded\n");
+		return 2;
+	}
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		if (argc > 1 ? !strcmp(argv[1], cases[i].name) : cases[i].run != die)
+			failed |= run_case((int)i);
+	MPI_Finalize();
+	return failed;
+}

@@ -1,0 +1,105 @@
+#!/bin/bash
+# Programs that the MPI door must not change (test/pmpi_cases.c), with device buffers; a rank that dies; programs of Fortran; a door that is built for another
+# MPI. TAP.
+. "$top_srcdir/test/launcher-env.sh"
+door=$top_builddir/.libs/libcorale_pmpi.so
+device=$top_builddir/.libs/libfake_device.so
+program=$top_builddir/test/pmpi_cases
+[ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+result() # status, description
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $number - $2"
+	else
+		echo "not ok $number - $2"
+		tail -n 20 "$scratch/log" | sed 's/^/# /'
+	fi
+}
+
+# run RANKS [VARIABLE=VALUE]... COMMAND...
+run()
+{
+	local ranks=$1
+	shift
+	timeout -k 5 60 "$MPIRUN" $recovery -n "$ranks" env LD_PRELOAD="$door:$device" "$@" >"$scratch/log" 2>&1 </dev/null
+}
+
+recovery=
+for ranks in 1 2 4; do
+	run $ranks CORALE_MPI_COMMS=5 "$program"
+	result $? "$ranks ranks, device buffers"
+	run $ranks CORALE_MPI=all CORALE_NODE_SIZE=2 CORALE_MPI_COMMS=5 "$program"
+	result $? "$ranks ranks, CORALE_MPI=all, nodes of 2"
+done
+! grep -q "still there" "$scratch/log"
+result $? "communicators that are there at MPI_Finalize end without a line"
+
+case $("$MPIRUN" --version 2>&1) in
+*"Open MPI"* | *OpenRTE*) recovery=--enable-recovery ;;
+*) recovery=-disable-auto-cleanup ;;
+esac
+run 4 "$program" die
+[ "$(grep -cE '^rank [123]: MPI_ERR_OTHER after 0\.' "$scratch/log")" = 3 ]
+result $? "a rank dies: MPI_ERR_OTHER on all others within a second"
+recovery=
+
+# A program that MPI's compiler for Fortran builds, if there is one beside the launcher.
+fortran() # name, options
+{
+	local mpifort=${MPIRUN%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
+	cat >"$scratch/program.F90" <<'F90'
+program sums
+#ifdef F08
+  use mpi_f08
+#elif defined(MPIFH)
+#else
+  use mpi
+#endif
+  implicit none
+#ifdef MPIFH
+  include 'mpif.h'
+#endif
+  integer :: rank, n, ierr
+  double precision :: a(100), b(100)
+  call MPI_Init(ierr)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
+  call MPI_Comm_size(MPI_COMM_WORLD, n, ierr)
+  a = rank + 1
+  call MPI_Allreduce(a, b, 100, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierr)
+  call MPI_Allreduce(MPI_IN_PLACE, b, 100, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierr)
+  call MPI_Bcast(b, 100, MPI_DOUBLE_PRECISION, 0, MPI_COMM_WORLD, ierr)
+  if (any(b /= 6)) stop 1
+  call MPI_Finalize(ierr)
+end program
+F90
+	if ! command -v "$mpifort" >/dev/null || ! "$mpifort" $2 -o "$scratch/sums" "$scratch/program.F90" >"$scratch/log" 2>&1; then
+		number=$((number + 1))
+		echo "ok $number - Fortran, $1 # SKIP no compiler of MPI programs in Fortran"
+		return
+	fi
+	run 2 CORALE_MPI=all CORALE_DEBUG=info "$scratch/sums" && grep -qE 'MPI_Allreduce +2 \(' "$scratch/log" && grep -qE 'MPI_Bcast +1 \(' "$scratch/log"
+	result $? "Fortran, $1: calls go through the door"
+}
+fortran "use mpi"
+fortran "use mpi_f08" -DF08
+fortran "mpif.h" "-DMPIFH -fallow-argument-mismatch"
+
+# The other MPI of Debian, where it is there.
+other=mpicc.mpich
+strings "$door" 2>/dev/null | grep -q 'libmpi\.so\.40' || ldd "$door" | grep -q 'libmpi\.so\.40' || other=mpicc.openmpi
+if command -v $other >/dev/null; then
+	printf '#include <mpi.h>\nint main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }\n' >"$scratch/other.c"
+	$other -o "$scratch/other" "$scratch/other.c"
+	LD_PRELOAD=$door timeout 20 "$scratch/other" >"$scratch/log" 2>&1
+	[ $? = 1 ] && grep -q "has another MPI" "$scratch/log"
+	result $? "a program of another MPI: an error line, no crash"
+else
+	number=$((number + 1))
+	echo "ok $number - a program of another MPI # SKIP no $other"
+fi
+echo "1..$number"
