@@ -48,10 +48,10 @@ static void step(const double *from, double *to, int rows, double *residual)
 
 static void exchange(double *grid, int rows, int above, int below)
 {
-	MPI_Sendrecv(grid + WIDTH, WIDTH, MPI_DOUBLE, above, 0, grid + (size_t)(rows + 1) * WIDTH, WIDTH, MPI_DOUBLE,
-		     below, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	MPI_Sendrecv(grid + (size_t)rows * WIDTH, WIDTH, MPI_DOUBLE, below, 1, grid, WIDTH, MPI_DOUBLE, above, 1,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(grid + WIDTH, WIDTH, MPI_DOUBLE, above, 0, grid + (size_t)(rows + 1) * WIDTH, WIDTH,
+		     MPI_DOUBLE, below, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(grid + (size_t)rows * WIDTH, WIDTH, MPI_DOUBLE, below, 1, grid, WIDTH, MPI_DOUBLE, above,
+		     1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 int main(int argc, char **argv)
@@ -62,8 +62,10 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	const int rows = (WIDTH - 2) / size + (rank < (WIDTH - 2) % size);
-	const int above = rank > 0 ? rank - 1 : MPI_PROC_NULL, below = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
-	double *from = device_array((size_t)(rows + 2) * WIDTH), *to = device_array((size_t)(rows + 2) * WIDTH);
+	const int above = rank > 0 ? rank - 1 : MPI_PROC_NULL,
+		  below = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
+	double *from = device_array((size_t)(rows + 2) * WIDTH),
+	       *to = device_array((size_t)(rows + 2) * WIDTH);
 	double *residual = device_array(1), sum = 0;
 	if (rank == 0) {
 		heat(from);
@@ -77,7 +79,8 @@ int main(int argc, char **argv)
 		from = to;
 		to = next;
 	}
-	omp_target_memcpy(&sum, residual, sizeof sum, 0, 0, omp_get_initial_device(), omp_get_default_device());
+	omp_target_memcpy(&sum, residual, sizeof sum, 0, 0, omp_get_initial_device(),
+			  omp_get_default_device());
 	if (rank == 0)
 		printf("%d ranks, %d steps: residual %.9f\n", size, steps, sqrt(sum));
 	omp_target_free(from, omp_get_default_device());
