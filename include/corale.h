@@ -517,7 +517,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
  *   call at the latest.
  * - They choose algorithms as the even calls do, by the largest block.
  * - On CUDA communicators all_gather_v, gather_v and scatter_v run as an all_to_all_v of the same blocks, by its kernels: each rank sends its block to each
- *   other one. reduce_scatter_v is not supported there yet (CORALE_ENOTSUP): use reduce_scatter, with blocks as long as the largest.
+ *   other one. corale_reduce_scatter_v runs there as a group of reduces, of each rank's block to that rank, and messages name those: where blocks are large a
+ *   corale_reduce_scatter with blocks as long as the largest may be faster.
  */
 
 /* recv[displs[r] + i] = rank r's send[i]. send: counts[rank] elements. In place: send == recv + displs[rank]. Sends between (n-1) counts[rank] elements

@@ -307,6 +307,10 @@ static int run(struct engine *e, const struct call *call, const struct gpu_launc
 	for (int i = 0; s && i < 4; i++)
 		for (int r = 0; arrays[i] && r < e->params.world_ranks && r < FAKE_ENGINE_RANKS; r++)
 			s->edges[i][r] = arrays[i][r];
+	if (s && !call->send_counts && call->record.root < FAKE_ENGINE_RANKS) {
+		s->edges[0][call->record.root] = call->record.count;
+		s->edges[1][call->record.root] = (size_t)(uintptr_t)call->send;
+	}
 	if (s)
 		s->coll = launch->cut.coll;
 	return enqueue(e, stream);

@@ -19,8 +19,10 @@ struct fake_stream {
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
 	int coll; /* of the launch of the last call of a collective, */
-	size_t edges[4]
-		    [FAKE_ENGINE_RANKS]; /* and its counts and displacements, as plan_env_uneven has them */
+	size_t edges
+	    [4]
+	    [FAKE_ENGINE_RANKS]; /* and its counts and displacements, as plan_env_uneven has them; of calls of one count by root: that of the last
+						one, and the address that it sends from */
 };
 
 #define FAKE_ENGINE_PCI "0000:13:00.0"

@@ -225,7 +225,7 @@ static void expect_edges(struct team_member *m, const struct fake_stream *s, con
 				   s->edges[0][r], r, s->edges[2][r], sent[r], received[r]);
 }
 
-/* Blocks are moved as the edges of an all_to_all_v; sums are refused, and leave nothing behind. */
+/* Blocks are moved as the edges of an all_to_all_v, and summed by a reduce of each. */
 static void v_forms(struct team_member *m)
 {
 	static const size_t counts[MOST_RANKS] = { 3, 0, 2 }, displs[MOST_RANKS] = { 4, 8, 0 },
@@ -239,9 +239,13 @@ static void v_forms(struct team_member *m)
 	alone[last] = own;
 	int32_t *from = send[m->rank], *to = recv[m->rank];
 	team_expect(
-	    m, corale_reduce_scatter_v(from, counts, displs, to, CORALE_INT32, CORALE_SUM, m->comm, &s[0]),
-	    CORALE_ENOTSUP, "reduce_scatter_v");
-	expect_nothing(m, &s[0]);
+	    m, corale_reduce_scatter_v(from, counts, displs, to, CORALE_INT32, CORALE_SUM, m->comm, &s[0]), 0,
+	    "reduce_scatter_v");
+	team_expect(m, atomic_load(&s[0].calls), m->size, "calls of a reduce_scatter_v");
+	team_expect(m, s[0].coll, CORALE_REDUCE, "what they are");
+	for (int r = 0; r < m->size; r++)
+		if (s[0].edges[0][r] != counts[r] || s[0].edges[1][r] != (uintptr_t)(from + displs[r]))
+			team_fault(m, "reduce_scatter_v: rank %d gets %zu elements", r, s[0].edges[0][r]);
 	team_expect(
 	    m, corale_all_gather_v(to + displs[m->rank], to, counts, displs, CORALE_INT32, m->comm, &s[1]), 0,
 	    "all_gather_v in place");

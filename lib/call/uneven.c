@@ -196,11 +196,6 @@ static void add_edges(const struct comm *comm, const struct call *call, int is_i
 int uneven_as_edges(struct comm *comm, struct call *call)
 {
 	const size_t n = (size_t)comm->size;
-	if (coll_folds(call->record.coll))
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "%s: not on CUDA communicators yet: use corale_reduce_scatter, with blocks "
-				 "as long as the largest",
-				 name_of(call));
 	if (!comm->edges && !(comm->edges = calloc(4 * n, sizeof *comm->edges)))
 		return log_error(CORALE_ENOMEM, comm->rank, "%s: no memory for %zu counts", name_of(call),
 				 4 * n);
