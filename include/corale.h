@@ -433,10 +433,12 @@ int corale_memory_kind(const void *pointer, corale_memory *memory);
 
 /*
  * Buffers of calls on CUDA communicators, the cheapest kinds first. Each rank and each buffer may be of another kind.
- * - Memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc) is used where it is. Memory
- *   of another GPU is refused (CORALE_EINVAL).
+ * - Memory of the communicator's GPU (cudaMalloc, cudaMallocAsync, cuMemMap, corale_mem_alloc) is used where it is.
  * - Pinned host memory (cudaMallocHost, cudaHostRegister) and managed memory are used where they are, at the speed of the
  *   bus to the host.
+ * - Memory of another GPU of the process is copied: the call allocates memory of the communicator's GPU of the same size, on its stream, which copies over the
+ *   link between the GPUs, before the call and behind it. A WARN line says so once a process. Such a call returns at once, but while the stream is captured it returns
+ *   CORALE_ENOTSUP.
  * - Ordinary host memory is copied: the call allocates GPU memory of the same size, on its stream. Such a call may block
  *   until earlier work on the stream has completed. If it receives into ordinary memory it returns when it has
  *   completed, so it waits for its peers. While the stream is captured it returns CORALE_ENOTSUP, because a replay would

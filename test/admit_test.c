@@ -19,6 +19,12 @@
 
 enum { RANKS = 2, COUNT = 4, BYTES = COUNT * (int)sizeof(int32_t), GPU = 3 };
 
+/* Of another GPU. */
+enum {
+	OTHER_SEND = ENGINE_PLAIN_SEND | ENGINE_PLAIN_SEND << ENGINE_OTHER_GPU,
+	OTHER_RECV = ENGINE_PLAIN_RECV | ENGINE_PLAIN_RECV << ENGINE_OTHER_GPU
+};
+
 static cudaStream_t const stream = (cudaStream_t)0x100;
 
 /* ---- The driver and the runtime ----------------------------------------------------------------------------- */
@@ -203,8 +209,10 @@ static void test_memory(void **state)
 	assert_int_equal(admit(&e, plain, gpu, &got), 0);
 	assert_int_equal(got.plain, ENGINE_PLAIN_SEND);
 	known.ordinal = GPU + 1;
-	assert_int_equal(admit(&e, plain, gpu, &got), CORALE_EINVAL);
-	assert_non_null(strstr(log_last_error(), "GPU 4"));
+	assert_int_equal(admit(&e, plain, gpu, &got), 0);
+	assert_int_equal(got.plain, ENGINE_PLAIN_SEND | OTHER_RECV);
+	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
+	assert_int_equal(got.plain, OTHER_SEND | OTHER_RECV);
 	known.is_managed = 1;
 	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
 	assert_int_equal(got.plain, 0);
@@ -224,6 +232,10 @@ static void test_scalar(void **state)
 	call.scalar_at = &gpu;
 	assert_int_equal(engine_admit(&e, &call, stream, &got), 0);
 	assert_int_equal(got.plain, 0);
+	known.ordinal = GPU + 1;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "another GPU"));
+	known.ordinal = GPU;
 	call.scalar_at = &plain;
 	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_EINVAL);
 	assert_non_null(strstr(log_last_error(), "corale_op_create_premul_sum"));
@@ -387,6 +399,25 @@ static void test_staged_fails(void **state)
 	try_code(CORALE_ETIMEDOUT);
 }
 
+/* What another GPU receives is copied by the stream, which nobody waits for. */
+static void test_other_gpu(void **state)
+{
+	struct engine e = open_engine();
+	int32_t memory[COUNT], other[COUNT] = { 0 };
+	struct call call = reduction(other, memory);
+	(void)state;
+	call.admission.plain = OTHER_SEND | OTHER_RECV;
+	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_memory_equal(memory, result, BYTES);
+	memset(memory, 0, BYTES);
+	call.send = memory; /* in place */
+	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_memory_equal(memory, result, BYTES);
+	assert_int_equal(waited, 0);
+	call.admission.plain = OTHER_SEND | ENGINE_PLAIN_RECV;
+	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), 0, memory);
+}
+
 static void count_call(void *calls)
 {
 	++*(int *)calls;
@@ -467,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
 		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
 		cmocka_unit_test(test_in_place),         cmocka_unit_test(test_progress),
+		cmocka_unit_test(test_other_gpu),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

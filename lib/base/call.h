@@ -13,7 +13,7 @@ struct shared_plan;
 /* What the engine of a GPU has asked CUDA of a call, once. */
 struct admission {
 	uint64_t capture; /* that the call's stream is in; 0: none */
-	int plain; /* a bit each: buffers in ordinary host memory, which no kernel can read */
+	int plain; /* a bit each: buffers in ordinary host memory or on another GPU, which no kernel can read */
 };
 
 struct call {

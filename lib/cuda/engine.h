@@ -70,7 +70,8 @@ struct gpu_launch {
 	struct codelet_args args;
 };
 
-enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2 };
+/* Of admission.plain: buffers that the call copies; ENGINE_OTHER_GPU: the buffer of that bit is memory of another GPU, not of the host. */
+enum { ENGINE_PLAIN_SEND = 1, ENGINE_PLAIN_RECV = 2, ENGINE_OTHER_GPU = 2 /* bits further */ };
 
 /* The first failure on this GPU. */
 struct engine_failure {
@@ -189,7 +190,7 @@ struct engine_ops {
 
 	/* Before a call is enqueued, or any call of its group: whether its buffers and its stream (NULL: the default stream) can be used.
 	 * A send has no receive buffer, a receive no send buffer. Enqueues nothing, leaves a capture whole, never blocks. CORALE_EINVAL
-	 * (memory of another GPU), CORALE_ENOTSUP (the stream takes no call now, or none of ordinary host memory), CORALE_EDEVICE. */
+	 * (a scalar on another GPU), CORALE_ENOTSUP (the stream takes no call now, or none with buffers that are copied), CORALE_EDEVICE. */
 	int (*admit)(struct engine *engine, const struct call *call, void *stream, struct admission *out);
 
 	/* Fills the arguments of a launch that has been cut. Host only. */

@@ -67,20 +67,28 @@ static int find_kind(const struct engine *e, const void *memory, struct kind *ki
 				   "asking what a buffer is");
 }
 
-/* Adds the bit if memory is ordinary host memory. */
-static int find_plain(const struct engine *e, const void *memory, int bit, int *plain)
+static void warn_other_gpu(const struct engine *e, const struct call *c, const void *memory, int ordinal)
+{
+	static _Atomic int warned; /* once a process */
+	if (!atomic_exchange(&warned, 1))
+		log_line(LOG_WARN, e->world_rank,
+			 "%s: the buffer at %p is memory of GPU %d, the communicator is on GPU %d: such "
+			 "buffers are copied through memory of that one, which costs the call as much of "
+			 "its memory and a copy over the link between the GPUs; later calls do not say so",
+			 corale_coll_name(c->record.coll), memory, ordinal, e->ordinal);
+}
+
+/* Adds the bit if memory is ordinary host memory, or another GPU's, which has one more bit. */
+static int find_plain(const struct engine *e, const struct call *c, const void *memory, int bit, int *plain)
 {
 	struct kind kind;
 	int ret = memory ? find_kind(e, memory, &kind) : 0;
 	if (!memory || ret)
 		return ret;
-	if (kind.type == CU_MEMORYTYPE_DEVICE && !kind.is_managed && kind.ordinal != e->ordinal)
-		return log_error(CORALE_EINVAL, e->world_rank,
-				 "a buffer or scalar at %p is memory of GPU %d, the communicator is on GPU "
-				 "%d: give memory of "
-				 "that one, or of the host",
-				 memory, kind.ordinal, e->ordinal);
-	*plain |= kind.type ? 0 : bit;
+	const int other = kind.type == CU_MEMORYTYPE_DEVICE && !kind.is_managed && kind.ordinal != e->ordinal;
+	if (other)
+		warn_other_gpu(e, c, memory, kind.ordinal);
+	*plain |= other ? bit | bit << ENGINE_OTHER_GPU : kind.type ? 0 : bit;
 	return 0;
 }
 
@@ -92,26 +100,29 @@ static int find_all_plain(const struct engine *e, const struct call *c, int *pla
 		  writes = is_root || !coll_table[c->record.coll].root_receives;
 	if ((!call_bytes(c) && !c->send_counts) || (engine_has_one_rank(e, c) && engine_one_rank_is_done(c)))
 		return 0;
-	int ret = reads ? find_plain(e, c->send, ENGINE_PLAIN_SEND, plain) : 0;
+	int ret = reads ? find_plain(e, c, c->send, ENGINE_PLAIN_SEND, plain) : 0;
 	if (ret || !writes)
 		return ret;
 	if (!reads || c->recv != c->send)
-		return find_plain(e, c->recv, ENGINE_PLAIN_RECV, plain);
-	*plain |= *plain ? ENGINE_PLAIN_RECV : 0;
+		return find_plain(e, c, c->recv, ENGINE_PLAIN_RECV, plain);
+	*plain |= *plain << 1; /* of a send buffer so far */
 	return 0;
 }
 
 /* A kernel reads it when it runs, so it can't be copied for it as buffers are. */
 static int check_scalar(const struct engine *e, const struct call *c)
 {
-	int plain = 0, ret = c->scalar_at && call_bytes(c) ? find_plain(e, c->scalar_at, 1, &plain) : 0;
-	if (ret || !plain)
+	struct kind kind = { .type = CU_MEMORYTYPE_DEVICE, .ordinal = e->ordinal };
+	int ret = c->scalar_at && call_bytes(c) ? find_kind(e, c->scalar_at, &kind) : 0;
+	if (ret || (kind.type &&
+		    (kind.type != CU_MEMORYTYPE_DEVICE || kind.is_managed || kind.ordinal == e->ordinal)))
 		return ret;
 	return log_error(
 	    CORALE_EINVAL, e->world_rank,
-	    "%s: the scalar of its premultiplied sum, at %p, is in ordinary host memory, which no "
-	    "kernel can read: give memory of the GPU, or use corale_op_create_premul_sum",
-	    corale_coll_name(c->record.coll), c->scalar_at);
+	    "%s: the scalar of its premultiplied sum, at %p, is %s, which no kernel of GPU %d can read: give "
+	    "memory of that GPU, or use corale_op_create_premul_sum",
+	    corale_coll_name(c->record.coll), c->scalar_at,
+	    kind.type ? "memory of another GPU" : "in ordinary host memory", e->ordinal);
 }
 
 int engine_admit(struct engine *e, const struct call *c, void *stream, struct admission *out)
@@ -125,9 +136,10 @@ int engine_admit(struct engine *e, const struct call *c, void *stream, struct ad
 	if (ret || !out->capture)
 		return ret;
 	if (out->plain)
-		return refuse(e, c,
-			      "a buffer in ordinary host memory can't be part of a graph, because it is "
-			      "copied when the call is made: use memory of a GPU or pinned memory "
-			      "(cudaMallocHost, cudaHostRegister) in captured calls");
+		return refuse(
+		    e, c,
+		    "a buffer in ordinary host memory or on another GPU can't be part of a graph, because "
+		    "it is copied when the call is made: use memory of this GPU or pinned memory "
+		    "(cudaMallocHost, cudaHostRegister) in captured calls");
 	return check_last(e, c, out->capture);
 }

@@ -1,5 +1,5 @@
 /*
- * Ordinary host memory in a call: memory of the GPU stands in for it. The call's stream allocates it, copies in what is sent,
+ * Ordinary host memory, or memory of another GPU, in a call: memory of the GPU stands in for it. The call's stream allocates it, copies in what is sent,
  * runs the call, copies out what was received and frees it, so that order and reuse are the stream's.
  */
 #include <string.h>
@@ -25,14 +25,24 @@ struct stage {
 	void *memory[STAGE_MOST];
 	struct stage_back back[STAGE_MOST];
 	int allocated, backs;
+	int waits; /* the call receives into ordinary memory, which no stream can write on its own */
 };
 
 /* ---- Steps on the stream -------------------------------------------------------------------------------- */
 
-/* The thread may wait for the stream. */
-static int begin(struct stage *s, struct engine *e, cudaStream_t stream)
+/* Whether a call, or a message, receives into ordinary memory. */
+static int waits(const struct call *c)
+{
+	return (c->admission.plain & (ENGINE_PLAIN_RECV | ENGINE_PLAIN_RECV << ENGINE_OTHER_GPU)) ==
+	       ENGINE_PLAIN_RECV;
+}
+
+/* Of n messages, or one call. The thread may wait for the stream. */
+static int begin(struct stage *s, struct engine *e, const struct call *calls, int n, cudaStream_t stream)
 {
 	*s = (struct stage){ .engine = e, .stream = stream };
+	for (int i = 0; i < n; i++)
+		s->waits |= waits(&calls[i]);
 	e->staging = 1;
 	int ret = engine_order(e, stream, 0);
 	e->staging = 0;
@@ -54,9 +64,8 @@ static int copy_in(struct stage *s, void *device, const void *host, uint64_t byt
 {
 	if (!bytes)
 		return 0;
-	return engine_check(s->engine,
-			    cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
-			    "copying from ordinary host memory");
+	return engine_check(s->engine, cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, s->stream),
+			    "copying from ordinary host memory or another GPU");
 }
 
 static void copy_back_later(struct stage *s, void *host, const void *device, uint64_t bytes)
@@ -87,13 +96,13 @@ static int wait_for_call(struct stage *s)
 /* ret: of starting the call. What has failed is not copied back; the memory is freed in any case. */
 static int end(struct stage *s, int ret)
 {
-	if (!ret && s->backs)
+	if (!ret && s->waits)
 		ret = wait_for_call(s);
 	for (int i = 0; !ret && i < s->backs; i++)
 		ret = engine_check(s->engine,
 				   cudaMemcpyAsync(s->back[i].host, s->back[i].device, s->back[i].bytes,
-						   cudaMemcpyDeviceToHost, s->stream),
-				   "copying to ordinary host memory");
+						   cudaMemcpyDefault, s->stream),
+				   "copying to ordinary host memory or another GPU");
 	for (int i = 0; i < s->allocated; i++) {
 		int freed =
 		    engine_check(s->engine, cudaFreeAsync(s->memory[i], s->stream), "freeing GPU memory");
@@ -111,7 +120,7 @@ static uint64_t bytes_of(const struct engine *e, const struct call *c, int sendi
 			: coll_recv_blocks(c->record.coll, e->world_ranks, e->world_rank, c->record.root));
 }
 
-/* Both buffers are host memory. In place one of them is within the other, and the larger one's place holds both. */
+/* Both buffers are copied. In place one of them is within the other, and the larger one's place holds both. */
 static int stage_in_place(struct stage *s, struct call *c, uint64_t send, uint64_t recv)
 {
 	unsigned char *memory, *sent, *received;
@@ -153,8 +162,8 @@ static int stage_blocks(struct stage *s, struct call *c)
 {
 	uint64_t send = bytes_of(s->engine, c, 1), recv = bytes_of(s->engine, c, 0);
 	uintptr_t from = (uintptr_t)c->send, to = (uintptr_t)c->recv;
-	const int plain = c->admission.plain;
-	if (plain == (ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV) && from < to + recv && to < from + send)
+	const int plain = c->admission.plain, both = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
+	if ((plain & both) == both && from < to + recv && to < from + send)
 		return stage_in_place(s, c, send, recv);
 	int ret = plain & ENGINE_PLAIN_SEND ? stage_source(s, &c->send, send) : 0;
 	return !ret && plain & ENGINE_PLAIN_RECV ? stage_recv(s, c, recv) : ret;
@@ -216,10 +225,10 @@ int engine_stage_call(struct engine *e, const struct call *c, const struct gpu_l
 {
 	struct stage s;
 	struct call staged = *c;
-	int ret = begin(&s, e, stream);
+	int ret = begin(&s, e, c, 1, stream);
 	if (!ret)
 		ret = c->send_counts ? stage_blocks_v(&s, &staged) : stage_blocks(&s, &staged);
-	e->staging = s.backs > 0; /* this thread waits for the call */
+	e->staging = s.waits = s.waits && s.backs; /* this thread waits for the call */
 	ret = ret ? ret : run(e, &staged, launch, stream);
 	e->staging = 0;
 	return end(&s, ret);
@@ -283,11 +292,11 @@ int engine_stage_messages(struct engine *e, const struct call *messages, int n, 
 {
 	struct stage s;
 	struct call staged[ENGINE_MOST_GROUPED];
-	int ret = begin(&s, e, stream);
+	int ret = begin(&s, e, messages, n, stream);
 	memcpy(staged, messages, (size_t)n * sizeof(*messages));
 	for (int i = 0; !ret && i < n; i++)
 		ret = stage_message(&s, &staged[i]);
-	e->staging = s.backs > 0;
+	e->staging = s.waits = s.waits && s.backs;
 	ret = ret ? ret : launch(e, staged, n, stream);
 	e->staging = 0;
 	return end(&s, ret);
