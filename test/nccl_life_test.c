@@ -232,9 +232,25 @@ static void anew(struct world_rank *me)
 	}
 }
 
+/* Resident memory of this process in MB, that of sanitizers left out: there 0. */
+static long resident_mb(void)
+{
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	pages = 0;
+#endif
+	return pages * (sysconf(_SC_PAGESIZE) / 1024) / 1024;
+}
+
+/* MOST_MB: 8 ranks of one host have 65, as 8 nodes 17, as nodes of 3 128. */
 static void many(struct world_rank *me)
 {
-	enum { MANY = 32 };
+	enum { MANY = 32, MOST_MB = 200 };
 	ncclComm_t comms[MANY];
 	for (int i = 0; i < MANY / 2; i++)
 		comms[i] = world_comm(me, i % WORLD_IDS);
@@ -242,6 +258,8 @@ static void many(struct world_rank *me)
 		WORLD_OK(me, ncclCommSplit(comms[i - MANY / 2], 0, 0, &comms[i], NULL));
 	for (int i = 0; i < MANY; i++)
 		world_check(me, comms[(i * 5 + 3) % MANY], "one of many");
+	if (!me->world->threads && resident_mb() > MOST_MB)
+		world_fault(me, "%d communicators: %ld MB of memory", MANY, resident_mb());
 	WORLD_OK(me, ncclGroupStart());
 	for (int i = MANY - 1; i >= 0; i--)
 		WORLD_OK(me, ncclCommDestroy(comms[i]));
@@ -1325,7 +1343,8 @@ static const struct world_case cases[] = {
 	{ "revoke ends calls", 3, WORLD_BOTH, revoke_stuck, NULL, 0 },
 	{ "finalize and destroy", 2, WORLD_BOTH, ends, NULL, 0 },
 	{ "made anew", 4, WORLD_BOTH, anew, NULL, 0 },
-	{ "32 communicators", 3, WORLD_BOTH, many, NULL, 0 },
+	{ "32 communicators", 3, WORLD_THREADS, many, NULL, 0 },
+	{ "32 communicators of 8 ranks", 8, WORLD_PROCESSES, many, NULL, 0 },
 	{ "abort of an idle one", 4, WORLD_BOTH, abort_idle, NULL, 0 },
 	{ "abort from another thread", 3, WORLD_BOTH, abort_blocked, NULL, 0 },
 	{ "abort beside a stopped rank", 2, WORLD_PROCESSES, abort_beside_stopped, NULL, 0 },
