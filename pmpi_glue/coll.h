@@ -53,7 +53,8 @@ static inline MPI_Count coll_count(const struct coll_call *call, const struct co
 
 static inline MPI_Aint coll_displ(const struct coll_call *call, const struct coll_side *side, int i)
 {
-	return call->is_big ? ((const MPI_Aint *)side->displs)[i] : ((const int *)side->displs)[i];
+	const int is_long = call->is_big || call->function == PMPI_NEIGHBOR_ALLTOALLW;
+	return is_long ? ((const MPI_Aint *)side->displs)[i] : ((const int *)side->displs)[i];
 }
 
 static inline MPI_Datatype coll_type(const struct coll_side *side, int i)

@@ -32,8 +32,6 @@ static int is_reduction(const struct coll_call *call, size_t *bytes)
 		return 0;
 	if (call->function == PMPI_REDUCE_SCATTER) {
 		PMPI_Comm_size(call->comm, &size);
-		if (pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA)
-			return 0;
 		count = 0;
 		for (int i = 0; i < size; i++)
 			count += coll_count(call, &(struct coll_side){ .counts = call->counts }, i);

@@ -98,4 +98,31 @@ FORTRAN_ENTRY(alltoallw, ALLTOALLW,
 FORTRAN_START_OR_END(init, INIT, MPI_Init(NULL, NULL))
 FORTRAN_START_OR_END(finalize, FINALIZE, MPI_Finalize())
 
+#else
+
+/* MPICH's mpi_f08 calls MPI_ functions, but for these. ierr is NULL where the program leaves it out. */
+static void say(int *ierr, int error)
+{
+	if (ierr)
+		*ierr = error;
+}
+
+PMPI_EXPORT void mpi_init_f08_(int *ierr);
+void mpi_init_f08_(int *ierr)
+{
+	say(ierr, MPI_Init(NULL, NULL));
+}
+
+PMPI_EXPORT void mpi_init_thread_f08_(int *required, int *provided, int *ierr);
+void mpi_init_thread_f08_(int *required, int *provided, int *ierr)
+{
+	say(ierr, MPI_Init_thread(NULL, NULL, *required, provided));
+}
+
+PMPI_EXPORT void mpi_finalize_f08_(int *ierr);
+void mpi_finalize_f08_(int *ierr)
+{
+	say(ierr, MPI_Finalize());
+}
+
 #endif

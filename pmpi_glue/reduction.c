@@ -62,6 +62,17 @@ static void add_floats(void)
 		add(floats[i], CORALE_FLOAT32, CORALE_FLOAT64);
 }
 
+/* Pairs whose form has a gap are left to MPI, which does not write to gaps. */
+static void add_complex_and_pairs(void)
+{
+	add(MPI_C_FLOAT_COMPLEX, CORALE_COMPLEX64, CORALE_COMPLEX64);
+	add(MPI_C_DOUBLE_COMPLEX, CORALE_COMPLEX128, CORALE_COMPLEX128);
+	add(MPI_COMPLEX, CORALE_COMPLEX64, CORALE_COMPLEX64);
+	add(MPI_DOUBLE_COMPLEX, CORALE_COMPLEX128, CORALE_COMPLEX128);
+	add(MPI_FLOAT_INT, CORALE_PAIR_FLOAT32, CORALE_PAIR_FLOAT32);
+	add(MPI_2INT, CORALE_PAIR_INT32, CORALE_PAIR_INT32);
+}
+
 static void add_op(MPI_Op mpi, corale_op corale)
 {
 	table.op[table.ops++] = (struct mpi_op){ mpi, corale };
@@ -72,6 +83,7 @@ void pmpi_reduction_start(void)
 	table.types = table.ops = 0;
 	add_floats();
 	add_integers();
+	add_complex_and_pairs();
 	add_op(MPI_SUM, CORALE_SUM);
 	add_op(MPI_PROD, CORALE_PROD);
 	add_op(MPI_MIN, CORALE_MIN);
@@ -82,6 +94,8 @@ void pmpi_reduction_start(void)
 	add_op(MPI_LAND, CORALE_LOGICAL_AND);
 	add_op(MPI_LOR, CORALE_LOGICAL_OR);
 	add_op(MPI_LXOR, CORALE_LOGICAL_XOR);
+	add_op(MPI_MINLOC, CORALE_MIN_LOC);
+	add_op(MPI_MAXLOC, CORALE_MAX_LOC);
 }
 
 int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_out, corale_op *corale_op_out)

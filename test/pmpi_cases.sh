@@ -40,13 +40,18 @@ done
 result $? "communicators that are there at MPI_Finalize end without a line"
 
 case $("$MPIRUN" --version 2>&1) in
-*"Open MPI"* | *OpenRTE*) recovery=--enable-recovery ;;
-*) recovery=-disable-auto-cleanup ;;
+*"Open MPI"* | *OpenRTE*)
+	recovery=--enable-recovery
+	run 4 "$program" die
+	[ "$(grep -cE '^rank [123]: MPI_ERR_OTHER after 0\.' "$scratch/log")" = 3 ]
+	result $? "a rank dies: MPI_ERR_OTHER on all others within a second"
+	recovery=
+	;;
+*)
+	number=$((number + 1))
+	echo "ok $number - a rank dies # SKIP MPICH's launcher ends the other ranks"
+	;;
 esac
-run 4 "$program" die
-[ "$(grep -cE '^rank [123]: MPI_ERR_OTHER after 0\.' "$scratch/log")" = 3 ]
-result $? "a rank dies: MPI_ERR_OTHER on all others within a second"
-recovery=
 
 # A program that MPI's compiler for Fortran builds, if there is one beside the launcher.
 fortran() # name, options
@@ -91,7 +96,7 @@ fortran "mpif.h" "-DMPIFH -fallow-argument-mismatch"
 
 # The other MPI of Debian, where it is there.
 other=mpicc.mpich
-strings "$door" 2>/dev/null | grep -q 'libmpi\.so\.40' || ldd "$door" | grep -q 'libmpi\.so\.40' || other=mpicc.openmpi
+ldd "$door" | grep -q 'libmpi\.so\.40' || other=mpicc.openmpi
 if command -v $other >/dev/null; then
 	printf '#include <mpi.h>\nint main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }\n' >"$scratch/other.c"
 	$other -o "$scratch/other" "$scratch/other.c"
