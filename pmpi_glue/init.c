@@ -11,7 +11,9 @@
 #include "corale.h"
 #include "door.h"
 #include "reduction.h"
+#include "request.h"
 #include "table.h"
+#include "types.h"
 
 struct pmpi_state pmpi;
 
@@ -178,8 +180,11 @@ PMPI_EXPORT int MPI_Finalize(void)
 		pmpi_table_print();
 		corale_set_progress(NULL, NULL);
 		progress_end();
-		if (pmpi.device)
+		if (pmpi.device) {
+			pmpi_requests_end();
+			pmpi_types_end();
 			pmpi_memory_end();
+		}
 	}
 	pmpi.on = 0;
 	pmpi.device = NULL;

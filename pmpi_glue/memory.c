@@ -39,51 +39,53 @@ static int wait_for(void *stream)
 	return done < 0 ? done : 0;
 }
 
-struct copy {
-	void *to;
-	size_t to_pitch;
-	const void *from;
-	size_t from_pitch, width, rows;
-};
+static int start_copy(const struct pmpi_copy *copy, void *stream)
+{
+	if (!copy->width || !copy->rows)
+		return 0;
+	return copy->rows == 1 ? pmpi.device->copy(copy->to, copy->from, copy->width, stream)
+			       : pmpi.device->copy_rows(copy->to, copy->to_pitch, copy->from,
+							copy->from_pitch, copy->width, copy->rows, stream);
+}
 
-static int copy_on(int ordinal, const struct copy *copy)
+/* After an error too it waits for the copies that have started. */
+static int copy_on(int ordinal, const struct pmpi_copy *copies, size_t n)
 {
 	int ret = 0;
 	if (!streams[ordinal])
 		ret = pmpi.device->stream_create(&streams[ordinal]);
-	if (!ret)
-		ret = copy->rows == 1
-			  ? pmpi.device->copy(copy->to, copy->from, copy->width, streams[ordinal])
-			  : pmpi.device->copy_rows(copy->to, copy->to_pitch, copy->from, copy->from_pitch,
-						   copy->width, copy->rows, streams[ordinal]);
-	return ret ? ret : wait_for(streams[ordinal]);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = start_copy(&copies[i], streams[ordinal]);
+	const int waited = wait_for(streams[ordinal]);
+	return ret ? ret : waited;
 }
 
-static int copy_and_wait(int ordinal, const struct copy *copy)
+int pmpi_copies(int ordinal, const struct pmpi_copy *copies, size_t n)
 {
 	int before, ret;
-	if (!copy->width || !copy->rows)
-		return 0;
 	if (ordinal < 0 || ordinal >= DEVICES)
 		return log_error(CORALE_EINVAL, pmpi.rank, "device %d: the door knows devices 0 to %d",
 				 ordinal, DEVICES - 1);
 	ret = pmpi.device->enter(ordinal, &before);
 	if (ret)
 		return ret;
-	ret = copy_on(ordinal, copy);
+	ret = copy_on(ordinal, copies, n);
 	pmpi.device->leave(before);
 	return ret;
 }
 
 int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes)
 {
-	return copy_and_wait(ordinal, &(struct copy){ to, bytes, from, bytes, bytes, 1 });
+	return bytes ? pmpi_copies(ordinal, &(struct pmpi_copy){ to, bytes, from, bytes, bytes, 1 }, 1) : 0;
 }
 
 int pmpi_copy_rows(int ordinal, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
 		   size_t rows)
 {
-	return copy_and_wait(ordinal, &(struct copy){ to, to_pitch, from, from_pitch, width, rows });
+	const struct pmpi_copy copy = { to, to_pitch, from, from_pitch, width, rows };
+	return width && rows ? pmpi_copies(ordinal, &copy, 1) : 0;
 }
 
 /* ---- Pinned memory, by powers of two. What is too large to keep goes back to the device. */

@@ -52,6 +52,15 @@ int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes);
 int pmpi_copy_rows(int ordinal, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
 		   size_t rows);
 
+/* The same for several copies, with one wait for all. */
+struct pmpi_copy {
+	void *to;
+	size_t to_pitch;
+	const void *from;
+	size_t from_pitch, width, rows;
+};
+int pmpi_copies(int ordinal, const struct pmpi_copy *copies, size_t n);
+
 /* Pinned memory, from a pool that keeps what it gets back. NULL: there is none, logged. */
 void *pmpi_pinned(size_t bytes);
 void pmpi_unpinned(void *memory, size_t bytes);

@@ -1,6 +1,7 @@
 /*
  * Memory of 'devices' that a processor can't touch: a load or store at its address faults, and system calls fail. The data is in a second mapping. So a
- * test on hosts sees it when a library treats device memory as its own. Any thread.
+ * test on hosts sees it when a library treats device memory as its own. Any thread. In a
+ * library that is loaded with the MPI door (fake_device_door.c), it is the door's kind of device.
  */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
@@ -21,5 +22,9 @@ void *fake_device_reach(const void *p);
 
 /* Any kinds of memory, complete at return. */
 void fake_device_copy(void *to, const void *from, size_t bytes);
+
+/* Host memory that the door has pinned, in bytes, and rows that it has copied so far: fake_device_door.c. */
+size_t fake_device_pinned(void);
+size_t fake_device_copied_rows(void);
 
 #endif

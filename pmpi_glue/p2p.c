@@ -1,0 +1,74 @@
+#include "p2p.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "corale.h"
+#include "door.h"
+#include "request.h"
+#include "table.h"
+
+int pmpi_p2p_find(struct pmpi_staged *s, enum pmpi_function function, int peer, const void *buffer,
+		  MPI_Count count, MPI_Datatype type)
+{
+	if (pmpi_stage_find(s, buffer, peer == MPI_PROC_NULL ? 0 : count, type))
+		return 1;
+	s->count = count;
+	if (pmpi.counts)
+		pmpi_table_end(function, PMPI_IS_PASSED, pmpi_table_begin());
+	return 0;
+}
+
+struct pmpi_p2p *pmpi_p2p_make(const struct pmpi_staged *in, const struct pmpi_staged *out)
+{
+	const struct pmpi_staged none = { .ordinal = -1 };
+	struct pmpi_p2p *p = malloc(sizeof(*p));
+	if (!p)
+		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a device buffer");
+	else
+		*p = (struct pmpi_p2p){ in ? *in : none, out ? *out : none };
+	return p;
+}
+
+void pmpi_p2p_end(struct pmpi_p2p *p)
+{
+	pmpi_stage_end(&p->in);
+	pmpi_stage_end(&p->out);
+	free(p);
+}
+
+static int start(void *arg)
+{
+	return pmpi_stage_again(&((struct pmpi_p2p *)arg)->in);
+}
+
+static int deliver(void *arg, const MPI_Status *status)
+{
+	return pmpi_stage_out_received(&((struct pmpi_p2p *)arg)->out, status);
+}
+
+static void release(void *arg)
+{
+	pmpi_p2p_end(arg);
+}
+
+static const struct pmpi_work p2p_work = { start, deliver, release };
+
+int pmpi_p2p_keep(struct pmpi_p2p *p, int ret, const MPI_Request *request, MPI_Comm comm, int is_persistent)
+{
+	if (ret) {
+		pmpi_p2p_end(p);
+		return ret;
+	}
+	/* Without a record MPI still uses the buffers: they stay. */
+	return pmpi_request_add(*request, comm, is_persistent, &p2p_work, p) ? pmpi_fail(comm) : MPI_SUCCESS;
+}
+
+int pmpi_p2p_failed(struct pmpi_staged *in, struct pmpi_staged *out, MPI_Comm comm)
+{
+	if (in)
+		pmpi_stage_end(in);
+	if (out)
+		pmpi_stage_end(out);
+	return pmpi_fail(comm);
+}

@@ -1,0 +1,36 @@
+/* What the functions of point to point share. */
+#ifndef PMPI_P2P_H
+#define PMPI_P2P_H
+
+#include "functions.h"
+#include "staging.h"
+
+/* MPI 4 has some functions that Open MPI offers from 5 on, though it says that it is MPI 3.1. */
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
+#define PMPI_HAS_ISENDRECV 1
+#else
+#define PMPI_HAS_ISENDRECV 0
+#endif
+
+/* pmpi_stage_find for a message to or from a peer; nothing is staged for MPI_PROC_NULL. Calls that are not staged are counted. */
+int pmpi_p2p_find(struct pmpi_staged *s, enum pmpi_function function, int peer, const void *buffer,
+		  MPI_Count count, MPI_Datatype type);
+
+/* The buffers of an operation that a request stands for. */
+struct pmpi_p2p {
+	struct pmpi_staged in, out; /* what is sent, and what is received; one buffer for both: out */
+};
+
+/* A copy of buffers that are staged, for pmpi_p2p_keep. NULL: no memory, logged. */
+struct pmpi_p2p *pmpi_p2p_make(const struct pmpi_staged *in, const struct pmpi_staged *out);
+void pmpi_p2p_end(struct pmpi_p2p *p);
+
+/*
+ * Behind a function of MPI that has made the request, or has failed (ret): the buffers are the request's then, or they are gone. An MPI error code.
+ */
+int pmpi_p2p_keep(struct pmpi_p2p *p, int ret, const MPI_Request *request, MPI_Comm comm, int is_persistent);
+
+/* Behind a call that fails before MPI has it: ends the buffers, and calls comm's error handler. */
+int pmpi_p2p_failed(struct pmpi_staged *in, struct pmpi_staged *out, MPI_Comm comm);
+
+#endif

@@ -1,0 +1,288 @@
+/* MPI's functions that start, complete, look at and free requests. Where no request of a call has work they hand the call on as it is. */
+#include "request.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "corale.h"
+#include "door.h"
+#include "request_table.h"
+
+/* The requests of a call, as they were before it, with their work. */
+enum { FEW = 16 };
+struct claims {
+	int n, found;
+	struct pmpi_pending **pending; /* of each request; NULL: none */
+	MPI_Status *own; /* for a program that wants none */
+	struct pmpi_pending *few[FEW];
+	MPI_Status few_own[FEW];
+};
+
+static int has_room(struct claims *c, int n)
+{
+	*c = (struct claims){ .n = n, .pending = c->few, .own = c->few_own };
+	if (n <= FEW)
+		return 1;
+	c->pending = calloc((size_t)n, sizeof(struct pmpi_pending *));
+	c->own = malloc((size_t)n * sizeof(*c->own));
+	return c->pending && c->own;
+}
+
+static void end_claims(struct claims *c)
+{
+	for (int i = 0; c->pending && i < c->n; i++)
+		if (c->pending[i])
+			pmpi_pending_unclaim(c->pending[i]);
+	if (c->pending != c->few) {
+		free(c->pending);
+		free(c->own);
+	}
+	pmpi_requests_progress();
+}
+
+/* 1: some have work; 0: none, and there is nothing to end; -1: no memory. */
+static int claim(struct claims *c, int n, const MPI_Request *requests)
+{
+	if (!atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed) || n <= 0 || !requests) {
+		pmpi_requests_progress();
+		return 0;
+	}
+	if (!has_room(c, n)) {
+		if (c->pending)
+			end_claims(c);
+		return -1;
+	}
+	for (int i = 0; i < n; i++) {
+		c->pending[i] = pmpi_pending_claim(requests[i]);
+		c->found += c->pending[i] != NULL;
+	}
+	if (!c->found)
+		end_claims(c);
+	return c->found > 0;
+}
+
+static int no_memory(int n)
+{
+	log_error(CORALE_ENOMEM, pmpi.rank, "no memory to wait for %d requests", n);
+	return pmpi_fail(MPI_COMM_WORLD);
+}
+
+static void complete(struct claims *c, int i, MPI_Status *status, int *ret)
+{
+	if (!c->pending[i])
+		return;
+	const int error = pmpi_pending_complete(c->pending[i], status);
+	c->pending[i] = NULL;
+	*ret = *ret ? *ret : error;
+}
+
+/* ---- One request --------------------------------------------------------------------------------------- */
+
+PMPI_EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+	struct claims c;
+	if (claim(&c, 1, request) <= 0)
+		return PMPI_Wait(request, status);
+	if (status == MPI_STATUS_IGNORE)
+		status = c.own;
+	int ret = PMPI_Wait(request, status);
+	if (!ret || *request == MPI_REQUEST_NULL)
+		complete(&c, 0, status, &ret);
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+	struct claims c;
+	if (claim(&c, 1, request) <= 0)
+		return PMPI_Test(request, flag, status);
+	if (status == MPI_STATUS_IGNORE)
+		status = c.own;
+	int ret = PMPI_Test(request, flag, status);
+	if ((!ret && *flag) || *request == MPI_REQUEST_NULL)
+		complete(&c, 0, status, &ret);
+	end_claims(&c);
+	return ret;
+}
+
+/* The data must be in the program's buffer when it hears that a request is complete. */
+PMPI_EXPORT int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+	struct claims c;
+	if (claim(&c, 1, &request) <= 0)
+		return PMPI_Request_get_status(request, flag, status);
+	if (status == MPI_STATUS_IGNORE)
+		status = c.own;
+	int ret = PMPI_Request_get_status(request, flag, status);
+	if (!ret && *flag)
+		ret = pmpi_pending_deliver(c.pending[0], status);
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Request_free(MPI_Request *request)
+{
+	struct claims c;
+	if (claim(&c, 1, request) <= 0)
+		return PMPI_Request_free(request);
+	int ret = MPI_SUCCESS;
+	if (pmpi_pending_free(c.pending[0]))
+		*request = MPI_REQUEST_NULL;
+	else
+		ret = PMPI_Request_free(request);
+	c.pending[0] = NULL;
+	end_claims(&c);
+	return ret;
+}
+
+/* ---- Several ------------------------------------------------------------------------------------------- */
+
+/* After a call that completes all; ret: what it returned. */
+static int complete_all(struct claims *c, const MPI_Request *requests, MPI_Status *statuses, int ret)
+{
+	const int mpi_ret = ret;
+	for (int i = 0; i < c->n; i++)
+		if (!mpi_ret || requests[i] == MPI_REQUEST_NULL ||
+		    (mpi_ret == MPI_ERR_IN_STATUS && statuses[i].MPI_ERROR == MPI_SUCCESS))
+			complete(c, i, &statuses[i], &ret);
+	return ret;
+}
+
+static int complete_some(struct claims *c, const MPI_Request *requests, int count, const int *indices,
+			 MPI_Status *statuses, int ret)
+{
+	const int mpi_ret = ret;
+	for (int k = 0; count != MPI_UNDEFINED && k < count; k++)
+		if (!mpi_ret || requests[indices[k]] == MPI_REQUEST_NULL ||
+		    (mpi_ret == MPI_ERR_IN_STATUS && statuses[k].MPI_ERROR == MPI_SUCCESS))
+			complete(c, indices[k], &statuses[k], &ret);
+	return ret;
+}
+
+static int complete_any(struct claims *c, const MPI_Request *requests, int index, MPI_Status *status, int ret)
+{
+	if (index != MPI_UNDEFINED && (!ret || requests[index] == MPI_REQUEST_NULL))
+		complete(c, index, status, &ret);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Waitall(int n, MPI_Request *requests, MPI_Status *statuses)
+{
+	struct claims c;
+	const int claimed = claim(&c, n, requests);
+	if (claimed <= 0)
+		return claimed ? no_memory(n) : PMPI_Waitall(n, requests, statuses);
+	if (statuses == MPI_STATUSES_IGNORE)
+		statuses = c.own;
+	const int ret = complete_all(&c, requests, statuses, PMPI_Waitall(n, requests, statuses));
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Testall(int n, MPI_Request *requests, int *flag, MPI_Status *statuses)
+{
+	struct claims c;
+	const int claimed = claim(&c, n, requests);
+	if (claimed <= 0)
+		return claimed ? no_memory(n) : PMPI_Testall(n, requests, flag, statuses);
+	if (statuses == MPI_STATUSES_IGNORE)
+		statuses = c.own;
+	int ret = PMPI_Testall(n, requests, flag, statuses);
+	if (ret || *flag)
+		ret = complete_all(&c, requests, statuses, ret);
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Waitany(int n, MPI_Request *requests, int *index, MPI_Status *status)
+{
+	struct claims c;
+	const int claimed = claim(&c, n, requests);
+	if (claimed <= 0)
+		return claimed ? no_memory(n) : PMPI_Waitany(n, requests, index, status);
+	if (status == MPI_STATUS_IGNORE)
+		status = c.own;
+	*index = MPI_UNDEFINED;
+	int ret = PMPI_Waitany(n, requests, index, status);
+	ret = complete_any(&c, requests, *index, status, ret);
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Testany(int n, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
+{
+	struct claims c;
+	const int claimed = claim(&c, n, requests);
+	if (claimed <= 0)
+		return claimed ? no_memory(n) : PMPI_Testany(n, requests, index, flag, status);
+	if (status == MPI_STATUS_IGNORE)
+		status = c.own;
+	*index = MPI_UNDEFINED;
+	int ret = PMPI_Testany(n, requests, index, flag, status);
+	if (ret || *flag)
+		ret = complete_any(&c, requests, *index, status, ret);
+	end_claims(&c);
+	return ret;
+}
+
+typedef int some_function(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses);
+
+static int some(some_function *mpi, int n, MPI_Request *requests, int *count, int *indices,
+		MPI_Status *statuses)
+{
+	struct claims c;
+	const int claimed = claim(&c, n, requests);
+	if (claimed <= 0)
+		return claimed ? no_memory(n) : mpi(n, requests, count, indices, statuses);
+	if (statuses == MPI_STATUSES_IGNORE)
+		statuses = c.own;
+	*count = MPI_UNDEFINED;
+	int ret = mpi(n, requests, count, indices, statuses);
+	ret = complete_some(&c, requests, *count, indices, statuses, ret);
+	end_claims(&c);
+	return ret;
+}
+
+PMPI_EXPORT int MPI_Waitsome(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses)
+{
+	return some(PMPI_Waitsome, n, requests, count, indices, statuses);
+}
+
+PMPI_EXPORT int MPI_Testsome(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses)
+{
+	return some(PMPI_Testsome, n, requests, count, indices, statuses);
+}
+
+/* ---- Persistent requests ------------------------------------------------------------------------------- */
+
+/* Whether work says that the request may start. 0 or an MPI error code. */
+static int prepare(MPI_Request request)
+{
+	if (!atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed))
+		return MPI_SUCCESS;
+	struct pmpi_pending *pending = pmpi_pending_find(request);
+	if (!pending)
+		return MPI_SUCCESS;
+	if (pending->work->start && pending->work->start(pending->arg))
+		return pmpi_fail(pending->comm);
+	pending->is_active = 1;
+	pending->is_delivered = 0;
+	return MPI_SUCCESS;
+}
+
+PMPI_EXPORT int MPI_Start(MPI_Request *request)
+{
+	const int ret = prepare(*request);
+	return ret ? ret : PMPI_Start(request);
+}
+
+PMPI_EXPORT int MPI_Startall(int n, MPI_Request *requests)
+{
+	for (int i = 0; i < n; i++) {
+		const int ret = prepare(requests[i]);
+		if (ret)
+			return ret;
+	}
+	return PMPI_Startall(n, requests);
+}

@@ -1,0 +1,29 @@
+/*
+ * What the door does when a request of MPI starts and ends: a table from MPI_Request to work. The program waits and tests as ever, its own requests and those
+ * with work mixed. While the table is empty that costs one look at a counter. Any thread.
+ */
+#ifndef PMPI_REQUEST_H
+#define PMPI_REQUEST_H
+
+#include <mpi.h>
+
+/* Functions that can fail return 0 or a CORALE_E* code, logged: then the error handler of the request's communicator is called. */
+struct pmpi_work {
+	/* Persistent requests: before MPI_Start. NULL: nothing. */
+	int (*start)(void *arg);
+	/* The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. NULL: nothing. */
+	int (*deliver)(void *arg, const MPI_Status *status);
+	/* MPI uses nothing of the operation any more; last of all. */
+	void (*release)(void *arg);
+};
+
+/* Adds work to a request that MPI has made. 0; else CORALE_ENOMEM, logged: then release was not called. */
+int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
+		     void *arg);
+
+/* Requests that the program has freed while they were active: those that are complete are delivered and released. */
+void pmpi_requests_progress(void);
+/* At MPI_Finalize. */
+void pmpi_requests_end(void);
+
+#endif

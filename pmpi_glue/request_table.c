@@ -1,0 +1,203 @@
+#include "request_table.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "corale.h"
+#include "door.h"
+
+_Atomic long pmpi_pending_n;
+
+enum { BUCKETS = 4096 };
+static struct {
+	pthread_mutex_t lock;
+	struct pmpi_pending *buckets[BUCKETS]; /* the newest first */
+	struct pmpi_pending *freed; /* active requests that the program has freed: ours */
+	_Atomic int freed_n;
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct pmpi_pending **bucket_of(MPI_Request request)
+{
+	return &table.buckets[(uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u >> 52];
+}
+
+int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
+		     void *arg)
+{
+	struct pmpi_pending *pending = malloc(sizeof(*pending)), **bucket = bucket_of(request);
+	if (!pending)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a device buffer");
+	*pending = (struct pmpi_pending){ .request = request,
+					  .comm = comm,
+					  .work = work,
+					  .arg = arg,
+					  .is_persistent = is_persistent,
+					  .is_active = !is_persistent };
+	pthread_mutex_lock(&table.lock);
+	pending->next = *bucket;
+	*bucket = pending;
+	pthread_mutex_unlock(&table.lock);
+	atomic_fetch_add(&pmpi_pending_n, 1);
+	return 0;
+}
+
+struct pmpi_pending *pmpi_pending_claim(MPI_Request request)
+{
+	struct pmpi_pending *claimed = NULL;
+	if (request == MPI_REQUEST_NULL)
+		return NULL;
+	pthread_mutex_lock(&table.lock);
+	for (struct pmpi_pending *p = *bucket_of(request); p; p = p->next)
+		if (p->request == request && !p->is_claimed) {
+			p->is_claimed = 1;
+			p->also = claimed;
+			claimed = p;
+		}
+	pthread_mutex_unlock(&table.lock);
+	return claimed;
+}
+
+void pmpi_pending_unclaim(struct pmpi_pending *claimed)
+{
+	pthread_mutex_lock(&table.lock);
+	for (; claimed; claimed = claimed->also)
+		claimed->is_claimed = 0;
+	pthread_mutex_unlock(&table.lock);
+}
+
+struct pmpi_pending *pmpi_pending_find(MPI_Request request)
+{
+	pthread_mutex_lock(&table.lock);
+	struct pmpi_pending *p = *bucket_of(request);
+	while (p && p->request != request)
+		p = p->next;
+	pthread_mutex_unlock(&table.lock);
+	return p;
+}
+
+static void take_out(struct pmpi_pending *pending)
+{
+	pthread_mutex_lock(&table.lock);
+	struct pmpi_pending **link = bucket_of(pending->request);
+	while (*link != pending)
+		link = &(*link)->next;
+	*link = pending->next;
+	pthread_mutex_unlock(&table.lock);
+	atomic_fetch_sub(&pmpi_pending_n, 1);
+}
+
+static void release(struct pmpi_pending *pending)
+{
+	pending->work->release(pending->arg);
+	free(pending);
+}
+
+/* ---- Completion ---------------------------------------------------------------------------------------- */
+
+static int deliver_one(struct pmpi_pending *pending, MPI_Status *status)
+{
+	int is_cancelled = 0;
+	if (!pending->is_active || pending->is_delivered || !pending->work->deliver)
+		return MPI_SUCCESS;
+	pending->is_delivered = 1;
+	PMPI_Test_cancelled(status, &is_cancelled);
+	return !is_cancelled && pending->work->deliver(pending->arg, status) ? pmpi_fail(pending->comm)
+									     : MPI_SUCCESS;
+}
+
+int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status)
+{
+	int ret = MPI_SUCCESS;
+	for (struct pmpi_pending *p = claimed; p; p = p->also) {
+		const int error = deliver_one(p, status);
+		ret = ret ? ret : error;
+	}
+	return ret;
+}
+
+int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status)
+{
+	const int ret = pmpi_pending_deliver(claimed, status);
+	for (struct pmpi_pending *p = claimed, *also; p; p = also) {
+		also = p->also;
+		if (p->is_persistent) {
+			p->is_active = p->is_delivered = 0;
+			p->also = NULL;
+			pmpi_pending_unclaim(p);
+		} else {
+			take_out(p);
+			release(p);
+		}
+	}
+	return ret;
+}
+
+/* ---- Requests that the program has freed ---------------------------------------------------------------- */
+
+int pmpi_pending_free(struct pmpi_pending *claimed)
+{
+	int is_kept = 0;
+	for (struct pmpi_pending *p = claimed, *also; p; p = also) {
+		also = p->also;
+		take_out(p);
+		if (!p->is_active || is_kept) { /* one of a shared handle stands for all: they are complete */
+			release(p);
+			continue;
+		}
+		pthread_mutex_lock(&table.lock);
+		p->next = table.freed;
+		table.freed = p;
+		table.freed_n++;
+		pthread_mutex_unlock(&table.lock);
+		is_kept = 1;
+	}
+	return is_kept;
+}
+
+/* Out of the list: one that is complete, NULL: none. */
+static struct pmpi_pending *take_complete(MPI_Status *status)
+{
+	int is_complete = 0;
+	pthread_mutex_lock(&table.lock);
+	struct pmpi_pending **link = &table.freed, *found;
+	while ((found = *link)) {
+		const int error = PMPI_Request_get_status(found->request, &is_complete, status);
+		if (error || is_complete)
+			break;
+		link = &found->next;
+	}
+	if (found) {
+		*link = found->next;
+		table.freed_n--;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found;
+}
+
+void pmpi_requests_progress(void)
+{
+	MPI_Status status;
+	struct pmpi_pending *pending;
+	if (!atomic_load_explicit(&table.freed_n, memory_order_relaxed))
+		return;
+	while ((pending = take_complete(&status))) {
+		deliver_one(pending, &status);
+		PMPI_Request_free(&pending->request);
+		release(pending);
+	}
+}
+
+/* What is still active is MPI's to end: its memory stays. */
+void pmpi_requests_end(void)
+{
+	pmpi_requests_progress();
+	for (struct pmpi_pending *p = table.freed, *next; p; p = next) {
+		next = p->next;
+		PMPI_Request_free(&p->request);
+		free(p);
+	}
+	table.freed = NULL;
+	table.freed_n = 0;
+}

@@ -1,0 +1,38 @@
+/* The table of requests with work, for the functions that complete them (request.c). */
+#ifndef PMPI_REQUEST_TABLE_H
+#define PMPI_REQUEST_TABLE_H
+
+#include <stdatomic.h>
+
+#include "request.h"
+
+struct pmpi_pending {
+	MPI_Request request;
+	MPI_Comm comm;
+	const struct pmpi_work *work;
+	void *arg;
+	int is_persistent, is_active, is_delivered;
+	int is_claimed; /* by a function that may complete it */
+	struct pmpi_pending *next; /* of its bucket, or of freed requests */
+	struct pmpi_pending *also; /* claimed for the same request */
+};
+
+extern _Atomic long pmpi_pending_n; /* in the table */
+
+/*
+ * All unclaimed work of a request, claimed. Several requests that are complete from the start may share one handle; then any of them completes the work of
+ * all. And a handle that MPI has given back and out again, before the first thread has taken its work from the table, is told from its earlier life.
+ */
+struct pmpi_pending *pmpi_pending_claim(MPI_Request request);
+void pmpi_pending_unclaim(struct pmpi_pending *claimed);
+/* Not claimed; NULL: none. */
+struct pmpi_pending *pmpi_pending_find(MPI_Request request);
+
+/* The claimed work's operation is complete: delivers, and takes what is not persistent from the table. An MPI error code. */
+int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status);
+/* Delivers, and leaves all else. */
+int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status);
+/* Takes the claimed work from the table: released at once if nothing is active, else by pmpi_requests_progress, which then owns the request. 1: it does. */
+int pmpi_pending_free(struct pmpi_pending *claimed);
+
+#endif

@@ -1,0 +1,130 @@
+#include "staging.h"
+
+#include "base/log.h"
+#include "corale.h"
+#include "door.h"
+#include "types.h"
+
+/* ---- Whose memory it is -------------------------------------------------------------------------------- */
+
+/*
+ * The device of a derived type's bytes; -1: the host's. Its bytes lie in one allocation, unless the type has absolute addresses: then one device's are
+ * enough, as copies read and write host memory too.
+ */
+static int ordinal_of_runs(const char *buffer, const struct pmpi_layout *layout)
+{
+	const size_t n = buffer == MPI_BOTTOM ? layout->n : layout->n > 0;
+	int ordinal = -1;
+	for (size_t i = 0; i < n && ordinal < 0; i++)
+		ordinal = pmpi_ordinal((const void *)((uintptr_t)buffer + (uintptr_t)layout->runs[i].at));
+	return ordinal;
+}
+
+int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	*s = (struct pmpi_staged){ .buffer = (void *)buffer, .count = count, .type = type, .ordinal = -1 };
+	if (!pmpi.device || count <= 0 || type == MPI_DATATYPE_NULL)
+		return 0;
+	struct pmpi_layout *layout = pmpi_layout_get(type);
+	if (!layout)
+		return 0; /* logged; MPI says what is wrong with the type */
+	s->ordinal = layout->is_contiguous ? pmpi_ordinal(buffer) : ordinal_of_runs(buffer, layout);
+	s->bytes = layout->size * (size_t)count;
+	if (s->ordinal < 0 || !s->bytes) {
+		s->ordinal = -1;
+		pmpi_layout_put(layout);
+		return 0;
+	}
+	s->device = (char *)buffer;
+	s->type = layout->packed;
+	s->layout = layout;
+	return 1;
+}
+
+/* ---- Copies -------------------------------------------------------------------------------------------- */
+
+/* Rows are copied together, because the end of a copy is what takes long. */
+enum { TOGETHER = 64 };
+
+struct copying {
+	const struct pmpi_staged *s;
+	int to_device;
+	size_t n;
+	struct pmpi_copy copies[TOGETHER];
+};
+
+static int copy_now(struct copying *c)
+{
+	const size_t n = c->n;
+	c->n = 0;
+	return n ? pmpi_copies(c->s->ordinal, c->copies, n) : 0;
+}
+
+static int add_rows(void *arg, const struct pmpi_rows *rows)
+{
+	struct copying *c = arg;
+	char *device = (char *)((uintptr_t)c->s->device + (uintptr_t)rows->at);
+	char *host = (char *)c->s->buffer + rows->packed_at;
+	c->copies[c->n++] = c->to_device
+				? (struct pmpi_copy){ device,      rows->pitch, host, rows->packed_pitch,
+						      rows->width, rows->rows }
+				: (struct pmpi_copy){ host,        rows->packed_pitch, device,
+						      rows->pitch, rows->width,        rows->rows };
+	return c->n == TOGETHER ? copy_now(c) : 0;
+}
+
+static int copy(const struct pmpi_staged *s, size_t bytes, int to_device)
+{
+	struct copying c = { .s = s, .to_device = to_device };
+	const int ret = pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
+	return ret ? ret : copy_now(&c);
+}
+
+int pmpi_stage_take(struct pmpi_staged *s)
+{
+	if (s->ordinal < 0)
+		return 0;
+	s->buffer = pmpi_pinned(s->bytes);
+	return s->buffer
+		   ? 0
+		   : log_error(
+			 CORALE_ENOMEM, pmpi.rank,
+			 "no %zu bytes of pinned memory for a message of a device buffer: the host's memory "
+			 "is full, or its limit of locked memory (ulimit -l) is low",
+			 s->bytes);
+}
+
+int pmpi_stage_again(struct pmpi_staged *s)
+{
+	return s->ordinal < 0 ? 0 : copy(s, s->bytes, 0);
+}
+
+int pmpi_stage_in(struct pmpi_staged *s)
+{
+	const int ret = pmpi_stage_take(s);
+	return ret ? ret : pmpi_stage_again(s);
+}
+
+int pmpi_stage_out(struct pmpi_staged *s, size_t bytes)
+{
+	return s->ordinal < 0 ? 0 : copy(s, bytes < s->bytes ? bytes : s->bytes, 1);
+}
+
+int pmpi_stage_out_received(struct pmpi_staged *s, const MPI_Status *status)
+{
+	MPI_Count bytes = 0;
+	if (s->ordinal < 0)
+		return 0;
+	PMPI_Get_elements_x(status, MPI_BYTE, &bytes);
+	return bytes > 0 ? pmpi_stage_out(s, (size_t)bytes) : 0;
+}
+
+void pmpi_stage_end(struct pmpi_staged *s)
+{
+	if (s->ordinal < 0)
+		return;
+	if (s->buffer != s->device)
+		pmpi_unpinned(s->buffer, s->bytes);
+	pmpi_layout_put(s->layout);
+	s->ordinal = -1;
+}

@@ -1,0 +1,35 @@
+/*
+ * A device buffer in host memory, for one call of MPI. The host's copy is pinned, and packed where the datatype has gaps, so that only the type's bytes are
+ * copied in either direction. MPI sees one message of the same length and count. A buffer that MPI can read itself is handed on as it is.
+ */
+#ifndef PMPI_STAGING_H
+#define PMPI_STAGING_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+struct pmpi_staged {
+	/* For MPI: count elements of type at buffer. */
+	void *buffer;
+	MPI_Count count;
+	MPI_Datatype type;
+	/* The program's buffer; ordinal: of its device, -1: not staged, and all functions below do nothing. */
+	char *device;
+	int ordinal;
+	size_t bytes; /* of data */
+	struct pmpi_layout *layout; /* NULL: not staged */
+};
+
+/* Whether a buffer is staged, as its memory is a device's: then pmpi_stage_take or pmpi_stage_in before MPI has it, and pmpi_stage_end at last. */
+int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type);
+
+/* The host's copy: of undefined content; with the buffer's; brought up to date. 0 or a CORALE_E* code, logged. */
+int pmpi_stage_take(struct pmpi_staged *s);
+int pmpi_stage_in(struct pmpi_staged *s);
+int pmpi_stage_again(struct pmpi_staged *s);
+/* Writes the first `bytes` of data, or those that status says, to the buffer. CORALE_E*, logged. */
+int pmpi_stage_out(struct pmpi_staged *s, size_t bytes);
+int pmpi_stage_out_received(struct pmpi_staged *s, const MPI_Status *status);
+void pmpi_stage_end(struct pmpi_staged *s);
+
+#endif

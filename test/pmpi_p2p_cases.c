@@ -1,0 +1,147 @@
+/* Functions that refuse device buffers, and threads. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake_device/fake_device.h"
+#include "pmpi_p2p.h"
+
+static int is_refused(int error)
+{
+	int error_class = MPI_SUCCESS;
+	MPI_Error_class(error, &error_class);
+	return error_class == MPI_ERR_BUFFER;
+}
+
+static int refuses_windows(MPI_Comm comm, char *device, char *host)
+{
+	MPI_Win window = MPI_WIN_NULL;
+	int ok = is_refused(MPI_Win_create(device, 1000, 1, MPI_INFO_NULL, comm, &window));
+	if (window != MPI_WIN_NULL)
+		MPI_Win_free(&window);
+	MPI_Win_create(host, 1000, 1, MPI_INFO_NULL, comm, &window);
+	MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+	MPI_Win_fence(0, window);
+	ok &= is_refused(MPI_Put(device, 10, MPI_INT, right(), 0, 10, MPI_INT, window));
+	ok &= is_refused(MPI_Get(device, 10, MPI_INT, right(), 0, 10, MPI_INT, window));
+	ok &= is_refused(MPI_Accumulate(device, 10, MPI_INT, right(), 0, 10, MPI_INT, MPI_SUM, window));
+	ok &= is_refused(MPI_Get_accumulate(host, 1, MPI_INT, device, 1, MPI_INT, right(), 0, 1, MPI_INT,
+					    MPI_SUM, window));
+	ok &= is_refused(MPI_Fetch_and_op(host, device, MPI_INT, right(), 0, MPI_SUM, window));
+	ok &= is_refused(MPI_Compare_and_swap(host, device, host, MPI_INT, right(), 0, window));
+	ok &= !MPI_Put(host, 10, MPI_INT, right(), 0, 10, MPI_INT, window);
+	MPI_Win_fence(0, window);
+	MPI_Win_free(&window);
+	return ok;
+}
+
+static int refuses_files(char *device, char *host)
+{
+	char path[] = "/tmp/corale-pmpi-XXXXXX";
+	MPI_File file;
+	MPI_Request request;
+	const int fd = mkstemp(path);
+	close(fd);
+	if (MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDWR, MPI_INFO_NULL, &file))
+		return 0;
+	int ok = is_refused(MPI_File_write(file, device, 10, MPI_INT, MPI_STATUS_IGNORE));
+	ok &= is_refused(MPI_File_read_at(file, 0, device, 10, MPI_INT, MPI_STATUS_IGNORE));
+	ok &= is_refused(MPI_File_iwrite(file, device, 10, MPI_INT, &request));
+	ok &= is_refused(MPI_File_write_all_begin(file, device, 10, MPI_INT));
+	ok &= !MPI_File_write(file, host, 10, MPI_INT, MPI_STATUS_IGNORE);
+	MPI_File_close(&file);
+	unlink(path);
+	return ok;
+}
+
+static int refuses_packing(MPI_Comm comm, char *device, char *host)
+{
+	int at = 0;
+	int ok = is_refused(MPI_Pack(device, 10, MPI_INT, host, 1000, &at, comm));
+	ok &= is_refused(MPI_Pack(host, 10, MPI_INT, device, 1000, &at, comm));
+	ok &= is_refused(MPI_Unpack(host, 1000, &at, device, 10, MPI_INT, comm));
+	ok &= !MPI_Pack(host, 10, MPI_INT, host + 500, 500, &at, comm) && at == 40;
+	return ok;
+}
+
+void refused_cases(void)
+{
+	char *device = fake_device_alloc(0, 1000), *host = calloc(1, 1000);
+	MPI_Comm comm;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	report("windows refuse device memory", refuses_windows(comm, device, host));
+	report("files refuse device memory", refuses_files(device, host));
+	report("packing refuses device memory", refuses_packing(comm, device, host));
+	MPI_Comm_free(&comm);
+	fake_device_free(device);
+	free(host);
+}
+
+/* ---- Threads: each with a communicator of its own ------------------------------------------------------- */
+
+enum { THREADS = 4, TURNS = 60, INTS = 5000 };
+
+struct thread {
+	pthread_t id;
+	MPI_Comm comm;
+	int number, ok;
+};
+
+static int turn_of(struct thread *t, int turn, char *in, char *out)
+{
+	const int n = 1 + (turn * 97 + t->number * 31) % INTS, value = turn * THREADS + t->number;
+	int *data = fake_device_reach(in), *got = fake_device_reach(out), index;
+	MPI_Request requests[2];
+	MPI_Status statuses[2];
+	for (int i = 0; i < n; i++)
+		data[i] = value + rank;
+	MPI_Irecv(out, n, MPI_INT, left(), turn, t->comm, &requests[0]);
+	MPI_Isend(in, n, MPI_INT, right(), turn, t->comm, &requests[1]);
+	if (turn % 2) {
+		MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+		MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+	} else
+		MPI_Waitall(2, requests, statuses);
+	for (int i = 0; i < n; i++)
+		if (got[i] != value + left())
+			return 0;
+	return 1;
+}
+
+static void *exchange(void *arg)
+{
+	struct thread *t = arg;
+	char *in = fake_device_alloc(t->number % FAKE_DEVICES, INTS * sizeof(int)),
+	     *out = fake_device_alloc(0, INTS * sizeof(int));
+	t->ok = 1;
+	for (int turn = 0; turn < TURNS; turn++)
+		t->ok &= turn_of(t, turn, in, out);
+	fake_device_free(in);
+	fake_device_free(out);
+	return NULL;
+}
+
+void thread_cases(int level)
+{
+	struct thread threads[THREADS];
+	int ok = 1;
+	if (level < MPI_THREAD_MULTIPLE) {
+		report("threads # SKIP MPI has no MPI_THREAD_MULTIPLE", 1);
+		return;
+	}
+	for (int i = 0; i < THREADS; i++) {
+		threads[i].number = i;
+		MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i].id, NULL, exchange, &threads[i]);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i].id, NULL);
+		ok &= threads[i].ok;
+		MPI_Comm_free(&threads[i].comm);
+	}
+	report("threads exchange device buffers", ok);
+}
