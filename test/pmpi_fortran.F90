@@ -1,0 +1,142 @@
+! Point to point of device buffers from Fortran: by `use mpi_f08` where the compiler has it (-DF08), else by `use mpi`. Memory is that of test/fake_device.
+! TAP, by rank 0.
+module device
+  use iso_c_binding
+  implicit none
+  interface
+    function fake_device_alloc(ordinal, bytes) bind(C)
+      import
+      integer(c_int), value :: ordinal
+      integer(c_size_t), value :: bytes
+      type(c_ptr) :: fake_device_alloc
+    end function
+    subroutine fake_device_copy(to, from, bytes) bind(C)
+      import
+      type(c_ptr), value :: to, from
+      integer(c_size_t), value :: bytes
+    end subroutine
+  end interface
+end module
+
+program main
+  use device
+#ifdef F08
+  use mpi_f08
+#else
+  use mpi
+#endif
+  implicit none
+  integer, parameter :: n = 1000
+  integer(c_size_t), parameter :: bytes = 4 * n
+  integer :: rank, size, right, left, ierr, i, index, number, counted
+  integer, target :: host(n), got(n)
+  integer, pointer :: in(:), out(:)
+  type(c_ptr) :: in_device, out_device
+  logical :: flag, failed
+#ifdef F08
+  type(MPI_Status) :: status
+  type(MPI_Request) :: requests(2)
+  type(MPI_Datatype) :: pairs
+#else
+  integer :: status(MPI_STATUS_SIZE), requests(2), pairs
+#endif
+  call MPI_Init(ierr)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
+  call MPI_Comm_size(MPI_COMM_WORLD, size, ierr)
+  right = mod(rank + 1, size)
+  left = mod(rank + size - 1, size)
+  in_device = fake_device_alloc(0, bytes)
+  out_device = fake_device_alloc(1, bytes)
+  call c_f_pointer(in_device, in, [n])
+  call c_f_pointer(out_device, out, [n])
+  number = 0
+  failed = .false.
+
+  call fill(1)
+  call MPI_Sendrecv(in, n, MPI_INTEGER, right, 1, out, n, MPI_INTEGER, left, 1, MPI_COMM_WORLD, status, ierr)
+  call MPI_Get_count(status, MPI_INTEGER, counted, ierr)
+  call check('MPI_Sendrecv', 1, counted == n)
+
+  call fill(2)
+  call MPI_Irecv(out, n, MPI_INTEGER, left, 2, MPI_COMM_WORLD, requests(1), ierr)
+  call MPI_Isend(in, n, MPI_INTEGER, right, 2, MPI_COMM_WORLD, requests(2), ierr)
+  call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierr)
+  call check('MPI_Isend, MPI_Irecv, MPI_Waitall', 2, .true.)
+
+  call fill(3)
+  call MPI_Irecv(out, n, MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, requests(1), ierr)
+  call MPI_Send(in, n, MPI_INTEGER, right, 3, MPI_COMM_WORLD, ierr)
+  flag = .false.
+  do while (.not. flag)
+    call MPI_Test(requests(1), flag, status, ierr)
+  end do
+  call check('MPI_Send, MPI_Test', 3, requests(1) == MPI_REQUEST_NULL)
+
+  call MPI_Recv_init(out, n, MPI_INTEGER, left, 4, MPI_COMM_WORLD, requests(1), ierr)
+  call MPI_Send_init(in, n, MPI_INTEGER, right, 4, MPI_COMM_WORLD, requests(2), ierr)
+  do i = 4, 5
+    call fill(i)
+    call MPI_Startall(2, requests, ierr)
+    call MPI_Waitany(2, requests, index, MPI_STATUS_IGNORE, ierr)
+    flag = index == 1 .or. index == 2
+    call MPI_Wait(requests(3 - index), MPI_STATUS_IGNORE, ierr)
+    call check('persistent requests, MPI_Waitany', i, flag)
+  end do
+  call MPI_Request_free(requests(1), ierr)
+  call MPI_Request_free(requests(2), ierr)
+
+  call MPI_Type_vector(n / 2, 1, 2, MPI_INTEGER, pairs, ierr)
+  call MPI_Type_commit(pairs, ierr)
+  call fill(6)
+  call MPI_Sendrecv_replace(in, 1, pairs, right, 6, left, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierr)
+  call fake_device_copy(c_loc(got), in_device, bytes)
+  flag = .true.
+  do i = 1, n
+    flag = flag .and. got(i) == value(merge(left, rank, mod(i, 2) == 1), i, 6)
+  end do
+  call report('a vector, MPI_Sendrecv_replace', flag)
+  call MPI_Type_free(pairs, ierr)
+
+  if (rank == 0) print '(a,i0)', '1..', number
+  call MPI_Finalize(ierr)
+  if (failed) error stop 1
+
+contains
+  integer function value(of, i, turn)
+    integer, intent(in) :: of, i, turn
+    value = of * 1000000 + turn * 10000 + i
+  end function
+
+  subroutine fill(turn)
+    integer, intent(in) :: turn
+    integer :: i
+    do i = 1, n
+      host(i) = value(rank, i, turn)
+    end do
+    call fake_device_copy(in_device, c_loc(host), bytes)
+  end subroutine
+
+  subroutine check(name, turn, is_right)
+    character(*), intent(in) :: name
+    integer, intent(in) :: turn
+    logical, intent(in) :: is_right
+    integer :: i
+    logical :: ok
+    call fake_device_copy(c_loc(got), out_device, bytes)
+    ok = is_right
+    do i = 1, n
+      ok = ok .and. got(i) == value(left, i, turn)
+    end do
+    call report(name, ok)
+  end subroutine
+
+  subroutine report(name, is_right)
+    character(*), intent(in) :: name
+    logical, intent(in) :: is_right
+    logical :: all
+    call MPI_Allreduce(is_right, all, 1, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierr)
+    number = number + 1
+    failed = failed .or. .not. all
+    if (rank == 0) print '(a,i0,a)', merge('ok     ', 'not ok ', all), number, ' - ' // name
+  end subroutine
+end program

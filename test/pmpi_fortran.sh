@@ -1,0 +1,30 @@
+#!/bin/bash
+# Point to point of device buffers by programs of Fortran (test/pmpi_fortran.F90), where there is MPI's compiler for them. TAP.
+. "$top_srcdir/test/launcher-env.sh"
+door=$top_builddir/.libs/libcorale_pmpi.so
+device=$top_builddir/.libs/libfake_device.so
+mpifort=${MPIRUN%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
+[ -f "$door" ] && [ -f "$device" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
+command -v "$mpifort" >/dev/null || { echo "1..0 # SKIP no compiler of MPI programs in Fortran"; exit; }
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+# run NAME OPTION...: every case of the program, as one.
+run()
+{
+	local name=$1
+	shift
+	number=$((number + 1))
+	if "$mpifort" -g -fallow-argument-mismatch "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
+		timeout -k 5 60 "$MPIRUN" -n 2 env LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.6$' "$scratch/log"; then
+		echo "ok $number - $name"
+	else
+		echo "not ok $number - $name"
+		tail -n 30 "$scratch/log" | sed 's/^/# /'
+	fi
+}
+
+run "use mpi"
+run "use mpi_f08" -DF08
+echo "1..$number"
