@@ -65,6 +65,9 @@ static inline MPI_Datatype coll_type(const struct coll_side *side, int i)
 /* Runs a call, by whatever route. An MPI error code. */
 int coll_run(struct coll_call *call);
 
+/* coll_request.c: begins a call that has a request and a device buffer. An MPI error code. */
+int coll_start(struct coll_call *call);
+
 /* coll_mpi.c: calls PMPI_ with what the sides have at `at`. */
 int coll_mpi(const struct coll_call *call);
 
@@ -77,6 +80,8 @@ int coll_each_block(const struct coll_call *call, const struct coll_side *side, 
 
 /* Copies what is read to host memory, where `at` then points to. Sides in host memory stay as they are. */
 int coll_stage_side(const struct coll_call *call, struct coll_side *side);
+/* The same for a side that is staged: its copy is brought up to date. */
+int coll_restage_side(const struct coll_call *call, struct coll_side *side);
 /* Copies what was written back to the device. */
 int coll_deliver_side(const struct coll_call *call, struct coll_side *side);
 void coll_unstage_side(struct coll_side *side);

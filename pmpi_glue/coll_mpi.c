@@ -34,7 +34,63 @@ static int non_blocking(const struct coll_call *call)
 #undef CASE
 }
 
+#if MPI_VERSION >= 4
+
+static int persistent(const struct coll_call *call)
+{
+#define CASE(f, Name, name, ...)                                                                             \
+	case PMPI_##f:                                                                                       \
+		return PMPI_##Name##_init(__VA_ARGS__, call->info, call->request);
+	switch (call->function) {
+#include "coll_mpi.def"
+	default:
+		return MPI_ERR_INTERN;
+	}
+#undef CASE
+}
+
+#undef COUNT
+#undef COUNTS
+#undef DISPLS
+#define COUNT(side) (call->side.count)
+#define COUNTS(array) ((const MPI_Count *)(array))
+#define DISPLS(array) ((const MPI_Aint *)(array))
+
+static int big(const struct coll_call *call)
+{
+#define CASE(f, Name, name, ...)                                                                             \
+	case PMPI_##f:                                                                                       \
+		return call->is_persistent ? PMPI_##Name##_init_c(__VA_ARGS__, call->info, call->request)    \
+		       : call->request     ? PMPI_I##name##_c(__VA_ARGS__, call->request)                    \
+					   : PMPI_##Name##_c(__VA_ARGS__);
+	switch (call->function) {
+#include "coll_mpi.def"
+	default:
+		return MPI_ERR_INTERN;
+	}
+#undef CASE
+}
+
+#else
+
+static int persistent(const struct coll_call *call)
+{
+	(void)call;
+	return MPI_ERR_INTERN; /* coll_api_mpi4.c has no function of it */
+}
+
+static int big(const struct coll_call *call)
+{
+	return persistent(call);
+}
+
+#endif
+
 int coll_mpi(const struct coll_call *call)
 {
+	if (call->is_big)
+		return big(call);
+	if (call->is_persistent)
+		return persistent(call);
 	return call->request ? non_blocking(call) : blocking(call);
 }

@@ -73,7 +73,7 @@ int coll_run(struct coll_call *call)
 	if (comm)
 		error = run_routed(call, comm);
 	else if (has_device(call))
-		error = run_staged(call);
+		error = call->request ? coll_start(call) : run_staged(call);
 	else
 		error = coll_mpi(call);
 	pmpi_table_end(call->function,

@@ -123,6 +123,11 @@ int coll_stage_side(const struct coll_call *call, struct coll_side *side)
 	return side->is_read ? copy_side(call, side, 0) : 0;
 }
 
+int coll_restage_side(const struct coll_call *call, struct coll_side *side)
+{
+	return side->staged && side->is_read ? copy_side(call, side, 0) : 0;
+}
+
 int coll_deliver_side(const struct coll_call *call, struct coll_side *side)
 {
 	return side->staged && side->is_written ? copy_side(call, side, 1) : 0;

@@ -127,6 +127,8 @@ struct call {
 	int by_pair[64], pair_displs[64]; /* what this rank sends to each one, which is what it gets */
 	MPI_Datatype types[64];
 	struct buffer send, recv;
+	int is_waited_for; /* by a request */
+	MPI_Request request;
 };
 
 /* The elements of a call may have another type on one rank: two in a row, where their number is even. */
@@ -174,6 +176,7 @@ static struct call draw_call(MPI_Comm comm)
 	c.root = (int)draw(&shared, (unsigned)c.size);
 	c.count = 1 + (int)draw(&shared, sizes[draw(&shared, 4)]);
 	c.in_place = draw(&shared, 3) == 0;
+	c.is_waited_for = draw(&shared, 4) == 0;
 	draw_counts(&c);
 	return c;
 }
@@ -183,28 +186,36 @@ static const void *from(const struct call *c, int in_place)
 	return in_place ? MPI_IN_PLACE : (const void *)c->send.at;
 }
 
+#define CALL(Name, name, ...)                                                                                \
+	(c->is_waited_for                                                                                    \
+	     ? (MPI_I##name(__VA_ARGS__, &c->request), MPI_Wait(&c->request, MPI_STATUS_IGNORE))             \
+	     : MPI_##Name(__VA_ARGS__))
+
 static void reduce(struct call *c)
 {
 	const int at_root = c->rank == c->root;
 	switch (c->kind) {
 	case REDUCE:
-		MPI_Reduce(from(c, c->in_place && at_root), c->recv.at, c->count, c->type, c->op, c->root,
-			   c->comm);
+		CALL(Reduce, reduce, from(c, c->in_place && at_root), c->recv.at, c->count, c->type, c->op,
+		     c->root, c->comm);
 		break;
 	case ALLREDUCE:
-		MPI_Allreduce(from(c, c->in_place), c->recv.at, c->count, c->type, c->op, c->comm);
+		CALL(Allreduce, allreduce, from(c, c->in_place), c->recv.at, c->count, c->type, c->op,
+		     c->comm);
 		break;
 	case SCAN:
-		MPI_Scan(from(c, c->in_place), c->recv.at, c->count, c->type, c->op, c->comm);
+		CALL(Scan, scan, from(c, c->in_place), c->recv.at, c->count, c->type, c->op, c->comm);
 		break;
 	case EXSCAN:
-		MPI_Exscan(from(c, 0), c->recv.at, c->count, c->type, c->op, c->comm);
+		CALL(Exscan, exscan, from(c, 0), c->recv.at, c->count, c->type, c->op, c->comm);
 		break;
 	case REDUCE_SCATTER_BLOCK:
-		MPI_Reduce_scatter_block(from(c, c->in_place), c->recv.at, c->count, c->type, c->op, c->comm);
+		CALL(Reduce_scatter_block, reduce_scatter_block, from(c, c->in_place), c->recv.at, c->count,
+		     c->type, c->op, c->comm);
 		break;
 	default:
-		MPI_Reduce_scatter(from(c, c->in_place), c->recv.at, c->counts, c->type, c->op, c->comm);
+		CALL(Reduce_scatter, reduce_scatter, from(c, c->in_place), c->recv.at, c->counts, c->type,
+		     c->op, c->comm);
 	}
 }
 
@@ -216,47 +227,47 @@ static void move(struct call *c)
 		MPI_Barrier(c->comm);
 		break;
 	case BCAST:
-		MPI_Bcast(c->recv.at, c->received_count, c->received, c->root, c->comm);
+		CALL(Bcast, bcast, c->recv.at, c->received_count, c->received, c->root, c->comm);
 		break;
 	case ALLGATHER:
-		MPI_Allgather(from(c, c->in_place), c->sent_count, c->sent, c->recv.at, c->received_count,
-			      c->received, c->comm);
+		CALL(Allgather, allgather, from(c, c->in_place), c->sent_count, c->sent, c->recv.at,
+		     c->received_count, c->received, c->comm);
 		break;
 	case ALLGATHERV:
-		MPI_Allgatherv(from(c, c->in_place), c->counts[c->rank], c->type, c->recv.at, c->counts,
-			       c->displs, c->type, c->comm);
+		CALL(Allgatherv, allgatherv, from(c, c->in_place), c->counts[c->rank], c->type, c->recv.at,
+		     c->counts, c->displs, c->type, c->comm);
 		break;
 	case GATHER:
-		MPI_Gather(from(c, c->in_place && at_root), c->sent_count, c->sent, c->recv.at,
-			   c->received_count, c->received, c->root, c->comm);
+		CALL(Gather, gather, from(c, c->in_place && at_root), c->sent_count, c->sent, c->recv.at,
+		     c->received_count, c->received, c->root, c->comm);
 		break;
 	case GATHERV:
-		MPI_Gatherv(from(c, c->in_place && at_root), c->counts[c->rank], c->type, c->recv.at,
-			    c->counts, c->displs, c->type, c->root, c->comm);
+		CALL(Gatherv, gatherv, from(c, c->in_place && at_root), c->counts[c->rank], c->type,
+		     c->recv.at, c->counts, c->displs, c->type, c->root, c->comm);
 		break;
 	case SCATTER:
-		MPI_Scatter(c->send.at, c->sent_count, c->sent,
-			    c->in_place && at_root ? MPI_IN_PLACE : (void *)c->recv.at, c->received_count,
-			    c->received, c->root, c->comm);
+		CALL(Scatter, scatter, c->send.at, c->sent_count, c->sent,
+		     c->in_place && at_root ? MPI_IN_PLACE : (void *)c->recv.at, c->received_count,
+		     c->received, c->root, c->comm);
 		break;
 	case SCATTERV:
-		MPI_Scatterv(c->send.at, c->counts, c->displs, c->type,
-			     c->in_place && at_root ? MPI_IN_PLACE : (void *)c->recv.at, c->counts[c->rank],
-			     c->type, c->root, c->comm);
+		CALL(Scatterv, scatterv, c->send.at, c->counts, c->displs, c->type,
+		     c->in_place && at_root ? MPI_IN_PLACE : (void *)c->recv.at, c->counts[c->rank], c->type,
+		     c->root, c->comm);
 		break;
 	case ALLTOALL:
-		MPI_Alltoall(from(c, c->in_place), c->sent_count, c->sent, c->recv.at, c->received_count,
-			     c->received, c->comm);
+		CALL(Alltoall, alltoall, from(c, c->in_place), c->sent_count, c->sent, c->recv.at,
+		     c->received_count, c->received, c->comm);
 		break;
 	case ALLTOALLV:
-		MPI_Alltoallv(from(c, c->in_place), c->by_pair, c->pair_displs, c->type, c->recv.at,
-			      c->by_pair, c->pair_displs, c->type, c->comm);
+		CALL(Alltoallv, alltoallv, from(c, c->in_place), c->by_pair, c->pair_displs, c->type,
+		     c->recv.at, c->by_pair, c->pair_displs, c->type, c->comm);
 		break;
 	default:
 		for (int i = 0; i < c->size; i++)
 			c->byte_displs[i] = 8 * c->pair_displs[i];
-		MPI_Alltoallw(c->send.at, c->by_pair, c->byte_displs, c->types, c->recv.at, c->by_pair,
-			      c->byte_displs, c->types, c->comm);
+		CALL(Alltoallw, alltoallw, c->send.at, c->by_pair, c->byte_displs, c->types, c->recv.at,
+		     c->by_pair, c->byte_displs, c->types, c->comm);
 	}
 }
 
