@@ -210,7 +210,10 @@ const char *corale_op_name(corale_op op);
 typedef struct corale_config {
 	size_t size; /* sizeof(corale_config) as the caller was compiled */
 	double timeout_seconds; /* deadline of every wait, up to 1e9; 0: CORALE_TIMEOUT; < 0: no deadline */
-	size_t memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP */
+	size_t
+	    memory_cap; /* most bytes of windows, scratch and staging of this rank; 0: CORALE_MEMORY_CAP. Programs of many communicators give them small ones: on
+			      hosts 2 MiB (windows of half of it, instead of 8 MiB and more for each rank of the node), on CUDA communicators 1 MiB more than
+			      there are ranks on the node, which leaves no room for scratch. Large calls are slower there */
 	int max_channels; /* most threads of one call, or most blocks of one kernel on a GPU; 0: CORALE_MAX_CHANNELS,
 			     CORALE_MAX_CTAS. Beside other communicators it may have fewer blocks, see below. Sends, receives and
 			     all_to_all_v use at least one block per peer and direction, whatever the limit */
@@ -502,7 +505,8 @@ int corale_scatter(const void *send, void *recv, size_t count, corale_type type,
 int corale_all_to_all(const void *send, void *recv, size_t count, corale_type type, corale_comm *comm,
 		      void *stream);
 
-/* As all_to_all, with a count and an offset (displacement, in elements) per peer. In place is refused (CORALE_EINVAL). The arrays have size entries and are
+/* As all_to_all, with a count and an offset (displacement, in elements) per peer. In place: send == recv, with equal counts and displacements on both sides; each rank
+ * chooses for itself, and it always costs a copy of what the rank sends, as above. The arrays have size entries and are
  * read before the call returns. Counts may be zero. The counts of a pair of ranks must agree on both ends, else the receiver gets
  * CORALE_EMISMATCH, and the sender too: what it sent may have been buffered, so from its next call at the latest. If the two counts of
  * a rank for itself differ, CORALE_EINVAL. */

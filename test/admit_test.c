@@ -472,6 +472,38 @@ static void try_in_place(struct engine *e, size_t count, uint64_t captured)
 	assert_int_equal(allocated, 0);
 }
 
+static int launch_twice(struct engine *e, const struct call *call, const struct gpu_launch *launch,
+			cudaStream_t on)
+{
+	const int32_t *sent = call->send;
+	int32_t *got = call->recv;
+	assert_ptr_not_equal(call->send, call->recv);
+	got[1] = sent[3];
+	got[3] = sent[1];
+	return 0;
+}
+
+/* With counts and displacements: what lies between blocks is left alone. */
+static void test_in_place_v(void **state)
+{
+	struct engine e = open_engine();
+	const size_t counts[RANKS] = { 1, 1 }, displs[RANKS] = { 3, 1 };
+	int32_t memory[5] = { 10, 11, 12, 13, 14 };
+	const int32_t expected[5] = { 10, 13, 12, 11, 14 };
+	const struct call call = { .record = { .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32 },
+				   .send = memory,
+				   .recv = memory,
+				   .send_counts = counts,
+				   .send_displs = displs,
+				   .recv_counts = counts,
+				   .recv_displs = displs };
+	(void)state;
+	e.world_ranks = RANKS;
+	assert_int_equal(engine_copy_call(&e, &call, NULL, stream, launch_twice), 0);
+	assert_memory_equal(memory, expected, sizeof expected);
+	assert_int_equal(allocated, 0);
+}
+
 /* Memory for a copy is the stream's, but what a graph names stays; one for all captured calls of up to its size. */
 static void test_in_place(void **state)
 {
@@ -498,7 +530,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
 		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
 		cmocka_unit_test(test_in_place),         cmocka_unit_test(test_progress),
-		cmocka_unit_test(test_other_gpu),
+		cmocka_unit_test(test_other_gpu),        cmocka_unit_test(test_in_place_v),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

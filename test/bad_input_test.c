@@ -314,8 +314,9 @@ static void wrong_places(struct team_member *m)
 		    "to oneself, no group");
 	team_expect(m, corale_all_to_all(buf, buf + 1, 1, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
 		    "all_to_all with an overlap");
-	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, displs, CORALE_FLOAT32, c, NULL),
-		    CORALE_EINVAL, "all_to_all_v in place");
+	static const size_t moved[RANKS] = { 3, 2, 1, 0 };
+	team_expect(m, corale_all_to_all_v(buf, ones, displs, buf, ones, moved, CORALE_FLOAT32, c, NULL),
+		    CORALE_EINVAL, "all_to_all_v in place, with other displacements");
 	size_t two[RANKS] = { 1, 1, 1, 1 };
 	two[m->rank] = 2;
 	team_expect(

@@ -80,7 +80,8 @@ static int is_in_place(const struct matrix *m, const struct matrix_case *c)
 
 static size_t edge(const struct matrix_case *c, int from, int to)
 {
-	return (size_t)((from * 3 + to) % 4) * c->count / 2;
+	return (size_t)((from * (c->in_place ? 1 : 3) + to) % 4) * c->count /
+	       2; /* in place as much as back */
 }
 
 /* What a rank sends to another one; of other v-forms than all_to_all_v the block of one of them. */
@@ -325,7 +326,9 @@ static void place(const struct matrix *m, const struct matrix_case *c, unsigned 
 		  unsigned char **recv)
 {
 	const size_t element = corale_type_bytes(c->type), offset = (size_t)m->rank * c->count * element;
-	if (sends_uneven(c))
+	if (sends_uneven(c) && receives_uneven(c))
+		*recv = *send;
+	else if (sends_uneven(c))
 		*recv = *send + m->send_displs[m->rank] * element;
 	else if (receives_uneven(c))
 		*send = *recv + m->recv_displs[m->rank] * element;
@@ -382,7 +385,7 @@ static int has_meaning(const struct matrix_case *c)
 {
 	if (c->coll == CORALE_BARRIER)
 		return c->count == 0 && c->type == 0 && c->op == 0 && c->shift == 0 && !c->in_place;
-	if (c->in_place && (c->coll == CORALE_ALL_TO_ALL_V || c->coll == CORALE_SEND))
+	if (c->in_place && c->coll == CORALE_SEND)
 		return 0;
 	return reduces(c) ? type_has_op(c->type, c->op) : c->op == 0;
 }

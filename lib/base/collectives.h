@@ -113,7 +113,7 @@ static inline size_t coll_recv_own(int coll, int rank)
 /* Whether a rank in place receives into what it sends to others: with a block for each rank in both buffers. */
 static inline int coll_overwrites(int coll)
 {
-	return coll_sends_each(coll) && coll_receives_each(coll);
+	return (coll_sends_each(coll) && coll_receives_each(coll)) || coll == CORALE_ALL_TO_ALL_V;
 }
 
 #endif

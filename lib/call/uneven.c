@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/collectives.h"
 #include "base/log.h"
@@ -154,6 +155,15 @@ static int is_in_place(const struct comm *comm, const struct side *send, int s, 
 	       block_of(send, s, element).begin == block_of(recv, r, element).begin;
 }
 
+/* In place with a block for each rank in both buffers: the same blocks. */
+static int is_all_in_place(const struct side *send, const struct side *recv)
+{
+	if (!send->counts || !recv->counts || send->buffer != recv->buffer)
+		return 0;
+	const size_t bytes = (size_t)send->blocks * sizeof *send->counts;
+	return !memcmp(send->counts, recv->counts, bytes) && !memcmp(send->displs, recv->displs, bytes);
+}
+
 int uneven_check_buffers(struct comm *comm, const struct call *call)
 {
 	const size_t element = corale_type_bytes(call->record.type);
@@ -162,7 +172,7 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 	if ((!is_empty(out) && !send.buffer) || (!is_empty(in) && !recv.buffer))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name_of(call),
 				 !is_empty(out) && !send.buffer ? "send" : "recv");
-	if (!overlap(out, in))
+	if (!overlap(out, in) || is_all_in_place(&send, &recv))
 		return 0;
 	for (int s = 0; s < send.blocks; s++) /* the extents meet: look at every pair of blocks */
 		for (int r = 0; r < recv.blocks; r++)
@@ -170,7 +180,9 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 			    !is_in_place(comm, &send, s, &recv, r, element))
 				return log_error(CORALE_EINVAL, comm->rank,
 						 send.counts && recv.counts
-						     ? "%s: send and recv overlap; it can't be done in place"
+						     ? "%s: send and recv overlap, but are not the same "
+						       "buffer with the same "
+						       "counts and displacements"
 						     : "%s: send and recv overlap but are not in place",
 						 name_of(call));
 	return 0;

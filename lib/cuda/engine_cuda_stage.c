@@ -259,19 +259,45 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 	return 0;
 }
 
+/* From a buffer to its copy, which begins at its first byte `first`. */
+static int copy_sent(struct stage *s, const struct call *c, unsigned char *copy, uint64_t first,
+		     uint64_t bytes)
+{
+	static const char what[] = "copying what an all_to_all in place sends";
+	const size_t element = corale_type_bytes(c->record.type);
+	const unsigned char *sent = c->send;
+	int ret = 0;
+	if (!c->send_counts)
+		return engine_check(s->engine,
+				    cudaMemcpyAsync(copy, sent, bytes, cudaMemcpyDefault, s->stream), what);
+	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
+		const uint64_t at = c->send_displs[r] * element, n = c->send_counts[r] * element;
+		if (n)
+			ret = engine_check(
+			    s->engine,
+			    cudaMemcpyAsync(copy + (at - first), sent + at, n, cudaMemcpyDefault, s->stream),
+			    what);
+	}
+	return ret;
+}
+
 int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
 		     cudaStream_t stream, engine_launch_call *run)
 {
 	struct stage s = { .engine = e, .stream = stream };
 	struct call copied = *c;
-	const uint64_t bytes = bytes_of(e, c, 1);
+	uint64_t first = 0, bytes = bytes_of(e, c, 1);
 	unsigned char *copy;
+	if (c->send_counts)
+		bytes = extent(c->send_counts, c->send_displs, e->world_ranks,
+			       corale_type_bytes(c->record.type), &first);
+	if (!bytes)
+		return run(e, c, launch, stream);
 	int ret = c->admission.capture ? reserve_for_graphs(e, bytes, &copy) : reserve(&s, bytes, &copy);
 	if (!ret)
-		ret = engine_check(e, cudaMemcpyAsync(copy, c->send, bytes, cudaMemcpyDefault, stream),
-				   "copying what an all_to_all in place sends");
+		ret = copy_sent(&s, c, copy, first, bytes);
 	e->follows = 0; /* the kernel comes behind that */
-	copied.send = copy;
+	copied.send = (const void *)((uintptr_t)copy - first);
 	return end(&s, ret ? ret : run(e, &copied, launch, stream));
 }
 

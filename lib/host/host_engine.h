@@ -211,7 +211,8 @@ struct host_run {
 	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;
 	void *memory; /* of several channels, of cells, and of what is sent from a copy */
-	int copied; /* it is sent from a copy */
+	int copied; /* it is sent from a copy, */
+	unsigned char *copy; /* which is in memory */
 };
 
 /* Prepares a run; env as plan_env_init made it (its arrays must outlive the run). plan must outlive the run. */

@@ -265,10 +265,32 @@ static int take_memory(struct host_run *run, size_t most, size_t copied)
 		run->channels = run->memory;
 	for (size_t c = 0; c < n; c++)
 		run->channels[c].scratch = (unsigned char *)run->memory + channels + c * cells;
-	if (copied)
-		run->binding.send =
-		    memcpy((unsigned char *)run->memory + channels + n * cells, run->binding.send, copied);
+	run->copy = (unsigned char *)run->memory + channels + n * cells;
 	return 0;
+}
+
+/* Elements from the beginning of the buffer to the end of the last block. */
+static size_t sent_elements(const struct plan_env *env)
+{
+	size_t end = 0;
+	for (int r = 0; env->send_counts && r < env->map.ranks; r++)
+		if (env->send_counts[r] && env->send_displs[r] + env->send_counts[r] > end)
+			end = env->send_displs[r] + env->send_counts[r];
+	return env->send_counts ? end : env->count * (size_t)env->map.ranks;
+}
+
+/* What lies between blocks is not touched. */
+static void copy_sent(struct host_run *run, const struct plan_env *env, size_t bytes)
+{
+	const unsigned char *sent = run->binding.send;
+	for (int r = 0; env->send_counts && r < env->map.ranks; r++) {
+		const size_t at = env->send_displs[r] * run->type_bytes;
+		if (env->send_counts[r])
+			memcpy(run->copy + at, sent + at, env->send_counts[r] * run->type_bytes);
+	}
+	if (!env->send_counts)
+		memcpy(run->copy, sent, bytes);
+	run->binding.send = run->copy;
 }
 
 /* Bytes of a block or vector as partial sums, at most. */
@@ -309,9 +331,11 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->memory = NULL;
 	/* What an all_to_all in place sends goes from a copy, as peers' blocks overwrite it. */
 	const int copies = binding->send == binding->recv && coll_overwrites(plan->key.coll);
-	const size_t copied = copies ? env->count * run->type_bytes * (size_t)binding->spec.ranks : 0;
+	const size_t copied = copies ? sent_elements(env) * run->type_bytes : 0;
 	run->copied = copied != 0;
 	int ret = plan->channels > 1 || plan->scratch_cells || copied ? take_memory(run, most, copied) : 0;
+	if (!ret && copied)
+		copy_sent(run, env, copied);
 	for (int c = 0; !ret && c < run->nchannels; c++)
 		channel_init(run, &run->channels[c], env, c);
 	return ret;

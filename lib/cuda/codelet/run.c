@@ -32,7 +32,9 @@ void engine_prepare(const struct engine *e, struct gpu_launch *l)
 
 static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
 {
-	return c->send == c->recv && coll_overwrites(l->coll) && l->bytes && codelet_of(l)->overwrites(e, l);
+	if (c->send != c->recv || !coll_overwrites(c->record.coll))
+		return 0;
+	return c->send_counts || (l->bytes && codelet_of(l)->overwrites(e, l));
 }
 
 static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
