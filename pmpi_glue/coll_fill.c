@@ -5,15 +5,18 @@ struct ranks {
 	int rank, size, peers, is_inter;
 };
 
-static struct ranks ranks_of(MPI_Comm comm)
+static struct ranks ranks_of(MPI_Comm handle)
 {
-	struct ranks ranks;
-	PMPI_Comm_rank(comm, &ranks.rank);
-	PMPI_Comm_size(comm, &ranks.size);
-	PMPI_Comm_test_inter(comm, &ranks.is_inter);
+	const struct pmpi_comm *comm = pmpi_comm_find(handle);
+	struct ranks ranks = { 0 };
+	if (comm)
+		return (struct ranks){ comm->rank, comm->size, comm->peers, comm->is_inter };
+	PMPI_Comm_rank(handle, &ranks.rank);
+	PMPI_Comm_size(handle, &ranks.size);
+	PMPI_Comm_test_inter(handle, &ranks.is_inter);
 	ranks.peers = ranks.size;
 	if (ranks.is_inter)
-		PMPI_Comm_remote_size(comm, &ranks.peers);
+		PMPI_Comm_remote_size(handle, &ranks.peers);
 	return ranks;
 }
 

@@ -38,10 +38,10 @@ static int find_route(const struct coll_call *call, struct pmpi_comm **comm)
 	size_t bytes;
 	int is_routed = 0, error;
 	*comm = NULL;
-	if (call->request || call->comm == MPI_COMM_NULL || !coll_is_eligible(call, &bytes))
+	if (call->request || call->comm == MPI_COMM_NULL || (int)call->function >= PMPI_ROUTED)
 		return MPI_SUCCESS;
 	struct pmpi_comm *found = pmpi_comm_find(call->comm);
-	if (!found || !found->is_plain || found->state == PMPI_CORE_NEVER)
+	if (!found || !found->is_plain || found->state == PMPI_CORE_NEVER || !coll_is_eligible(call, &bytes))
 		return MPI_SUCCESS;
 	error = pmpi_route(found, call->function, bytes, has_device(call), &is_routed);
 	if (!error && is_routed)

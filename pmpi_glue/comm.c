@@ -92,14 +92,16 @@ static int is_of_world(MPI_Comm handle, int size)
 static struct pmpi_comm *make(MPI_Comm handle)
 {
 	struct pmpi_comm *comm = calloc(1, sizeof *comm);
-	int is_inter = 0;
 	if (!comm)
 		return NULL;
 	comm->comm = handle;
-	PMPI_Comm_test_inter(handle, &is_inter);
+	PMPI_Comm_test_inter(handle, &comm->is_inter);
 	PMPI_Comm_rank(handle, &comm->rank);
 	PMPI_Comm_size(handle, &comm->size);
-	comm->is_plain = !is_inter && comm->size > 1 && is_of_world(handle, comm->size);
+	comm->peers = comm->size;
+	if (comm->is_inter)
+		PMPI_Comm_remote_size(handle, &comm->peers);
+	comm->is_plain = !comm->is_inter && comm->size > 1 && is_of_world(handle, comm->size);
 	if (comm->is_plain)
 		comm->arrays = malloc(4 * sizeof *comm->arrays * (size_t)comm->size);
 	if ((comm->is_plain && !comm->arrays) || PMPI_Comm_set_attr(handle, registry.keyval, comm)) {

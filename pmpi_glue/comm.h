@@ -14,6 +14,8 @@ enum pmpi_core { PMPI_CORE_NONE, PMPI_CORE_READY, PMPI_CORE_NEVER };
 struct pmpi_comm {
 	MPI_Comm comm;
 	int rank, size;
+	int is_inter,
+	    peers; /* peers: the ranks that calls have blocks for: size, or that of the other group */
 	int is_plain; /* an intracommunicator of ranks of MPI_COMM_WORLD, of several: Corale may run its calls. Alike on all its ranks */
 	enum pmpi_core state; /* of core; alike on all ranks */
 	corale_comm *core;

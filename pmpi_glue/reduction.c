@@ -100,13 +100,15 @@ void pmpi_reduction_start(void)
 
 int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_out, corale_op *corale_op_out)
 {
-	int t = 0, o = 0;
+	static __thread int last __attribute__((tls_model("initial-exec"))); /* programs use few types */
+	int t = last < table.types && table.type[last].mpi == type ? last : 0, o = 0;
 	while (t < table.types && table.type[t].mpi != type)
 		t++;
 	while (o < table.ops && table.op[o].mpi != op)
 		o++;
 	if (t == table.types || o == table.ops)
 		return 0;
+	last = t;
 	*corale_type_out = table.type[t].corale;
 	*corale_op_out = table.op[o].corale;
 	const int is_cuda = pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA;
