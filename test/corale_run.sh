@@ -172,6 +172,13 @@ cp "$run" "$scratch/build/glue/"
 libnccl "$scratch/build/.libs" 1 "a library"
 output=$("$scratch/build/glue/corale-run" sh -c 'echo "$LD_PRELOAD"')
 is "$output" "$scratch/build/.libs/libnccl.so.2" "in a build tree"
+touch "$scratch/root/lib/corale/libcorale_pmpi.so"
+output=$("$run" --mpi sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
+is "$output" "$scratch/root/lib/corale/libcorale_pmpi.so" "--mpi: the MPI door"
+output=$("$run" --mpi 2>&1)
+is $? 2 "--mpi without a command is status 2"
+output=$("$run" --check --mpi "$scratch/plain" 2>&1)
+has "links no shared library of MPI" "--check --mpi of a program without MPI"
 rm -r "$scratch/root/lib"
 sed "s,^libdir=.*,libdir='$scratch/nowhere'," "$run" >"$scratch/root/bin/lost"
 chmod +x "$scratch/root/bin/lost"

@@ -35,6 +35,18 @@ if [ -e "$top_builddir/.libs/libcorale.so" ]; then
 fi
 [ -e "$top_builddir/.libs/libcorale_mpi.so" ] && check libcorale_mpi corale_mpi.h
 
+door=$top_builddir/.libs/libcorale_pmpi.so
+if [ -e "$door" ]; then
+	exported "$door" | grep -vE '^(P?MPIX?_[A-Za-z0-9_]+|mpi_[a-z0-9_]+|ompi_[a-z0-9_]+_f)$' >"$scratch/foreign"
+	[ ! -s "$scratch/foreign" ]
+	result $? "libcorale_pmpi exports names of MPI alone"
+	sed 's/^/# /' "$scratch/foreign"
+	nm -D --undefined-only "$door" | awk '$2 ~ /^MPI_/ && $2 !~ /^MPI_F_/ { print "# " $2 }' >"$scratch/calls"
+	[ ! -s "$scratch/calls" ]
+	result $? "libcorale_pmpi calls PMPI_ functions of MPI alone"
+	cat "$scratch/calls"
+fi
+
 # A kernel may wait for a message while the program holds CUDA's lock, so who carries it may make no call of CUDA: neither by linking nor by name.
 calls_of_cuda() # object
 {
