@@ -19,6 +19,40 @@ static inline void *fortran_address(void *p)
 	return p == &mpi_fortran_bottom_ ? MPI_BOTTOM : p;
 }
 
+/* Addresses that stand for MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE. */
+#ifdef OPEN_MPI
+extern int mpi_fortran_status_ignore_[] __attribute__((weak)),
+    mpi_fortran_statuses_ignore_[] __attribute__((weak));
+
+static inline int fortran_status_is_ignored(const int *status)
+{
+	return status == MPI_F_STATUS_IGNORE || status == mpi_fortran_status_ignore_;
+}
+
+static inline int fortran_statuses_are_ignored(const int *statuses)
+{
+	return statuses == MPI_F_STATUSES_IGNORE || statuses == mpi_fortran_statuses_ignore_;
+}
+#else
+static inline int fortran_status_is_ignored(const int *status)
+{
+	return (const void *)status == MPI_F08_STATUS_IGNORE;
+}
+
+static inline int fortran_statuses_are_ignored(const int *statuses)
+{
+	return (const void *)statuses == MPI_F08_STATUSES_IGNORE;
+}
+#endif
+
+/* What a call of C has found goes to Fortran; ret is passed on. */
+static inline int fortran_give_status(int ret, const MPI_Status *found, int *status)
+{
+	if (!fortran_status_is_ignored(status))
+		PMPI_Status_c2f(found, status);
+	return ret;
+}
+
 #define F_TYPE(type) PMPI_Type_f2c(*(type))
 #define F_OP(op) PMPI_Op_f2c(*(op))
 #define F_COMM(comm) PMPI_Comm_f2c(*(comm))

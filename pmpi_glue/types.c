@@ -76,13 +76,14 @@ failed:
 
 void pmpi_layout_put(struct pmpi_layout *layout)
 {
-	if (atomic_fetch_sub(&layout->users, 1) == 1)
+	if (!layout->is_named && atomic_fetch_sub(&layout->users, 1) == 1)
 		free_layout(layout);
 }
 
 static struct pmpi_layout *share(struct pmpi_layout *layout)
 {
-	atomic_fetch_add_explicit(&layout->users, 1, memory_order_relaxed);
+	if (!layout->is_named)
+		atomic_fetch_add_explicit(&layout->users, 1, memory_order_relaxed);
 	return layout;
 }
 
@@ -117,7 +118,7 @@ static int type_is_gone(MPI_Datatype type, int keyval, void *layout, void *unuse
 	return MPI_SUCCESS;
 }
 
-/* Under the lock. The table keeps its own reference, the type's attribute one too. Without room the caller has the only one. */
+/* Under the lock. The type's attribute keeps a reference. Without room the caller has the only one. */
 static void keep(MPI_Datatype type, struct pmpi_layout *layout, int is_named)
 {
 	if (is_named) {
@@ -125,8 +126,9 @@ static void keep(MPI_Datatype type, struct pmpi_layout *layout, int is_named)
 		if (kept.n == NAMED / 2)
 			return;
 		kept.n++;
+		layout->is_named = 1;
 		row->type = type;
-		atomic_store_explicit(&row->layout, share(layout), memory_order_release);
+		atomic_store_explicit(&row->layout, layout, memory_order_release);
 		return;
 	}
 	if (kept.keyval == MPI_KEYVAL_INVALID &&
@@ -145,8 +147,11 @@ static struct pmpi_layout *find_derived(MPI_Datatype type)
 		PMPI_Type_get_attr(type, kept.keyval, &layout, &found);
 	if (found)
 		return share(layout);
+	layout = find_named(type)->layout; /* another thread may have been first */
+	if (layout)
+		return layout;
 	layout = make_layout(type, &is_named);
-	if (layout && !(is_named && find_named(type)->layout))
+	if (layout)
 		keep(type, layout, is_named);
 	return layout;
 }
@@ -168,7 +173,7 @@ void pmpi_types_end(void)
 	for (int i = 0; i < NAMED; i++) {
 		struct pmpi_layout *layout = atomic_exchange(&kept.named[i].layout, NULL);
 		if (layout)
-			pmpi_layout_put(layout);
+			free_layout(layout);
 	}
 	kept.n = 0;
 	if (kept.keyval != MPI_KEYVAL_INVALID)

@@ -24,6 +24,7 @@ struct pmpi_layout {
 	MPI_Datatype
 	    packed; /* size bytes in a row: what MPI is given for packed elements; the type itself where it is contiguous */
 	int owns_packed;
+	int is_named; /* a predefined type's, which stays until MPI_Finalize: its users are not counted */
 	_Atomic int users;
 };
 

@@ -3,7 +3,8 @@
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so
 device=$top_builddir/.libs/libfake_device.so
-mpifort=${MPIRUN%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
+launcher=$(command -v "$MPIRUN")
+mpifort=${launcher%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
 [ -f "$door" ] && [ -f "$device" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
 command -v "$mpifort" >/dev/null || { echo "1..0 # SKIP no compiler of MPI programs in Fortran"; exit; }
 scratch=$(mktemp -d) || exit 1
