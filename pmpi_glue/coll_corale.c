@@ -226,6 +226,8 @@ static int move(struct pmpi_comm *comm, const struct coll_call *call, struct byt
 		struct bytes_side *r)
 {
 	const int in_place = call->send.buffer == MPI_IN_PLACE, root = call->root, rank = comm->rank;
+	const int sends = call->send.blocks > 0,
+		  receives = call->recv.blocks > 0; /* an empty buffer may be NULL */
 	corale_comm *core = comm->core;
 	void *stream = comm->stream;
 	char *to = or_null(&call->recv, r), *from = or_null(&call->send, s);
@@ -243,15 +245,16 @@ static int move(struct pmpi_comm *comm, const struct coll_call *call, struct byt
 				     in_place ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
 	case PMPI_GATHERV:
 		return corale_gather_v(in_place ? to + r->displs[rank] : from,
-				       in_place ? r->counts[rank] : s->bytes, to, to ? r->counts : NULL,
-				       to ? r->displs : NULL, CORALE_INT8, root, core, stream);
+				       in_place ? r->counts[rank] : s->bytes, to, receives ? r->counts : NULL,
+				       receives ? r->displs : NULL, CORALE_INT8, root, core, stream);
 	case PMPI_SCATTER:
-		return corale_scatter(from, to ? to : from + (size_t)rank * s->bytes,
-				      to ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
+		return corale_scatter(from, receives ? to : from + (size_t)rank * s->bytes,
+				      receives ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
 	case PMPI_SCATTERV:
-		return corale_scatter_v(from, from ? s->counts : NULL, from ? s->displs : NULL,
-					to ? to : from + s->displs[rank], to ? r->bytes : s->counts[rank],
-					CORALE_INT8, root, core, stream);
+		return corale_scatter_v(from, sends ? s->counts : NULL, sends ? s->displs : NULL,
+					receives ? to : from + s->displs[rank],
+					receives ? r->bytes : s->counts[rank], CORALE_INT8, root, core,
+					stream);
 	case PMPI_ALLTOALL:
 		return corale_all_to_all(in_place ? to : from, to, r->bytes, CORALE_INT8, core, stream);
 	default:
