@@ -124,6 +124,7 @@ struct call {
 	int sent_count, received_count; /* in these, of `count` elements */
 	MPI_Op op;
 	int counts[64], displs[64], byte_displs[64]; /* of blocks of each rank, alike on all ranks */
+	int total; /* of counts, which are all 0 at times */
 	int by_pair[64], pair_displs[64]; /* what this rank sends to each one, which is what it gets */
 	MPI_Datatype types[64];
 	struct buffer send, recv;
@@ -147,9 +148,10 @@ static void draw_types(struct call *c)
 static void draw_counts(struct call *c)
 {
 	int at = 0;
-	const unsigned most = (unsigned)(c->count / c->size + 2);
+	const unsigned most = draw(&shared, 4) ? (unsigned)(c->count / c->size + 2) : 1;
 	for (int i = 0; i < c->size; i++) {
 		c->counts[i] = (int)draw(&shared, most);
+		c->total += c->counts[i];
 		c->displs[i] = at;
 		at += c->counts[i] + (int)draw(&shared, 3);
 	}
@@ -184,6 +186,12 @@ static struct call draw_call(MPI_Comm comm)
 static const void *from(const struct call *c, int in_place)
 {
 	return in_place ? MPI_IN_PLACE : (const void *)c->send.at;
+}
+
+/* Programs pass NULL for what is empty. */
+static void *unless_empty(void *buffer, int count)
+{
+	return count ? buffer : NULL;
 }
 
 #define CALL(Name, name, ...)                                                                                \
@@ -242,8 +250,10 @@ static void move(struct call *c)
 		     c->received_count, c->received, c->root, c->comm);
 		break;
 	case GATHERV:
-		CALL(Gatherv, gatherv, from(c, c->in_place && at_root), c->counts[c->rank], c->type,
-		     c->recv.at, c->counts, c->displs, c->type, c->root, c->comm);
+		CALL(Gatherv, gatherv,
+		     c->in_place && at_root ? MPI_IN_PLACE : unless_empty(c->send.at, c->counts[c->rank]),
+		     c->counts[c->rank], c->type, unless_empty(c->recv.at, c->total), c->counts, c->displs,
+		     c->type, c->root, c->comm);
 		break;
 	case SCATTER:
 		CALL(Scatter, scatter, c->send.at, c->sent_count, c->sent,
@@ -251,9 +261,9 @@ static void move(struct call *c)
 		     c->received, c->root, c->comm);
 		break;
 	case SCATTERV:
-		CALL(Scatterv, scatterv, c->send.at, c->counts, c->displs, c->type,
-		     c->in_place && at_root ? MPI_IN_PLACE : (void *)c->recv.at, c->counts[c->rank], c->type,
-		     c->root, c->comm);
+		CALL(Scatterv, scatterv, unless_empty(c->send.at, c->total), c->counts, c->displs, c->type,
+		     c->in_place && at_root ? MPI_IN_PLACE : unless_empty(c->recv.at, c->counts[c->rank]),
+		     c->counts[c->rank], c->type, c->root, c->comm);
 		break;
 	case ALLTOALL:
 		CALL(Alltoall, alltoall, from(c, c->in_place), c->sent_count, c->sent, c->recv.at,
