@@ -461,7 +461,9 @@ int corale_all_gather(const void *send, void *recv, size_t count, corale_type ty
 		      void *stream);
 
 /* recv[i] = op over all ranks of send[rank * count + i]. send: size * count elements;
- * recv: count. In place: recv == send + rank * count. Sends (n-1) count elements. */
+ * recv: count. In place: recv == send + rank * count; or, as MPI has it, recv == send: the result goes to the front of the buffer, and
+ * all behind it stays as it was. The latter costs a copy of the buffer, and as much memory while the call runs, as with all_to_all; each rank chooses for
+ * itself. Sends (n-1) count elements. */
 int corale_reduce_scatter(const void *send, void *recv, size_t count, corale_type type, corale_op op,
 			  corale_comm *comm, void *stream);
 
@@ -532,7 +534,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
 int corale_all_gather_v(const void *send, void *recv, const size_t *counts, const size_t *displs,
 			corale_type type, corale_comm *comm, void *stream);
 
-/* recv[i] = op over all ranks of send[displs[rank] + i]. recv: counts[rank] elements. In place: recv == send + displs[rank]. Where all counts are equal
+/* recv[i] = op over all ranks of send[displs[rank] + i]. recv: counts[rank] elements. In place: recv == send + displs[rank], or recv == send as with
+ * corale_reduce_scatter (CUDA communicators: CORALE_ENOTSUP, but where that is the same). Where all counts are equal
  * the result has the bits of corale_reduce_scatter by the same algorithm. Sends all blocks but its own (one-shot, or ring of Patarasuk and Yuan 2009). */
 int corale_reduce_scatter_v(const void *send, const size_t *counts, const size_t *displs, void *recv,
 			    corale_type type, corale_op op, corale_comm *comm, void *stream);

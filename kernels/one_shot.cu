@@ -154,9 +154,10 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-template <int TYPE, bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
+/* Of any address: what that costs aligned calls is a test a packet, and no register. */
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
 {
-	exchange<TYPE, UNALIGNED, true>(a);
+	exchange<TYPE, true, true>(a);
 }
 
 template <bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one_shot_moves(const __grid_constant__ codelet_args a)
@@ -192,15 +193,14 @@ template <bool EACH> __global__ MODEST void one_shot_few_long_moves(const __grid
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel any[2], few[2]; /* by UNALIGNED; [1]: sums alone */
+	kernel any, few[2]; /* [1]: sums alone */
 	kernel few_scatter, few_long_scatter;
 };
 
 static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
 	constexpr int TYPE = type.value;
-	constexpr bool UNALIGNED = vector_shares_kernels<TYPE>, SUMS = !UNALIGNED;
-	return fold_row{ { one_shot<TYPE, UNALIGNED>, one_shot<TYPE, true> },
-			 { one_shot_few<TYPE, false>, one_shot_few<TYPE, SUMS> },
+	return fold_row{ one_shot<TYPE>,
+			 { one_shot_few<TYPE, false>, one_shot_few<TYPE, !vector_shares_kernels<TYPE>> },
 			 one_shot_few_scatter<TYPE>,
 			 one_shot_few_long_scatter<TYPE> };
 });
@@ -210,8 +210,7 @@ static const kernel few_long_moves[2] = { one_shot_few_long_moves<false>, one_sh
 
 int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
-	const int odd = codelet_is_unaligned(args);
-	return launch((const void *)(folding ? folds[type].any[odd] : moves[odd]), grid, args, stream);
+	return launch((const void *)(folding ? folds[type].any : moves[codelet_is_unaligned(args)]), grid, args, stream);
 }
 
 int codelets_one_shot_few(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
@@ -236,7 +235,7 @@ int codelets_load_one_shot(void)
 		error = error ? error : load((const void *)few_long_moves[i]);
 	}
 	for (const fold_row &row : folds) {
-		error = error ? error : load_all(row.any);
+		error = error ? error : load((const void *)row.any);
 		error = error ? error : load_lean((const void *)row.few[0]);
 		error = error ? error : load_lean((const void *)row.few[1]);
 		error = error ? error : load_lean((const void *)row.few_scatter);

@@ -224,16 +224,18 @@ __device__ static __forceinline__ void run_two_shot_few(const codelet_args &a, i
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-template <int TYPE, bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(const __grid_constant__ codelet_args a)
+/* Of any address: what that costs aligned calls is a test a packet, and one register of two types. */
+template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(const __grid_constant__ codelet_args a)
 {
-	run_two_shot<fold_form<TYPE>, TYPE, UNALIGNED>(a);
+	run_two_shot<fold_form<TYPE>, TYPE, true>(a);
 }
 
-template <int TYPE, bool SUMS, bool SEVERAL>
+/* SUMS: of sums in one piece, the smallest calls, for which the operator and further pieces are left out. */
+template <int TYPE, bool SUMS>
 __global__ MODEST void two_shot_few(const __grid_constant__ codelet_args a)
 {
 	typedef fold_form<TYPE> form;
-	run_two_shot_few<form, SEVERAL>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, header_wait<form> *headers) {
+	run_two_shot_few<form, !SUMS>(a, 0, a.ranks - 1, [&](const part_piece &p, uint32_t i, header_wait<form> *headers) {
 		return fold_and_pass<form, TYPE>(a, SUMS ? CORALE_SUM : a.op, p, i, headers);
 	});
 }
@@ -248,25 +250,22 @@ __global__ MODEST void scatter_allgather_few(const __grid_constant__ codelet_arg
 typedef void (*kernel)(codelet_args);
 
 struct fold_row {
-	kernel any[2], few[2][2]; /* by UNALIGNED; [1]: sums alone; [1][0]: in one piece */
+	kernel any, few[2]; /* [1]: sums in one piece */
 };
 
 static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
 	constexpr int TYPE = type.value;
-	constexpr bool UNALIGNED = vector_shares_kernels<TYPE>, SUMS = !UNALIGNED, SEVERAL = UNALIGNED;
-	return fold_row{ { two_shot<TYPE, UNALIGNED>, two_shot<TYPE, true> },
-			 { { two_shot_few<TYPE, false, true>, two_shot_few<TYPE, false, true> },
-			   { two_shot_few<TYPE, SUMS, SEVERAL>, two_shot_few<TYPE, SUMS, true> } } };
+	return fold_row{ two_shot<TYPE>, { two_shot_few<TYPE, false>, two_shot_few<TYPE, !vector_shares_kernels<TYPE>> } };
 });
 
 int codelets_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	return launch((const void *)folds[type].any[codelet_is_unaligned(args)], grid, args, stream);
+	return launch((const void *)folds[type].any, grid, args, stream);
 }
 
 int codelets_two_shot_few(const codelet_args *args, struct grid grid, int type, void *stream)
 {
-	const kernel k = args->root >= 0 ? scatter_allgather_few : folds[type].few[args->op == CORALE_SUM][args->pieces > 1];
+	const kernel k = args->root >= 0 ? scatter_allgather_few : folds[type].few[args->op == CORALE_SUM && args->pieces <= 1];
 	return launch((const void *)k, grid, args, stream);
 }
 
@@ -274,9 +273,8 @@ int codelets_load_two_shot(void)
 {
 	int error = load((const void *)scatter_allgather_few);
 	for (const fold_row &row : folds) {
-		error = error ? error : load_all(row.any);
-		error = error ? error : load_all(row.few[0]);
-		error = error ? error : load_all(row.few[1]);
+		error = error ? error : load((const void *)row.any);
+		error = error ? error : load_all(row.few);
 	}
 	return error;
 }

@@ -280,8 +280,8 @@ static void overlapping_v(struct team_member *m, float *buf, const size_t *count
 	team_expect(m, corale_all_gather_v(near, buf, counts, displs, CORALE_FLOAT32, c, NULL), CORALE_EINVAL,
 		    "all_gather_v one element behind its place");
 	team_expect(m,
-		    corale_reduce_scatter_v(buf, counts, displs, other, CORALE_FLOAT32, CORALE_SUM, c, NULL),
-		    CORALE_EINVAL, "reduce_scatter_v in another rank's place");
+		    corale_reduce_scatter_v(buf, counts, displs, near, CORALE_FLOAT32, CORALE_SUM, c, NULL),
+		    CORALE_EINVAL, "reduce_scatter_v one element behind its place");
 	team_expect(m, corale_gather_v(other, 2, buf, counts, displs, CORALE_FLOAT32, m->rank, c, NULL),
 		    CORALE_EINVAL, "gather_v in another rank's place");
 	team_expect(m, corale_scatter_v(buf, counts, displs, near, 2, CORALE_FLOAT32, m->rank, c, NULL),

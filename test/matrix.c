@@ -293,7 +293,10 @@ static void name_case(const struct matrix *m, const struct matrix_case *c, char 
 	snprintf(text, bytes, "n=%d nodes=%d %s %s %s count=%zu root=%d %s shift=%zu %s data: ", m->size,
 		 corale_comm_nodes(m->comm), corale_coll_name(c->coll), corale_type_name(c->type),
 		 reduces(c) ? corale_op_name(c->op) : "", c->count, c->root,
-		 c->in_place ? "in place" : "apart", c->shift, data[c->data]);
+		 c->in_place == MATRIX_AT_FRONT ? "at the front"
+		 : c->in_place                  ? "in place"
+						: "apart",
+		 c->shift, data[c->data]);
 }
 
 static int complain(const struct matrix *m, const struct matrix_case *c, char *text, size_t bytes,
@@ -326,7 +329,7 @@ static void place(const struct matrix *m, const struct matrix_case *c, unsigned 
 		  unsigned char **recv)
 {
 	const size_t element = corale_type_bytes(c->type), offset = (size_t)m->rank * c->count * element;
-	if (sends_uneven(c) && receives_uneven(c))
+	if (c->in_place == MATRIX_AT_FRONT || (sends_uneven(c) && receives_uneven(c)))
 		*recv = *send;
 	else if (sends_uneven(c))
 		*recv = *send + m->send_displs[m->rank] * element;
@@ -352,7 +355,10 @@ int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, 
 	if (is_in_place(m, c))
 		place(m, c, &send, &recv);
 	fill(m, c, &ref, send);
-	uint64_t before = reference_digest(send_start, send_bytes);
+	/* what may not change: all that is sent, or what lies behind a result at its front */
+	const size_t result_bytes = c->in_place == MATRIX_AT_FRONT ? recv_bytes : 0;
+	const size_t rest = result_bytes < send_bytes ? send_bytes - result_bytes : 0;
+	uint64_t before = reference_digest(send_start + result_bytes, rest);
 	int ret = call_with_op(m, c, &ref, send, recv);
 	if (ret)
 		return complain(m, c, text, text_bytes, corale_strerror(ret));
@@ -364,7 +370,8 @@ int matrix_run(struct matrix *m, const struct matrix_case *c, uint64_t *digest, 
 	}
 	if (!guards_hold(send_start, send_bytes) || !guards_hold(recv_start, recv_bytes))
 		return complain(m, c, text, text_bytes, "wrote outside of its buffers");
-	if (!is_in_place(m, c) && reference_digest(send_start, send_bytes) != before)
+	if ((!is_in_place(m, c) || result_bytes) &&
+	    reference_digest(send_start + result_bytes, rest) != before)
 		return complain(m, c, text, text_bytes, "changed its send buffer");
 	if (c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_ALL_GATHER || c->coll == CORALE_BROADCAST ||
 	    c->coll == CORALE_ALL_GATHER_V)
@@ -385,6 +392,9 @@ static int has_meaning(const struct matrix_case *c)
 {
 	if (c->coll == CORALE_BARRIER)
 		return c->count == 0 && c->type == 0 && c->op == 0 && c->shift == 0 && !c->in_place;
+	if (c->in_place == MATRIX_AT_FRONT && c->coll != CORALE_REDUCE_SCATTER &&
+	    c->coll != CORALE_REDUCE_SCATTER_V)
+		return 0;
 	if (c->in_place && c->coll == CORALE_SEND)
 		return 0;
 	return reduces(c) ? type_has_op(c->type, c->op) : c->op == 0;
@@ -403,7 +413,7 @@ int matrix_case_at(long i, int ranks, const size_t *counts, int ncounts, struct 
 	struct matrix_case c = { .seed = (uint64_t)i + 1 };
 	long number = i;
 	c.count = counts[take(&i, ncounts)];
-	c.in_place = take(&i, 2);
+	c.in_place = take(&i, MATRIX_AT_FRONT + 1);
 	c.shift = shifts[take(&i, 2)];
 	c.op = take(&i, ops);
 	c.type = (corale_type)take(&i, CORALE_NUM_TYPES);

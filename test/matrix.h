@@ -15,12 +15,14 @@ struct matrix {
 	size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 };
 
+enum { MATRIX_AT_FRONT = 2 };
+
 struct matrix_case {
 	corale_coll coll; /* CORALE_SEND: a grouped exchange around a ring of ranks */
 	corale_type type;
 	corale_op op; /* CORALE_NUM_OPS: premultiplied sum; ignored where the collective has none */
 	size_t count;
-	int root, in_place;
+	int root, in_place; /* MATRIX_AT_FRONT: a reduce_scatter's result at the front of what it sends */
 	size_t shift; /* bytes by which the buffers miss the alignment */
 	enum reference_data data;
 	uint64_t seed;

@@ -37,6 +37,13 @@ static inline uint64_t call_bytes(const struct call *call)
 						 : call->record.count * corale_type_bytes(call->record.type);
 }
 
+/* Whether a rank's call receives into what it sends to others, so that it sends from a copy. */
+static inline int call_overwrites(const struct call *call, int rank)
+{
+	return coll_overwrites_in(call->record.coll, call->send, call->recv,
+				  call->send_displs ? call->send_displs[rank] : (size_t)rank);
+}
+
 static inline int call_is_pair(const struct call *call)
 {
 	return coll_table[call->record.coll].pair;

@@ -116,4 +116,16 @@ static inline int coll_overwrites(int coll)
 	return (coll_sends_each(coll) && coll_receives_each(coll)) || coll == CORALE_ALL_TO_ALL_V;
 }
 
+/* Whether the result may go to the front of the send buffer instead, as in place of MPI: that of reduce_scatter and reduce_scatter_v. */
+static inline int coll_folds_to_front(int coll)
+{
+	return coll_folds(coll) && (coll_sends_each(coll) || coll_is_uneven(coll));
+}
+
+/* The same of a call: one that needs a copy of what it sends. own_at: where the rank's own block begins in its send buffer. */
+static inline int coll_overwrites_in(int coll, const void *send, const void *recv, size_t own_at)
+{
+	return send == recv && (coll_overwrites(coll) || (coll_folds_to_front(coll) && own_at));
+}
+
 #endif

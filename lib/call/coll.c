@@ -93,6 +93,8 @@ static int check_buffers(struct comm *comm, const struct call *call)
 	if (!send || !recv || !overlap(call->send, send, call->recv, recv))
 		return 0;
 	const char *s = call->send, *r = call->recv;
+	if (s == r && coll_folds_to_front(coll))
+		return 0;
 	if (s + coll_send_own(coll, comm->rank) * block == r + coll_recv_own(coll, comm->rank) * block)
 		return 0;
 	return log_error(CORALE_EINVAL, comm->rank, "%s: send and recv overlap but are not in place",
@@ -157,6 +159,12 @@ int coll_check_shape(struct comm *comm, struct call *call)
 static int reduce_blocks(struct comm *comm, const struct call *call, void *stream)
 {
 	const size_t element = corale_type_bytes(call->record.type);
+	if (call_overwrites(call, comm->rank))
+		return log_error(
+		    CORALE_ENOTSUP, comm->rank,
+		    "%s: the result can't go to the front of the send buffer on GPUs: use another "
+		    "receive buffer, or send + displs[rank]",
+		    coll_table[call->record.coll].name);
 	int ret = corale_group_begin(), appended;
 	for (int r = 0; !ret && r < comm->size; r++) {
 		struct call block = *call;

@@ -42,7 +42,7 @@ static const struct host_fast_list *find_list(struct comm *comm, const struct ca
 	const struct record *r = &call->record;
 	const struct host_fast_call shape = shape_of(call);
 	if (!comm->settings.codelets || r->count > HOST_FAST_BYTES || comm->size == 1 ||
-	    (coll_overwrites(r->coll) && call->send == call->recv) || !find_plan(comm, call, plan, &fast) ||
+	    call_overwrites(call, comm->rank) || !find_plan(comm, call, plan, &fast) ||
 	    !host_fast_serves(&comm->engine, *plan, &shape))
 		return NULL;
 	if (!*fast && !(*fast = calloc(1, sizeof **fast)))

@@ -172,7 +172,8 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 	if ((!is_empty(out) && !send.buffer) || (!is_empty(in) && !recv.buffer))
 		return log_error(CORALE_EINVAL, comm->rank, "%s: the %s buffer is NULL", name_of(call),
 				 !is_empty(out) && !send.buffer ? "send" : "recv");
-	if (!overlap(out, in) || is_all_in_place(&send, &recv))
+	if (!overlap(out, in) || is_all_in_place(&send, &recv) ||
+	    (send.buffer == recv.buffer && coll_folds_to_front(call->record.coll)))
 		return 0;
 	for (int s = 0; s < send.blocks; s++) /* the extents meet: look at every pair of blocks */
 		for (int r = 0; r < recv.blocks; r++)

@@ -249,7 +249,7 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 		bytes *= 2;
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	int ret = engine_check(e, cudaMalloc(&memory, bytes),
-			       "allocating the copy of a captured all_to_all in place");
+			       "allocating the copy of what a captured call in place sends");
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	if (ret)
 		return ret;
@@ -263,7 +263,7 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 static int copy_sent(struct stage *s, const struct call *c, unsigned char *copy, uint64_t first,
 		     uint64_t bytes)
 {
-	static const char what[] = "copying what an all_to_all in place sends";
+	static const char what[] = "copying what a call in place sends";
 	const size_t element = corale_type_bytes(c->record.type);
 	const unsigned char *sent = c->send;
 	int ret = 0;

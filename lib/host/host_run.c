@@ -329,8 +329,9 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
-	/* What an all_to_all in place sends goes from a copy, as peers' blocks overwrite it. */
-	const int copies = binding->send == binding->recv && coll_overwrites(plan->key.coll);
+	/* What the call overwrites, as an all_to_all in place does, is sent from a copy. */
+	const size_t own_at = env->send_displs ? env->send_displs[engine->rank] : (size_t)engine->rank;
+	const int copies = coll_overwrites_in(plan->key.coll, binding->send, binding->recv, own_at);
 	const size_t copied = copies ? sent_elements(env) * run->type_bytes : 0;
 	run->copied = copied != 0;
 	int ret = plan->channels > 1 || plan->scratch_cells || copied ? take_memory(run, most, copied) : 0;

@@ -137,7 +137,7 @@ void reduce_fold(const struct reduce_spec *whole, void *dst, int dst_wire, const
 
 	if (is_copy(spec, result, inputs, k, final)) {
 		if (dst != inputs[0].data && count)
-			memcpy(dst, inputs[0].data, count * corale_type_bytes(result));
+			memmove(dst, inputs[0].data, count * corale_type_bytes(result));
 		return;
 	}
 	const float_env env = float_env_default();

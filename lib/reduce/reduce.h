@@ -39,7 +39,7 @@ struct reduce_input {
 /*
  * dst = fold of the k inputs in their order (k = 1 converts), count elements. final: divide for avg and round to
  * type; dst_wire: dst is a message (wire type), else a local span (type). dst may equal any one input's data exactly,
- * but overlap none otherwise. Any alignment of every pointer.
+ * or begin before that of a single one, but overlap none otherwise. Any alignment of every pointer.
  */
 void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
 		 int k, size_t count, int final);

@@ -141,7 +141,8 @@ static void fill_all(struct started *s, unsigned char *registered)
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
 	if (is_within_send(s))
-		s->recv = s->send + coll_send_own(c->coll, s->rank) * c->count * bytes;
+		s->recv = s->send + (c->in_place == CALL_AT_FRONT ? 0 : coll_send_own(c->coll, s->rank)) *
+					c->count * bytes;
 	contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 

@@ -5,6 +5,8 @@
 #include "codelet_by.h"
 #include "world.h"
 
+enum { CALL_AT_FRONT = 2 }; /* in place: a reduce_scatter's result goes to the front of what it sends */
+
 struct test_call {
 	enum codelet_by codelet; /* BY_PLAN: that of this row, lowered */
 	int row; /* of the algorithm table */

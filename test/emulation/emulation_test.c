@@ -46,6 +46,8 @@ static void add_calls(struct script *s, struct test_call c, const size_t *counts
 			c.recv_shift = turn % 4 == 3 ? 4 * (unsigned)(turn % 5) : 0;
 			if (c.coll == CORALE_ALL_TO_ALL)
 				c.in_place = turn % 2;
+			else if (c.coll == CORALE_REDUCE_SCATTER)
+				c.in_place = turn % 3 ? (turn % 2 ? CALL_AT_FRONT : 0) : 1;
 			script_add(s, c);
 		}
 }
@@ -329,6 +331,7 @@ static struct test_call draw_call(const struct gpu_machine *machine)
 	c.op = coll_folds(c.coll) ? op_of_kernels(c.type, draw(CORALE_NUM_OPS + 1)) : 0;
 	c.root = (int)draw((size_t)machine->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
+	c.in_place <<= c.coll == CORALE_REDUCE_SCATTER && draw(2); /* CALL_AT_FRONT */
 	c.send_shift = draw(3) ? 0 : (unsigned)draw(64);
 	c.recv_shift = draw(3) ? 0 : (unsigned)draw(64);
 	const struct row *registered = row_of(machine, &c, PLAN_MEMORY_REGISTERED);

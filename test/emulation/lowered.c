@@ -86,6 +86,7 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];
 		c.in_place = !coll_is_uneven(c.coll) && i % 4 == 3;
+		c.in_place <<= c.coll == CORALE_REDUCE_SCATTER && i % 8 == 3; /* CALL_AT_FRONT */
 		c.in_lines = (i + (int)test_seed) % 4 != 0;
 		if (c.in_place)
 			c.recv_shift = c.send_shift = 0;

@@ -32,9 +32,10 @@ void engine_prepare(const struct engine *e, struct gpu_launch *l)
 
 static int overwrites(const struct engine *e, const struct call *c, const struct launch *l)
 {
-	if (c->send != c->recv || !coll_overwrites(c->record.coll))
+	if (!call_overwrites(c, e->world_rank))
 		return 0;
-	return c->send_counts || (l->bytes && codelet_of(l)->overwrites(e, l));
+	const int from_copy = c->send_counts || coll_folds_to_front(c->record.coll);
+	return from_copy || (l->bytes && codelet_of(l)->overwrites(e, l));
 }
 
 static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
