@@ -230,6 +230,7 @@ summed() # DESCRIPTION
 readme()
 {
 	local rank=0 line python
+	command -v python3 >/dev/null || return
 	python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) || return
 	"$build/nccl_glue/corale-run" "$python" -c "" 2>/dev/null || return # a sanitizer's build
 	stand_in_for_torchrun

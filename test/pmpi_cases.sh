@@ -56,7 +56,9 @@ esac
 # A program that MPI's compiler for Fortran builds, if there is one beside the launcher.
 fortran() # name, options
 {
-	local mpifort=${MPIRUN%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
+	local launcher mpifort
+	launcher=$(command -v "$MPIRUN")
+	mpifort=${launcher%/*}/$(basename "$launcher" | sed 's/mpirun\|mpiexec/mpifort/')
 	cat >"$scratch/program.F90" <<'F90'
 program sums
 #ifdef F08
