@@ -192,17 +192,18 @@ template <bool EACH> __global__ MODEST void one_shot_few_long_moves(const __grid
 
 typedef void (*kernel)(codelet_args);
 
-struct fold_row {
+/* Named apart from the rows of two_shot.cu: std::array of both would have functions of one name, where they are not inlined. */
+struct one_shot_row {
 	kernel any, few[2]; /* [1]: sums alone */
 	kernel few_scatter, few_long_scatter;
 };
 
-static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
+static constexpr auto folds = vector_table_of<one_shot_row>([](auto type) {
 	constexpr int TYPE = type.value;
-	return fold_row{ one_shot<TYPE>,
-			 { one_shot_few<TYPE, false>, one_shot_few<TYPE, !vector_shares_kernels<TYPE>> },
-			 one_shot_few_scatter<TYPE>,
-			 one_shot_few_long_scatter<TYPE> };
+	return one_shot_row{ one_shot<TYPE>,
+			     { one_shot_few<TYPE, false>, one_shot_few<TYPE, !vector_shares_kernels<TYPE>> },
+			     one_shot_few_scatter<TYPE>,
+			     one_shot_few_long_scatter<TYPE> };
 });
 static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by UNALIGNED; the others by EACH */
 static const kernel few_moves[2] = { one_shot_few_moves<false>, one_shot_few_moves<true> };
@@ -234,7 +235,7 @@ int codelets_load_one_shot(void)
 		error = error ? error : load_lean((const void *)few_moves[i]);
 		error = error ? error : load((const void *)few_long_moves[i]);
 	}
-	for (const fold_row &row : folds) {
+	for (const one_shot_row &row : folds) {
 		error = error ? error : load((const void *)row.any);
 		error = error ? error : load_lean((const void *)row.few[0]);
 		error = error ? error : load_lean((const void *)row.few[1]);

@@ -249,13 +249,13 @@ __global__ MODEST void scatter_allgather_few(const __grid_constant__ codelet_arg
 
 typedef void (*kernel)(codelet_args);
 
-struct fold_row {
+struct two_shot_row {
 	kernel any, few[2]; /* [1]: sums in one piece */
 };
 
-static constexpr auto folds = vector_table_of<fold_row>([](auto type) {
+static constexpr auto folds = vector_table_of<two_shot_row>([](auto type) {
 	constexpr int TYPE = type.value;
-	return fold_row{ two_shot<TYPE>, { two_shot_few<TYPE, false>, two_shot_few<TYPE, !vector_shares_kernels<TYPE>> } };
+	return two_shot_row{ two_shot<TYPE>, { two_shot_few<TYPE, false>, two_shot_few<TYPE, !vector_shares_kernels<TYPE>> } };
 });
 
 int codelets_two_shot(const codelet_args *args, struct grid grid, int type, void *stream)
@@ -272,7 +272,7 @@ int codelets_two_shot_few(const codelet_args *args, struct grid grid, int type, 
 int codelets_load_two_shot(void)
 {
 	int error = load((const void *)scatter_allgather_few);
-	for (const fold_row &row : folds) {
+	for (const two_shot_row &row : folds) {
 		error = error ? error : load((const void *)row.any);
 		error = error ? error : load_all(row.few);
 	}
