@@ -185,6 +185,8 @@ static int premultiplied(const struct way *way, int ranks)
 	};
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 11 : 1) {
+		if (!(type_kernel_ops(i % CORALE_NUM_TYPES) >> CORALE_NUM_OPS & 1))
+			continue;
 		struct test_call c = { .codelet = way->codelet,
 				       .coll = way->coll,
 				       .type = (corale_type)(i % CORALE_NUM_TYPES),
