@@ -189,39 +189,6 @@ static char *or_null(const struct coll_side *side, const struct bytes_side *byte
 	return side->blocks ? bytes->data : NULL;
 }
 
-/* Of all-to-all calls in place whose blocks differ, what is sent is copied first. */
-static int all_to_all_v(struct pmpi_comm *comm, const struct coll_call *call, struct bytes_side *s,
-			struct bytes_side *r)
-{
-	char *copy = NULL;
-	size_t end = 0;
-	int ret;
-	if (call->send.buffer != MPI_IN_PLACE)
-		return corale_all_to_all_v(s->data, s->counts, s->displs, r->data, r->counts, r->displs,
-					   CORALE_INT8, comm->core, comm->stream);
-	for (int i = 0; i < comm->size; i++)
-		if (end < r->displs[i] + r->counts[i])
-			end = r->displs[i] + r->counts[i];
-	copy = pmpi.device ? pmpi_pinned(end) : malloc(end ? end : 1);
-	if (!copy)
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for %zu bytes that are sent in place",
-				 end);
-	if (pmpi.device && !r->packed && call->recv.ordinal >= 0)
-		ret = pmpi_copy(call->recv.ordinal, copy, call->recv.buffer, end);
-	else
-		ret = 0, memcpy(copy, r->data, end);
-	if (!ret)
-		ret = corale_all_to_all_v(copy, r->counts, r->displs, r->data, r->counts, r->displs,
-					  CORALE_INT8, comm->core, comm->stream);
-	if (!ret)
-		ret = pmpi_comm_wait(comm);
-	if (pmpi.device)
-		pmpi_unpinned(copy, end);
-	else
-		free(copy);
-	return ret;
-}
-
 static int move(struct pmpi_comm *comm, const struct coll_call *call, struct bytes_side *s,
 		struct bytes_side *r)
 {
@@ -231,6 +198,7 @@ static int move(struct pmpi_comm *comm, const struct coll_call *call, struct byt
 	corale_comm *core = comm->core;
 	void *stream = comm->stream;
 	char *to = or_null(&call->recv, r), *from = or_null(&call->send, s);
+	const struct bytes_side *sent = in_place ? r : s;
 	switch (call->function) {
 	case PMPI_BCAST:
 		return corale_broadcast(to, to, r->bytes, CORALE_INT8, root, core, stream);
@@ -257,8 +225,9 @@ static int move(struct pmpi_comm *comm, const struct coll_call *call, struct byt
 					stream);
 	case PMPI_ALLTOALL:
 		return corale_all_to_all(in_place ? to : from, to, r->bytes, CORALE_INT8, core, stream);
-	default:
-		return all_to_all_v(comm, call, s, r);
+	default: /* PMPI_ALLTOALLV */
+		return corale_all_to_all_v(sent->data, sent->counts, sent->displs, r->data, r->counts,
+					   r->displs, CORALE_INT8, core, stream);
 	}
 }
 
