@@ -62,6 +62,11 @@ static inline int fortran_give_status(int ret, const MPI_Status *found, int *sta
 #define FORTRAN_ALIAS(name, alias_name, parameters)                                                          \
 	PMPI_EXPORT void alias_name FORTRAN_PARAMETERS parameters __attribute__((alias("ompi_" #name "_"     \
 										       "f")));
+#define FORTRAN_ALIASES(name, NAME, parameters)                                                              \
+	FORTRAN_ALIAS(name, mpi_##name, parameters)                                                          \
+	FORTRAN_ALIAS(name, mpi_##name##_, parameters)                                                       \
+	FORTRAN_ALIAS(name, mpi_##name##__, parameters)                                                      \
+	FORTRAN_ALIAS(name, MPI_##NAME, parameters)
 #define FORTRAN_ENTRY(name, NAME, parameters, call)                                                          \
 	PMPI_EXPORT void ompi_##name##_f FORTRAN_PARAMETERS parameters;                                      \
 	void ompi_##name##_f FORTRAN_PARAMETERS parameters                                                   \
@@ -70,9 +75,6 @@ static inline int fortran_give_status(int ret, const MPI_Status *found, int *sta
 		if (ierr)                                                                                    \
 			*ierr = error;                                                                       \
 	}                                                                                                    \
-	FORTRAN_ALIAS(name, mpi_##name, parameters)                                                          \
-	FORTRAN_ALIAS(name, mpi_##name##_, parameters)                                                       \
-	FORTRAN_ALIAS(name, mpi_##name##__, parameters)                                                      \
-	FORTRAN_ALIAS(name, MPI_##NAME, parameters)
+	FORTRAN_ALIASES(name, NAME, parameters)
 
 #endif

@@ -17,10 +17,7 @@
 		if (ierr)                                                                                    \
 			*ierr = error;                                                                       \
 	}                                                                                                    \
-	FORTRAN_ALIAS(name, mpi_##name, parameters)                                                          \
-	FORTRAN_ALIAS(name, mpi_##name##_, parameters)                                                       \
-	FORTRAN_ALIAS(name, mpi_##name##__, parameters)                                                      \
-	FORTRAN_ALIAS(name, MPI_##NAME, parameters)
+	FORTRAN_ALIASES(name, NAME, parameters)
 
 /* clang-format off */
 FORTRAN_REQUEST(ibcast, IBCAST, (void *buffer, int *count, int *type, int *root, int *comm, int *request),

@@ -1,4 +1,4 @@
-/* Receives into device buffers, blocking, by requests and persistent, and exchanges. */
+/* Sends of device buffers, receives into them and exchanges: blocking, by requests and persistent. */
 #include "door.h"
 #include "p2p.h"
 #include "request.h"
@@ -8,6 +8,7 @@
 #define MPI(name) MPI_##name
 #define PMPI(name) PMPI_##name
 #define OWN(name) name
+#include "p2p_send.def"
 #include "p2p_recv.def"
 
 #if MPI_VERSION >= 4
@@ -19,5 +20,6 @@
 #define MPI(name) MPI_##name##_c
 #define PMPI(name) PMPI_##name##_c
 #define OWN(name) name##_c
+#include "p2p_send.def"
 #include "p2p_recv.def"
 #endif
