@@ -360,27 +360,27 @@ static int mixed(struct world_params p, int calls, unsigned streams)
 	return script_run(s);
 }
 
-static int mixed_calls(void)
+/* By so many ranks, from first to last, one world after the other. */
+static int mixed_of(int first, int last, size_t window_bytes, int calls, unsigned streams)
 {
 	int faults = 0;
-	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 5); ranks++)
+	for (int ranks = first; !faults && ranks <= last; ranks++)
 		faults = mixed((struct world_params){ .ranks = ranks,
 						      .max_blocks = test_thin ? 1 : 2,
-						      .window_bytes = 320 << 10 },
-			       test_thin ? 24 : 70, 0);
+						      .window_bytes = window_bytes },
+			       calls, streams);
 	return faults;
+}
+
+static int mixed_calls(void)
+{
+	return mixed_of(2, test_thin ? 2 : 5, 320 << 10, test_thin ? 24 : 70, 0);
 }
 
 /* Sanitizers have no room for so many threads: fewer there. */
 static int mixed_calls_of_many(void)
 {
-	int faults = 0;
-	for (int ranks = 6; !faults && ranks <= (test_thin ? 6 : 8); ranks++)
-		faults = mixed((struct world_params){ .ranks = ranks,
-						      .max_blocks = test_thin ? 1 : 2,
-						      .window_bytes = 640 << 10 },
-			       test_thin ? 8 : 40, 0);
-	return faults;
+	return mixed_of(6, test_thin ? 6 : 8, 640 << 10, test_thin ? 8 : 40, 0);
 }
 
 static int bulk_mixed_calls_of_many(void)
@@ -396,13 +396,7 @@ static int bulk_mixed_calls(void)
 /* The same, each on any of a rank's streams. */
 static int mixed_streams(void)
 {
-	int faults = 0;
-	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 3); ranks++)
-		faults = mixed((struct world_params){ .ranks = ranks,
-						      .max_blocks = test_thin ? 1 : 2,
-						      .window_bytes = 320 << 10 },
-			       test_thin ? 24 : 70, test_thin ? 2 : GPU_STREAMS);
-	return faults;
+	return mixed_of(2, test_thin ? 2 : 3, 320 << 10, test_thin ? 24 : 70, test_thin ? 2 : GPU_STREAMS);
 }
 
 static struct test_call draw_pieces(int ranks)
