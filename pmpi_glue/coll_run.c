@@ -32,23 +32,42 @@ static int run_staged(struct coll_call *call)
 	return error;
 }
 
-/* *comm: whose core runs the call; NULL: MPI does. */
-static int find_route(const struct coll_call *call, struct pmpi_comm **comm)
+/* What makes Corale's route impossible, or PMPI_NO_REASON; alike on all ranks. */
+static enum pmpi_reason is_impossible(const struct coll_call *call, const struct pmpi_comm *comm,
+				      size_t *bytes)
+{
+	if ((int)call->function >= PMPI_ROUTED)
+		return PMPI_NO_ROUTE;
+	if (call->request)
+		return PMPI_HAS_REQUEST;
+	if (!comm || !comm->is_plain)
+		return PMPI_KIND_OF_COMM;
+	if (!coll_is_eligible(call, bytes))
+		return call->function == PMPI_BARRIER ? PMPI_NO_ROUTE : PMPI_TYPE_OR_OP;
+	return comm->state == PMPI_CORE_NEVER ? PMPI_NO_CORE : PMPI_NO_REASON;
+}
+
+/* *comm: whose core runs the call; NULL: MPI does, and *reason says why. */
+static int find_route(const struct coll_call *call, struct pmpi_comm **comm, enum pmpi_reason *reason)
 {
 	size_t bytes;
 	int is_routed = 0, error;
+	struct pmpi_comm *found =
+	    call->request || (int)call->function >= PMPI_ROUTED ? NULL : pmpi_comm_find(call->comm);
 	*comm = NULL;
-	if (call->request || call->comm == MPI_COMM_NULL || (int)call->function >= PMPI_ROUTED)
-		return MPI_SUCCESS;
-	struct pmpi_comm *found = pmpi_comm_find(call->comm);
-	if (!found || !found->is_plain || found->state == PMPI_CORE_NEVER || !coll_is_eligible(call, &bytes))
+	*reason = is_impossible(call, found, &bytes);
+	if (*reason)
 		return MPI_SUCCESS;
 	error = pmpi_route(found, call->function, bytes, has_device(call), &is_routed);
-	if (!error && is_routed)
-		error =
-		    pmpi_comm_open(found, call->recv.ordinal >= 0 ? call->recv.ordinal : call->send.ordinal);
-	if (!error && is_routed && found->state == PMPI_CORE_READY)
+	if (error || !is_routed) {
+		*reason = PMPI_NO_VOTE;
+		return error;
+	}
+	error = pmpi_comm_open(found, call->recv.ordinal >= 0 ? call->recv.ordinal : call->send.ordinal);
+	if (!error && found->state == PMPI_CORE_READY)
 		*comm = found;
+	else
+		*reason = PMPI_NO_CORE;
 	return error;
 }
 
@@ -61,13 +80,38 @@ static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
 	return pmpi_fail(call->comm);
 }
 
+static size_t bytes_of(const struct coll_call *call, const struct coll_side *side)
+{
+	size_t bytes = 0;
+	for (int i = 0; i < side->blocks; i++) {
+		MPI_Count size = 0;
+		const MPI_Datatype type = coll_type(side, i);
+		if (type != MPI_DATATYPE_NULL)
+			PMPI_Type_size_x(type, &size);
+		bytes += (size_t)size * (size_t)coll_count(call, side, i);
+	}
+	return bytes;
+}
+
+static void count(const struct coll_call *call, int is_routed, enum pmpi_reason reason, double begin)
+{
+	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
+	const enum pmpi_outcome outcome = is_routed          ? PMPI_IS_ROUTED
+					  : has_device(call) ? PMPI_IS_STAGED
+							     : PMPI_IS_PASSED;
+	if (outcome == PMPI_IS_PASSED && pmpi.mode == PMPI_MODE_DEVICE)
+		reason = PMPI_HOST_MEMORY;
+	pmpi_table_count(call->function, outcome, reason, in > out ? in : out, begin);
+}
+
 int coll_run(struct coll_call *call)
 {
 	struct pmpi_comm *comm;
+	enum pmpi_reason reason;
 	const double begin = pmpi_table_begin();
 	look_at(&call->send);
 	look_at(&call->recv);
-	int error = find_route(call, &comm);
+	int error = find_route(call, &comm, &reason);
 	if (error)
 		return error;
 	if (comm)
@@ -76,10 +120,7 @@ int coll_run(struct coll_call *call)
 		error = call->request ? coll_start(call) : run_staged(call);
 	else
 		error = coll_mpi(call);
-	pmpi_table_end(call->function,
-		       comm               ? PMPI_IS_ROUTED
-		       : has_device(call) ? PMPI_IS_STAGED
-					  : PMPI_IS_PASSED,
-		       begin);
+	if (pmpi.counts)
+		count(call, comm != NULL, reason, begin);
 	return error;
 }

@@ -8,15 +8,23 @@
 #include "request.h"
 #include "table.h"
 
-int pmpi_p2p_find(struct pmpi_staged *s, enum pmpi_function function, int peer, const void *buffer,
-		  MPI_Count count, MPI_Datatype type)
+int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (pmpi_stage_find(s, buffer, peer == MPI_PROC_NULL ? 0 : count, type))
 		return 1;
 	s->count = count;
-	if (pmpi.counts)
-		pmpi_table_end(function, PMPI_IS_PASSED, pmpi_table_begin());
 	return 0;
+}
+
+int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, double begin, int ret)
+{
+	MPI_Count size = 0;
+	if (!pmpi.counts)
+		return ret;
+	if (s->type != MPI_DATATYPE_NULL)
+		PMPI_Type_size_x(s->type, &size);
+	pmpi_table_count(function, PMPI_IS_PASSED, PMPI_HOST_MEMORY, (size_t)size * (size_t)s->count, begin);
+	return ret;
 }
 
 struct pmpi_p2p *pmpi_p2p_make(const struct pmpi_staged *in, const struct pmpi_staged *out)

@@ -12,9 +12,11 @@
 #define PMPI_HAS_ISENDRECV 0
 #endif
 
-/* pmpi_stage_find for a message to or from a peer; nothing is staged for MPI_PROC_NULL. Calls that are not staged are counted. */
-int pmpi_p2p_find(struct pmpi_staged *s, enum pmpi_function function, int peer, const void *buffer,
-		  MPI_Count count, MPI_Datatype type);
+/* pmpi_stage_find for a message to or from a peer; nothing is staged for MPI_PROC_NULL. */
+int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count count, MPI_Datatype type);
+
+/* Behind a call that MPI has run (ret) as the program made it; s: what pmpi_p2p_find has left. Returns ret. */
+int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, double begin, int ret);
 
 /* The buffers of an operation that a request stands for. */
 struct pmpi_p2p {

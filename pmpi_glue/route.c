@@ -6,7 +6,7 @@
 /* A route that was right so often is asked for again after so many calls at most: a vote is a small all-reduce. */
 enum { MOST_CALLS = 256 };
 
-static int size_class(size_t bytes)
+int pmpi_size_class(size_t bytes)
 {
 	int class = 0;
 	while (class < PMPI_SIZE_CLASSES - 1 && bytes >> (4 * class))
@@ -34,7 +34,7 @@ static int vote(struct pmpi_route *route, struct pmpi_comm *comm)
 int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
 	       int *is_routed)
 {
-	struct pmpi_route *route = &comm->routes.of[function][size_class(bytes)];
+	struct pmpi_route *route = &comm->routes.of[function][pmpi_size_class(bytes)];
 	int error = MPI_SUCCESS;
 	*is_routed = 1;
 	if (pmpi.mode != PMPI_MODE_DEVICE)

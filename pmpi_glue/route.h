@@ -12,6 +12,8 @@
 
 enum { PMPI_SIZE_CLASSES = 9 };
 
+int pmpi_size_class(size_t bytes); /* 0; up to 15; up to 255, and so on */
+
 /* Of a communicator, a function and a size class. */
 struct pmpi_route {
 	unsigned calls; /* since the last vote */
