@@ -196,17 +196,24 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *out)
 	return result;
 }
 
+static bool is_statistic(ncclCommMemStat_t stat)
+{
+	return ((int)stat >= 0 && stat <= ncclStatGpuMemTotal) || stat == coraleStatPinnedMem;
+}
+
 DOOR_EXPORT(ncclCommMemStats);
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
 {
 	ncclResult_t result = door_enter_any(comm, "CommMemStats");
 	if (result != ncclSuccess)
 		return result;
-	if (!value || (int)stat < 0 || stat > ncclStatGpuMemTotal)
-		result =
-		    door_refuse(ncclInvalidArgument,
-				"ncclCommMemStats: statistic %d, expected 0 to %d and a place for the value",
-				(int)stat, (int)ncclStatGpuMemTotal);
+	if (!value || !is_statistic(stat))
+		result = door_refuse(
+		    ncclInvalidArgument,
+		    "ncclCommMemStats: statistic %d, expected 0 to %d or %d and a place for the value",
+		    (int)stat, (int)ncclStatGpuMemTotal, (int)coraleStatPinnedMem);
+	else if (stat == coraleStatPinnedMem)
+		*value = comm_pinned_memory(comm->core);
 	else
 		*value = stat == ncclStatGpuMemPersist || stat == ncclStatGpuMemTotal
 			     ? comm_device_memory(comm->core)

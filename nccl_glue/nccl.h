@@ -124,7 +124,9 @@ typedef enum {
 	ncclStatGpuMemSuspend = 0, /* bytes that ncclCommSuspend would free: always 0 */
 	ncclStatGpuMemSuspended = 1, /* 1 while suspended: always 0 */
 	ncclStatGpuMemPersist = 2, /* bytes that stay until the communicator is destroyed */
-	ncclStatGpuMemTotal = 3 /* the sum */
+	ncclStatGpuMemTotal = 3, /* the sum */
+	/* Corale's own: bytes of pinned host memory for messages between nodes; 0 on one node. Not in the sum. NCCL refuses the number. */
+	coraleStatPinnedMem = 256
 } ncclCommMemStat_t;
 
 /* ---- Configuration of a communicator */

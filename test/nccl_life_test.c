@@ -21,10 +21,15 @@ static void nap_ms(int ms)
 	nanosleep(&(struct timespec){ ms / 1000, (ms % 1000) * 1000000l }, NULL);
 }
 
-static int is_over_nodes(void)
+static int node_size(void)
 {
 	const char *size = getenv("CORALE_NODE_SIZE");
-	return size && atoi(size) > 0;
+	return size ? atoi(size) : 0;
+}
+
+static int is_over_nodes(void)
+{
+	return node_size() > 0;
 }
 
 static double now(void)
@@ -264,6 +269,27 @@ static void many(struct world_rank *me)
 	for (int i = MANY - 1; i >= 0; i--)
 		WORLD_OK(me, ncclCommDestroy(comms[i]));
 	WORLD_OK(me, ncclGroupEnd());
+}
+
+/* What a host has for messages between nodes stands for a GPU's pinned memory. */
+static void pinned_apart(struct world_rank *me)
+{
+	ncclComm_t comm = world_comm(me, 0);
+	uint64_t before = 1, pinned = 1, persist = 1, total = 2;
+	WORLD_OK(me, ncclCommMemStats(comm, coraleStatPinnedMem, &before));
+	world_check(me, comm, "a sum");
+	WORLD_OK(me, ncclCommMemStats(comm, (ncclCommMemStat_t)256, &pinned)); /* of NCCL's header */
+	WORLD_OK(me, ncclCommMemStats(comm, ncclStatGpuMemPersist, &persist));
+	WORLD_OK(me, ncclCommMemStats(comm, ncclStatGpuMemTotal, &total));
+	if (persist != total || total <= pinned)
+		world_fault(me, "%llu bytes stay, %llu in all, %llu pinned", (unsigned long long)persist,
+			    (unsigned long long)total, (unsigned long long)pinned);
+	const int nodes = is_over_nodes() ? (me->size + node_size() - 1) / node_size() : 1;
+	if (nodes > 1 ? pinned == 0 : before || pinned)
+		world_fault(me, "%llu and %llu bytes pinned", (unsigned long long)before,
+			    (unsigned long long)pinned);
+	world_barrier(me); /* slots may go with the peer's end */
+	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
 /* ---- Aborts ------------------------------------------------------------------------------------------------------------- */
@@ -1345,6 +1371,7 @@ static const struct world_case cases[] = {
 	{ "made anew", 4, WORLD_BOTH, anew, NULL, 0 },
 	{ "32 communicators", 3, WORLD_THREADS, many, NULL, 0 },
 	{ "32 communicators of 8 ranks", 8, WORLD_PROCESSES, many, NULL, 0 },
+	{ "pinned memory counts apart", 2, WORLD_PROCESSES, pinned_apart, NULL, 0 },
 	{ "abort of an idle one", 4, WORLD_BOTH, abort_idle, NULL, 0 },
 	{ "abort from another thread", 3, WORLD_BOTH, abort_blocked, NULL, 0 },
 	{ "abort beside a stopped rank", 2, WORLD_PROCESSES, abort_beside_stopped, NULL, 0 },

@@ -69,6 +69,14 @@ size_t comm_device_memory(const corale_comm *handle)
 	return comm && comm->gpu ? engine_cuda.memory(comm->gpu) : corale_comm_memory(handle);
 }
 
+size_t comm_pinned_memory(const corale_comm *handle)
+{
+	const struct comm *comm = comm_get(handle, "comm_pinned_memory");
+	if (!comm)
+		return 0;
+	return comm->gpu ? engine_cuda.pinned_memory(comm->gpu) : atomic_load(&comm->engine.memory);
+}
+
 void corale_config_init(corale_config *config)
 {
 	if (!config)

@@ -34,5 +34,7 @@ void comm_explain_mismatch(corale_comm *handle, const char *call);
 
 /* Bytes of GPU memory that a CUDA communicator holds; of a host communicator all that corale_comm_memory counts. */
 size_t comm_device_memory(const corale_comm *handle);
+/* Bytes of host memory for messages between nodes: pinned, of a CUDA communicator; of a host communicator a part of the above. */
+size_t comm_pinned_memory(const corale_comm *handle);
 
 #endif

@@ -241,8 +241,9 @@ struct engine_ops {
 	 * refused. By one thread, beside calls of another one. CORALE_EDEVICE. */
 	int (*unmap)(struct engine *engine, int rank, int failed);
 
-	/* Bytes of GPU memory held. Any thread. */
+	/* Bytes of GPU memory held; of pinned host memory for messages between nodes. Any thread. */
 	size_t (*memory)(const struct engine *engine);
+	size_t (*pinned_memory)(const struct engine *engine);
 
 	/* Memory of this GPU for the user, in units of 2 MB. free waits for all work of the GPU, unless no call has used the memory.
 	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */

@@ -81,6 +81,11 @@ static size_t memory(const struct engine *e)
 	return e->bytes;
 }
 
+static size_t pinned_memory(const struct engine *e)
+{
+	return e->connections.bytes;
+}
+
 /* ---- On the engine's GPU, whichever is current ----------------------------------------------------------- */
 
 /* 1 if leave has to pop the engine's context. */
@@ -345,6 +350,7 @@ const struct engine_ops engine_cuda = {
 	.finish = finish,
 	.unmap = unmap,
 	.memory = memory,
+	.pinned_memory = pinned_memory,
 	.alloc = alloc,
 	.free = free_memory,
 	.share = share,
