@@ -14,6 +14,9 @@ static int blocking(const struct coll_call *call)
 	switch (call->function) {
 	case PMPI_BARRIER:
 		return PMPI_Barrier(call->comm);
+	case PMPI_REDUCE_LOCAL:
+		return PMPI_Reduce_local(call->send.at, call->recv.at, COUNT(recv), call->recv.type,
+					 call->op);
 #include "coll_mpi.def"
 	default:
 		return MPI_ERR_INTERN;
@@ -64,6 +67,9 @@ static int big(const struct coll_call *call)
 		       : call->request     ? PMPI_I##name##_c(__VA_ARGS__, call->request)                    \
 					   : PMPI_##Name##_c(__VA_ARGS__);
 	switch (call->function) {
+	case PMPI_REDUCE_LOCAL:
+		return PMPI_Reduce_local_c(call->send.at, call->recv.at, COUNT(recv), call->recv.type,
+					   call->op);
 #include "coll_mpi.def"
 	default:
 		return MPI_ERR_INTERN;

@@ -17,6 +17,37 @@ static int has_device(const struct coll_call *call)
 	return call->send.ordinal >= 0 || call->recv.ordinal >= 0;
 }
 
+static size_t bytes_of(const struct coll_call *call, const struct coll_side *side)
+{
+	size_t bytes = 0;
+	for (int i = 0; i < side->blocks; i++) {
+		MPI_Count size = 0;
+		const MPI_Datatype type = coll_type(side, i);
+		if (type != MPI_DATATYPE_NULL)
+			PMPI_Type_size_x(type, &size);
+		bytes += (size_t)size * (size_t)coll_count(call, side, i);
+	}
+	return bytes;
+}
+
+/* Once a process for each reason, as it is alike at each call. */
+static void warn(const struct coll_call *call, enum pmpi_reason reason)
+{
+	static _Atomic int said[PMPI_REASONS];
+	static const char *const why[PMPI_REASONS] = {
+		[PMPI_NO_ROUTE] = "Corale has no such call",
+		[PMPI_TYPE_OR_OP] = "Corale's communicators of this device do not reduce this type by this "
+				    "operator",
+		[PMPI_HAS_REQUEST] = "it does not block",
+	};
+	if (why[reason] && !said[reason] && (bytes_of(call, &call->send) || bytes_of(call, &call->recv)))
+		log_once(&said[reason], LOG_WARN, pmpi.rank,
+			 "%s of a device buffer goes through host memory, as %s; CORALE_DEBUG=info counts "
+			 "such calls at "
+			 "MPI_Finalize, docs/mpi.md says which calls stay on the device",
+			 pmpi_function_name(call->function), why[reason]);
+}
+
 /* By MPI, on host memory. */
 static int run_staged(struct coll_call *call)
 {
@@ -30,6 +61,12 @@ static int run_staged(struct coll_call *call)
 	coll_unstage_side(&call->send);
 	coll_unstage_side(&call->recv);
 	return error;
+}
+
+static int stage(struct coll_call *call, enum pmpi_reason reason)
+{
+	warn(call, reason);
+	return call->request ? coll_start(call) : run_staged(call);
 }
 
 /* What makes Corale's route impossible, or PMPI_NO_REASON; alike on all ranks. */
@@ -80,19 +117,6 @@ static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
 	return pmpi_fail(call->comm);
 }
 
-static size_t bytes_of(const struct coll_call *call, const struct coll_side *side)
-{
-	size_t bytes = 0;
-	for (int i = 0; i < side->blocks; i++) {
-		MPI_Count size = 0;
-		const MPI_Datatype type = coll_type(side, i);
-		if (type != MPI_DATATYPE_NULL)
-			PMPI_Type_size_x(type, &size);
-		bytes += (size_t)size * (size_t)coll_count(call, side, i);
-	}
-	return bytes;
-}
-
 static void count(const struct coll_call *call, int is_routed, enum pmpi_reason reason, double begin)
 {
 	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
@@ -117,7 +141,7 @@ int coll_run(struct coll_call *call)
 	if (comm)
 		error = run_routed(call, comm);
 	else if (has_device(call))
-		error = call->request ? coll_start(call) : run_staged(call);
+		error = stage(call, reason);
 	else
 		error = coll_mpi(call);
 	if (pmpi.counts)

@@ -47,6 +47,8 @@ FORTRAN_ENTRY(neighbor_alltoall, NEIGHBOR_ALLTOALL, (void *send, int *ns, int *t
 	      MPI_Neighbor_alltoall(AT(send), *ns, F_TYPE(ts), AT(recv), *nr, F_TYPE(tr), F_COMM(comm)))
 FORTRAN_ENTRY(neighbor_alltoallv, NEIGHBOR_ALLTOALLV, (void *send, int *ns, int *ds, int *ts, void *recv, int *nr, int *dr, int *tr, int *comm),
 	      MPI_Neighbor_alltoallv(AT(send), ns, ds, F_TYPE(ts), AT(recv), nr, dr, F_TYPE(tr), F_COMM(comm)))
+FORTRAN_ENTRY(reduce_local, REDUCE_LOCAL, (void *in, void *inout, int *count, int *type, int *op),
+	      MPI_Reduce_local(AT(in), AT(inout), *count, F_TYPE(type), F_OP(op)))
 FORTRAN_ENTRY(init_thread, INIT_THREAD, (int *required, int *provided), MPI_Init_thread(NULL, NULL, *required, provided))
 /* clang-format on */
 

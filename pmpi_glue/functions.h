@@ -11,4 +11,6 @@ enum pmpi_function {
 
 enum { PMPI_ROUTED = PMPI_ALLTOALLV + 1 }; /* how many of them Corale runs */
 
+const char *pmpi_function_name(enum pmpi_function function);
+
 #endif

@@ -17,6 +17,11 @@ static const char *const names[PMPI_FUNCTIONS] = {
 };
 #undef FUNCTION
 
+const char *pmpi_function_name(enum pmpi_function function)
+{
+	return names[function];
+}
+
 static const char *const sizes[PMPI_SIZE_CLASSES] = { "0 B",    "< 16 B",  "< 256 B",  "< 4 KB",   "< 64 KB",
 						      "< 1 MB", "< 16 MB", "< 256 MB", ">= 256 MB" };
 

@@ -265,6 +265,37 @@ static int user_operator(void)
 	return wrong;
 }
 
+/* The gaps of pairs, and the elements behind the last one, stay as they are. */
+static int reduce_local(void)
+{
+	struct pair {
+		double value;
+		int at, gap;
+	} mine[3] = { { 1, 1, 10 }, { 5, 2, 11 }, { 9, 9, 12 } }, other[2] = { { 2, 3, 20 }, { 4, 4, 21 } },
+	  *in = device_alloc(0, sizeof other), *inout = device_alloc(1, sizeof mine);
+	int wrong = 0;
+	device_copy(in, other, sizeof other);
+	device_copy(inout, mine, sizeof mine);
+	MPI_Reduce_local(in, inout, 2, MPI_DOUBLE_INT, MPI_MAXLOC);
+	device_copy(mine, inout, sizeof mine);
+	wrong += mine[0].value != 2 || mine[0].at != 3 || mine[0].gap != 10;
+	wrong += mine[1].value != 5 || mine[1].at != 2 || mine[1].gap != 11 || mine[2].value != 9;
+	double *sum = doubles(1, 100, 1), *host = doubles(0, 100, 2);
+	MPI_Reduce_local(host, sum, 99, MPI_DOUBLE, MPI_SUM);
+	wrong += differ(1, sum, 99, 3) + differ(1, sum + 99, 1, 1);
+#if MPI_VERSION >= 4
+	MPI_Reduce_local_c(sum, host, 99, MPI_DOUBLE, MPI_SUM);
+#else
+	MPI_Reduce_local(sum, host, 99, MPI_DOUBLE, MPI_SUM);
+#endif
+	wrong += differ(0, host, 99, 5) + differ(0, host + 99, 1, 2);
+	device_free(in);
+	device_free(inout);
+	release(1, sum);
+	free(host);
+	return wrong;
+}
+
 /* ---- Threads, each with a communicator of its own, in an order of their own */
 
 static void *thread(void *arg)
@@ -328,6 +359,7 @@ static const struct {
 	      { "vector_type", vector_type },
 	      { "neighbours", neighbours },
 	      { "user_operator", user_operator },
+	      { "reduce_local", reduce_local },
 	      { "threads", threads },
 	      { "die", die } };
 

@@ -49,6 +49,10 @@ grep -qE 'rank 0: MPI_Allreduce +< 256 B .*staged: no vote yet [0-9]+; passed on
 	grep -qE 'of [0-9]+ bytes of collectives that Corale can run, [0-9.]+ % were routed' "$scratch/log"
 result $? "the table has the share of bytes that were routed"
 
+run 2 "$program" reduce_local
+[ "$(grep -c 'WARN.* rank 0: MPI_Reduce_local of a device buffer goes through host memory' "$scratch/log")" = 1 ]
+result $? "a call that goes through host memory says so once"
+
 case $("$MPIRUN" --version 2>&1) in
 *"Open MPI"* | *OpenRTE*)
 	recovery=--enable-recovery
