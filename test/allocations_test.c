@@ -16,7 +16,7 @@ enum {
 	RANKS = 5,
 	WARM_CALLS = 1,
 	CALLS = 2,
-	ATTEMPTS = 3,
+	ATTEMPTS = 12,
 	SMALL = 2,
 	LARGE = 30000,
 	LONG = 1 << 19 /* elements of a block */
@@ -328,7 +328,7 @@ static int allocations_of(struct team_member *m, const struct counted *row, stru
 }
 
 /* A rank that stands still for 0.1 s, where other work has the cores, tells ranks of other nodes in a message that the transport
- * allocates. So only what is allocated time after time is a fault. */
+ * allocates; and a pool grows when more messages are under way than ever before. So only what is allocated time after time is a fault. */
 static void check_row(struct team_member *m, const struct counted *row, struct caller *c)
 {
 	for (int i = 0; i < WARM_CALLS; i++)
