@@ -1,0 +1,54 @@
+#!/bin/bash
+# examples/mpi: Jacobi's iteration in C, and in Fortran where there is MPI's compiler for it, has one residual, without the MPI door and with it. TAP.
+. "$top_srcdir/test/launcher-env.sh"
+door=$top_builddir/.libs/libcorale_pmpi.so
+launcher=$(command -v "$MPIRUN")
+[ -f "$door" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+compiler() { echo "${launcher%/*}/$(basename "$MPIRUN" | sed "s/mpirun\|mpiexec/$1/")"; } # of the launcher's MPI
+
+# residual RANKS PROGRAM [VARIABLE=VALUE]...: sets $got
+residual()
+{
+	local ranks=$1 program=$2
+	shift 2
+	got=$(timeout -k 5 60 "$MPIRUN" -n "$ranks" env OMP_NUM_THREADS=1 "$@" "$scratch/$program" 300 2>"$scratch/log" </dev/null | sed -n 's/.*residual *//p')
+}
+
+check() # description; "" without the door is not a residual
+{
+	number=$((number + 1))
+	if [ -n "$want" ] && [ "$got" = "$want" ]; then
+		echo "ok $number - $1"
+	else
+		echo "not ok $number - $1: residual '$got', wanted '$want'"
+		tail -n 20 "$scratch/log" | sed 's/^/# /'
+	fi
+}
+
+# program NAME COMPILER SOURCE: without the door on one rank, then with it on three.
+program()
+{
+	(cd "$scratch" && "$(compiler "$2")" -O2 -fopenmp -o "$1" "$3" -lm) >"$scratch/log" 2>&1
+	residual 1 "$1"
+	want=${want:-$got}
+	check "$1, 1 rank without the door"
+	residual 3 "$1" LD_PRELOAD="$door"
+	check "$1, 3 ranks, the default"
+	residual 3 "$1" LD_PRELOAD="$door" CORALE_MPI=all
+	check "$1, 3 ranks, CORALE_MPI=all"
+}
+
+want=
+program jacobi mpicc "$(cd "$top_srcdir" && pwd)/examples/mpi/jacobi.c"
+echo end >"$scratch/nothing.f90"
+if "$(compiler mpifort)" -o "$scratch/nothing" "$scratch/nothing.f90" >"$scratch/log" 2>&1; then
+	program jacobi_fortran mpifort "$(cd "$top_srcdir" && pwd)/examples/mpi/jacobi.f90"
+else
+	number=$((number + 1))
+	echo "ok $number - jacobi_fortran # SKIP no compiler of MPI programs in Fortran"
+fi
+echo "1..$number"
