@@ -16,6 +16,7 @@
 
 #include "base/settings.h"
 #include "comm/gpu_direct.h"
+#include "crash.h"
 #include "fake_engine.h"
 #include "mpi_world.h"
 #include "net/front.h"
@@ -228,7 +229,9 @@ int main(int argc, char **argv)
 	snprintf(log_path, sizeof log_path, "%s/ranks_gpudirect.%d", scratch ? scratch : "/tmp", getpid());
 	setenv("CORALE_LOG_FILE", log_path, 1);
 	setenv("CORALE_DEBUG", "info", 1);
+	crash_expect();
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	crash_expect();
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	fake_engine_has_late_kernels = getenv("TEST_BUSY_GPU") && rank == size - 1;
