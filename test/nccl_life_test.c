@@ -27,9 +27,9 @@ static int node_size(void)
 	return size ? atoi(size) : 0;
 }
 
-static int is_over_nodes(void)
+static int is_over_nodes(const struct world_rank *me)
 {
-	return node_size() > 0;
+	return node_size() > 0 && node_size() < me->size;
 }
 
 static double now(void)
@@ -187,7 +187,7 @@ static void revoke_stuck(struct world_rank *me)
 	if (me->rank) {
 		if (pthread_create(&thread, NULL, call_stuck, &s))
 			abort();
-		nap_ms(100);
+		nap_ms((int)(100 * busy_times()));
 	}
 	WORLD_OK(me, ncclCommRevoke(me->comm, NCCL_REVOKE_DEFAULT));
 	if (me->rank)
@@ -284,8 +284,7 @@ static void pinned_apart(struct world_rank *me)
 	if (persist != total || total <= pinned)
 		world_fault(me, "%llu bytes stay, %llu in all, %llu pinned", (unsigned long long)persist,
 			    (unsigned long long)total, (unsigned long long)pinned);
-	const int nodes = is_over_nodes() ? (me->size + node_size() - 1) / node_size() : 1;
-	if (nodes > 1 ? pinned == 0 : before || pinned)
+	if (is_over_nodes(me) ? pinned == 0 : before || pinned)
 		world_fault(me, "%llu and %llu bytes pinned", (unsigned long long)before,
 			    (unsigned long long)pinned);
 	world_barrier(me); /* slots may go with the peer's end */
@@ -590,6 +589,22 @@ static void mismatches(struct world_rank *me)
 	}
 }
 
+/* Ranks 0 and 1 differ in the call behind one that rank 2 makes late: what was sent for it is there. */
+static void mismatch_behind(struct world_rank *me)
+{
+	ncclComm_t comm = world_comm(me, 0);
+	int value[9] = { me->rank ? 0 : 7 }, sum[9];
+	world_check(me, comm, "before");
+	if (me->rank == 2)
+		nap_ms(300);
+	WORLD_OK(me, ncclBroadcast(value, value, 1, ncclInt, 0, comm, NULL));
+	if (value[0] != 7)
+		world_fault(me, "a broadcast of 7 gave %d", value[0]);
+	world_expect(me, ncclAllReduce(value, sum, me->rank == 1 ? 8 : 9, ncclInt, ncclSum, comm, NULL),
+		     ncclInvalidUsage, "a mismatch behind it");
+	WORLD_OK(me, ncclCommAbort(comm));
+}
+
 static void deadline(struct world_rank *me)
 {
 	ncclComm_t comm = world_comm(me, 0);
@@ -646,7 +661,7 @@ static void child_without_left(struct world_rank *me)
 			WORLD_OK(me, ncclCommDestroy(parent));
 		else
 			expect_no_child(me, parent, i / 2,
-					is_over_nodes()
+					is_over_nodes(me)
 					    ? "has " /* whom it had not met it may not have told how */
 					: i % 2 ? "has aborted the communicator"
 						: "has destroyed the communicator");
@@ -687,6 +702,8 @@ static void child_without_dead(struct world_rank *me)
 	world_expect_text(me, "has died", "a split without rank 0");
 	if (child || now() - start > SLOW_S * busy_times())
 		world_fault(me, "without rank 0: child %p after %.1f s", (void *)child, now() - start);
+	atomic_fetch_add(&me->world->flags[2], 1); /* none exits before the other one has its answer */
+	world_await(me, 2, me->size - 2);
 }
 
 /* Rank 1 makes a call of the parent meanwhile: neither can end. */
@@ -896,7 +913,7 @@ static void late_and_stopped(struct world_rank *me)
 	if (me->rank % 3 == 0 && !freopen(path, "ae", stderr))
 		world_fault(me, "no file for lines");
 	world_barrier(me);
-	if (me->rank == 1 && is_over_nodes()) {
+	if (me->rank == 1 && is_over_nodes(me)) {
 		await_answers(me, path, log);
 	} else if (me->rank == 1) {
 		snprintf(stopped, sizeof stopped, "rank 2 (process %d of this host) silent for 10",
@@ -1380,6 +1397,7 @@ static const struct world_case cases[] = {
 	{ "all exit without destroy", 6, WORLD_BOTH, exit_all, NULL, 0 },
 	{ "forked children", 2, WORLD_PROCESSES, forks, NULL, 0 },
 	{ "mismatches", 3, WORLD_BOTH, mismatches, NULL, 0 },
+	{ "a mismatch behind a late rank's call", 3, WORLD_BOTH, mismatch_behind, NULL, 0 },
 	{ "deadline", 3, WORLD_PROCESSES, deadline, "CORALE_NCCL_TIMEOUT=2", 0 },
 	{ "children without a rank that has left", 4, WORLD_BOTH, child_without_left, NULL, 0 },
 	{ "children without a dead rank", 4, WORLD_PROCESSES, child_without_dead, NULL, 1 },

@@ -106,15 +106,15 @@ fi
 # ---- Programs
 
 # The cases of a program, each a line of its own here.
-whole() # node size, program
+whole() # node size, how messages travel, program
 {
-	CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 timeout -k 5 400 "$build/test/$2" >"$scratch/whole" 2>&1 </dev/null
+	CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 CORALE_UCX_MESSAGE=$2 timeout -k 5 400 "$build/test/$3" >"$scratch/whole" 2>&1 </dev/null
 	local status=$?
 	grep -E '^# rank|FAILED|ERROR|ended' "$scratch/whole" >"$scratch/reasons"
-	result $status "$2 on nodes of $1" "$scratch/reasons"
+	result $status "$3 on nodes of $1, messages by $2" "$scratch/reasons"
 }
-whole 1 nccl_world_test
-whole 3 nccl_world_test
-whole 1 nccl_life_test
-whole 3 nccl_life_test
+whole 1 put nccl_world_test
+whole 5 am nccl_world_test
+whole 1 am nccl_life_test
+whole 3 auto nccl_life_test
 echo "1..$number"

@@ -79,6 +79,21 @@ static struct record record_of(const struct comm *comm, int rank, uint64_t numbe
 	return record;
 }
 
+/* 1 if two ranks are known to have made different calls under the number. */
+static int records_differ(const struct comm *comm, uint64_t number)
+{
+	struct record seen = { 0 };
+	for (int r = 0; r < comm->size; r++) {
+		const struct record record = record_of(comm, r, number);
+		if (!record.number)
+			continue;
+		if (seen.number && seen.signature != record.signature)
+			return 1;
+		seen = record;
+	}
+	return 0;
+}
+
 int diagnose_has_called(struct comm *comm, int rank, uint64_t number)
 {
 	const struct journal journal = journal_of(comm, rank);
@@ -450,8 +465,11 @@ int64_t diagnose_patience(const struct comm *comm)
 	const uint64_t word = e->windows && position ? abort_word(comm) : 0;
 	if (!word || atomic_load(&((struct comm *)(uintptr_t)comm)->error))
 		return 0;
-	if (host_is_earlier(e))
-		return EARLIER_NS;
+	if (host_is_earlier(e)) /* a mismatch may be found later than ranks differ */
+		return read_ending(comm, word).code == CORALE_EMISMATCH &&
+			       records_differ(comm, atomic_load(&((struct comm *)(uintptr_t)comm)->number))
+			   ? 0
+			   : EARLIER_NS;
 	const int is_pair = position % 2 == 0;
 	return is_pair && atomic_load(&comm_control(comm, comm->rank)->abort_at) == position ? PAIRS_NS : 0;
 }
@@ -591,17 +609,9 @@ int diagnose_stalled(struct comm *comm, int peer)
 static uint64_t first_difference(struct comm *comm)
 {
 	uint64_t last = atomic_load(&comm->number), first = last > WINDOW_CALLS ? last - WINDOW_CALLS + 1 : 1;
-	for (uint64_t number = first; number <= last + 1; number++) {
-		struct record seen = { 0 };
-		for (int r = 0; r < comm->size; r++) {
-			struct record record = record_of(comm, r, number);
-			if (!record.number)
-				continue;
-			if (seen.number && seen.signature != record.signature)
-				return number;
-			seen = record;
-		}
-	}
+	for (uint64_t number = first; number <= last + 1; number++)
+		if (records_differ(comm, number))
+			return number;
 	return 0;
 }
 
@@ -741,7 +751,8 @@ int diagnose_mismatch(struct comm *comm, const struct record *call, const struct
 	const uint64_t position = atomic_load(&comm->engine.position);
 	const struct ending end = { .code = CORALE_EMISMATCH,
 				    .culprit = mismatch ? comm->rank : finder_of(comm),
-				    .at = mismatch || !position ? EVERYWHERE : position };
+				    .at = !position || (mismatch && coll_is_pair(call->coll)) ? EVERYWHERE
+											      : position };
 	spread(comm, &end);
 	uint64_t number = first_difference(comm);
 	if (!mismatch || mismatch->expected != mismatch->got || number) {

@@ -151,7 +151,7 @@ void ucx_comm_add_event(struct ucx_comm *c, int peer, int code, const void *text
 	event->bytes = bytes < sizeof(event->text) ? bytes : sizeof(event->text);
 	if (bytes)
 		memcpy(event->text, text, event->bytes);
-	c->worker->news = 1;
+	c->worker->news = c->worker->nudge = 1;
 	*c->events_end = event;
 	c->events_end = &event->next;
 }

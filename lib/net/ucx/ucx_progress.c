@@ -79,13 +79,13 @@ static void seal(struct ucx_worker *w, struct sealing *s, int64_t now)
 	s->moved = 0;
 }
 
-/* Sleeps until UCX has events, if it has none now. */
+/* Sleeps until UCX has events, if it has none now, and no other thread has left any. */
 static void sleep_until_event(struct ucx_worker *w, int64_t until)
 {
 	struct pollfd wake = { .fd = w->event_fd, .events = POLLIN };
 
 	ucx_lock(w);
-	int armed = ucp_worker_arm(w->ucp) == UCS_OK;
+	int armed = !w->news && !w->failures && ucp_worker_arm(w->ucp) == UCS_OK;
 	w->asleep = armed;
 	ucx_unlock(w);
 	if (!armed)
