@@ -38,7 +38,7 @@ static void warn(const struct coll_call *call, enum pmpi_reason reason)
 		[PMPI_NO_ROUTE] = "Corale has no such call",
 		[PMPI_TYPE_OR_OP] = "Corale's communicators of this device do not reduce this type by this "
 				    "operator",
-		[PMPI_HAS_REQUEST] = "it does not block",
+		[PMPI_HAS_REQUEST] = "calls with a request do",
 	};
 	if (why[reason] && !said[reason] && (bytes_of(call, &call->send) || bytes_of(call, &call->recv)))
 		log_once(&said[reason], LOG_WARN, pmpi.rank,

@@ -9,40 +9,29 @@
 #include "coll.h"
 #include "door.h"
 
-/* Runs visit on the blocks of a side. */
 struct walk {
 	const struct coll_side *side;
-	char *base; /* of the staged copy: stands for the buffer's address */
 	int to_device;
-};
-
-static int copy_span(const struct walk *walk, MPI_Aint at, size_t bytes)
-{
-	char *device = (char *)walk->side->buffer + at, *host = walk->base + at;
-	return walk->to_device ? pmpi_copy(walk->side->ordinal, device, host, bytes)
-			       : pmpi_copy(walk->side->ordinal, host, device, bytes);
-}
-
-struct rows_walk {
-	const struct walk *walk;
-	MPI_Aint block;
+	MPI_Aint block; /* where it begins */
+	struct pmpi_copying copies;
 };
 
 static int copy_rows(void *arg, const struct pmpi_rows *rows)
 {
-	const struct rows_walk *at = arg;
-	char *device = (char *)at->walk->side->buffer + at->block + rows->at;
-	char *host = at->walk->base + at->block + rows->at;
-	return pmpi_copy_rows(at->walk->side->ordinal, at->walk->to_device ? device : host, rows->pitch,
-			      at->walk->to_device ? host : device, rows->pitch, rows->width, rows->rows);
+	struct walk *walk = arg;
+	char *device = (char *)walk->side->buffer + walk->block + rows->at;
+	char *host = (char *)walk->side->at + walk->block + rows->at;
+	return pmpi_copying_add(&walk->copies, &(struct piece){ walk->to_device ? device : host, rows->pitch,
+								walk->to_device ? host : device, rows->pitch,
+								rows->width, rows->rows });
 }
 
-static int copy_block(const struct walk *walk, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
+static int copy_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
 {
-	if (layout->is_contiguous)
-		return copy_span(walk, at, count * layout->size);
-	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows,
-				&(struct rows_walk){ walk, at });
+	struct walk *walk = arg;
+	(void)block;
+	walk->block = at;
+	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows, walk);
 }
 
 int coll_each_block(const struct coll_call *call, const struct coll_side *side, coll_visitor *visit_block,
@@ -94,15 +83,13 @@ static int widen(void *arg, int block, MPI_Aint at, size_t count, const struct p
 	return 0;
 }
 
-static int visit(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
-{
-	return copy_block(arg, at, count, layout);
-}
-
 static int copy_side(const struct coll_call *call, const struct coll_side *side, int to_device)
 {
-	struct walk walk = { side, side->at, to_device };
-	return coll_each_block(call, side, visit, &walk);
+	struct walk walk = { .side = side, .to_device = to_device };
+	pmpi_copying_begin(&walk.copies, side->ordinal, 1);
+	const int ret = coll_each_block(call, side, copy_block, &walk);
+	const int end = pmpi_copying_end(&walk.copies);
+	return ret ? ret : end;
 }
 
 int coll_stage_side(const struct coll_call *call, struct coll_side *side)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "corale.h"
@@ -39,30 +40,33 @@ static int wait_for(void *stream)
 	return done < 0 ? done : 0;
 }
 
-static int start_copy(const struct pmpi_copy *copy, void *stream)
+static int start_copy(const struct piece *piece, void *stream)
 {
-	if (!copy->width || !copy->rows)
+	if (!piece->width || !piece->rows)
 		return 0;
-	return copy->rows == 1 ? pmpi.device->copy(copy->to, copy->from, copy->width, stream)
-			       : pmpi.device->copy_rows(copy->to, copy->to_pitch, copy->from,
-							copy->from_pitch, copy->width, copy->rows, stream);
+	return piece->rows == 1
+		   ? pmpi.device->copy(piece->to, piece->from, piece->width, stream)
+		   : pmpi.device->copy_rows(piece->to, piece->to_pitch, piece->from, piece->from_pitch,
+					    piece->width, piece->rows, stream);
 }
 
 /* After an error too it waits for the copies that have started. */
-static int copy_on(int ordinal, const struct pmpi_copy *copies, size_t n)
+static int copy_on(int ordinal, const struct piece *pieces, size_t n, int by_kernel)
 {
 	int ret = 0;
 	if (!streams[ordinal])
 		ret = pmpi.device->stream_create(&streams[ordinal]);
 	if (ret)
 		return ret;
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = start_copy(&copies[i], streams[ordinal]);
+	if (by_kernel)
+		ret = pmpi.device->copy_pieces(pieces, n, streams[ordinal]);
+	for (size_t i = 0; i < n && !ret && !by_kernel; i++)
+		ret = start_copy(&pieces[i], streams[ordinal]);
 	const int waited = wait_for(streams[ordinal]);
 	return ret ? ret : waited;
 }
 
-int pmpi_copies(int ordinal, const struct pmpi_copy *copies, size_t n)
+static int copy_pieces(int ordinal, const struct piece *pieces, size_t n, int by_kernel)
 {
 	int before, ret;
 	if (ordinal < 0 || ordinal >= DEVICES)
@@ -71,21 +75,69 @@ int pmpi_copies(int ordinal, const struct pmpi_copy *copies, size_t n)
 	ret = pmpi.device->enter(ordinal, &before);
 	if (ret)
 		return ret;
-	ret = copy_on(ordinal, copies, n);
+	ret = copy_on(ordinal, pieces, n, by_kernel);
 	pmpi.device->leave(before);
 	return ret;
 }
 
 int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes)
 {
-	return bytes ? pmpi_copies(ordinal, &(struct pmpi_copy){ to, bytes, from, bytes, bytes, 1 }, 1) : 0;
+	return bytes ? copy_pieces(ordinal, &(struct piece){ to, bytes, from, bytes, bytes, 1 }, 1, 0) : 0;
 }
 
-int pmpi_copy_rows(int ordinal, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-		   size_t rows)
+/* ---- Many copies. By a kernel where rows are short: a copy unit takes each row for itself, and each copy costs the host a call. */
+
+enum { MANY_PIECES = 8192, FEW_ROWS = 8, LONG_ROW = 4096 };
+
+void pmpi_copying_begin(struct pmpi_copying *c, int ordinal, int is_pinned)
 {
-	const struct pmpi_copy copy = { to, to_pitch, from, from_pitch, width, rows };
-	return width && rows ? pmpi_copies(ordinal, &copy, 1) : 0;
+	c->ordinal = ordinal;
+	c->is_pinned = is_pinned;
+	c->n = c->rows = c->bytes = 0;
+	c->room = PMPI_FEW_PIECES;
+	c->pieces = c->few;
+}
+
+/* The list moves to memory that a kernel reads. Without such memory it stays as short as it is. */
+static void make_room(struct pmpi_copying *c)
+{
+	struct piece *many = pmpi_pinned(MANY_PIECES * sizeof(*many));
+	if (!many)
+		return;
+	memcpy(many, c->few, c->n * sizeof(*many));
+	c->pieces = many;
+	c->room = MANY_PIECES;
+}
+
+static int copy_now(struct pmpi_copying *c)
+{
+	const int is_short = c->is_pinned && c->rows > FEW_ROWS && c->bytes / c->rows < LONG_ROW;
+	const size_t n = c->n;
+	if (is_short && c->pieces == c->few)
+		make_room(c);
+	c->n = c->rows = c->bytes = 0;
+	return n ? copy_pieces(c->ordinal, c->pieces, n, is_short && c->pieces != c->few) : 0;
+}
+
+int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece)
+{
+	int ret = 0;
+	if (c->n == c->room && c->is_pinned && c->pieces == c->few)
+		make_room(c);
+	if (c->n == c->room)
+		ret = copy_now(c);
+	c->pieces[c->n++] = *piece;
+	c->rows += piece->rows;
+	c->bytes += piece->rows * piece->width;
+	return ret;
+}
+
+int pmpi_copying_end(struct pmpi_copying *c)
+{
+	const int ret = copy_now(c);
+	if (c->pieces != c->few)
+		pmpi_unpinned(c->pieces, MANY_PIECES * sizeof(*c->pieces));
+	return ret;
 }
 
 /* ---- Pinned memory, by powers of two. What is too large to keep goes back to the device. */

@@ -95,6 +95,12 @@ static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pi
 	    "copying rows of a buffer");
 }
 
+static int copy_pieces(const struct piece *pieces, size_t n, void *stream)
+{
+	const struct pieces_args args = { pieces, n, n < PIECES_WARPS ? PIECES_WARPS / n : 1 };
+	return check((cudaError_t)codelets_copy_pieces(&args, stream), "copying parts of a buffer");
+}
+
 static int query(void *stream)
 {
 	const cudaError_t error = cudaStreamQuery(stream);
@@ -118,6 +124,7 @@ static const struct pmpi_device gpu = { .name = "CUDA",
 					.stream_destroy = stream_destroy,
 					.copy = copy,
 					.copy_rows = copy_rows,
+					.copy_pieces = copy_pieces,
 					.query = query };
 
 const struct pmpi_device *const pmpi_device_gpu = &gpu;

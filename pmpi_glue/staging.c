@@ -43,41 +43,32 @@ int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, 
 
 /* ---- Copies -------------------------------------------------------------------------------------------- */
 
-/* Rows are copied together, because the end of a copy is what takes long. */
-enum { TOGETHER = 64 };
-
 struct copying {
 	const struct pmpi_staged *s;
 	int to_device;
-	size_t n;
-	struct pmpi_copy copies[TOGETHER];
+	struct pmpi_copying copies;
 };
-
-static int copy_now(struct copying *c)
-{
-	const size_t n = c->n;
-	c->n = 0;
-	return n ? pmpi_copies(c->s->ordinal, c->copies, n) : 0;
-}
 
 static int add_rows(void *arg, const struct pmpi_rows *rows)
 {
 	struct copying *c = arg;
 	char *device = (char *)((uintptr_t)c->s->device + (uintptr_t)rows->at);
 	char *host = (char *)c->s->buffer + rows->packed_at;
-	c->copies[c->n++] = c->to_device
-				? (struct pmpi_copy){ device,      rows->pitch, host, rows->packed_pitch,
-						      rows->width, rows->rows }
-				: (struct pmpi_copy){ host,        rows->packed_pitch, device,
-						      rows->pitch, rows->width,        rows->rows };
-	return c->n == TOGETHER ? copy_now(c) : 0;
+	const struct piece piece =
+	    c->to_device
+		? (struct piece){ device, rows->pitch, host, rows->packed_pitch, rows->width, rows->rows }
+		: (struct piece){ host, rows->packed_pitch, device, rows->pitch, rows->width, rows->rows };
+	return pmpi_copying_add(&c->copies, &piece);
 }
 
+/* Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
 static int copy(const struct pmpi_staged *s, size_t bytes, int to_device)
 {
 	struct copying c = { .s = s, .to_device = to_device };
+	pmpi_copying_begin(&c.copies, s->ordinal, s->device != MPI_BOTTOM);
 	const int ret = pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
-	return ret ? ret : copy_now(&c);
+	const int end = pmpi_copying_end(&c.copies);
+	return ret ? ret : end;
 }
 
 int pmpi_stage_take(struct pmpi_staged *s)

@@ -186,6 +186,7 @@ int main(int argc, char **argv)
 	run_scenes(type_scenes, comm, 1);
 	run_scenes(random_scenes, comm, 12);
 	refused_cases();
+	short_row_cases();
 	thread_cases(level);
 	void *detached;
 	int bytes;

@@ -1,4 +1,4 @@
-/* Functions that refuse device buffers, and threads. */
+/* Functions that refuse device buffers, types of many short rows, and threads. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +78,86 @@ void refused_cases(void)
 	MPI_Comm_free(&comm);
 	fake_device_free(device);
 	free(host);
+}
+
+/* ---- Types of many short rows: few copies, and no byte between the rows ---------------------------------- */
+
+enum { ROWS = 200000, ROOM = ROWS * 40 };
+
+/* Rows of one to three ints at distances that do not repeat; doubles at equal ones. */
+static MPI_Datatype short_rows(int is_regular)
+{
+	static int lengths[ROWS], at[ROWS];
+	MPI_Datatype type;
+	for (int i = 0; i < ROWS; i++) {
+		lengths[i] = 1 + i % 3;
+		at[i] = 8 * i + (i * 7 + i / 5) % 4;
+	}
+	if (is_regular)
+		MPI_Type_vector(ROWS, 1, 5, MPI_DOUBLE, &type);
+	else
+		MPI_Type_indexed(ROWS, lengths, at, MPI_INT, &type);
+	MPI_Type_commit(&type);
+	return type;
+}
+
+static void fill(char *in, char *out)
+{
+	for (int i = 0; i < ROOM; i++) {
+		in[i] = (char)(i * 31 + rank);
+		out[i] = 99;
+	}
+}
+
+static void exchange_rows(const char *name, MPI_Datatype type, char *device[2], char *host[2], size_t most)
+{
+	char text[160];
+	fill(fake_device_reach(device[0]), fake_device_reach(device[1]));
+	fill(host[0], host[1]);
+	const size_t before = fake_device_copies();
+	MPI_Sendrecv(device[0], 1, type, right(), 0, device[1], 1, type, left(), 0, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	const size_t copies = fake_device_copies() - before;
+	PMPI_Sendrecv(host[0], 1, type, right(), 0, host[1], 1, type, left(), 0, MPI_COMM_WORLD,
+		      MPI_STATUS_IGNORE);
+	snprintf(text, sizeof text, "%s: at most %zu copies for %d rows at both ends", name, most, ROWS);
+	report(text, copies <= most && !memcmp(fake_device_reach(device[1]), host[1], ROOM));
+}
+
+/* A staged collective copies in what it reads, and out what it writes. */
+static void broadcast_rows(const char *name, MPI_Datatype type, char *device[2], char *host[2], size_t most)
+{
+	char text[160];
+	MPI_Request request;
+	fill(fake_device_reach(device[1]), fake_device_reach(device[0]));
+	fill(host[1], host[0]);
+	const size_t before = fake_device_copies();
+	MPI_Ibcast(device[1], 1, type, 0, MPI_COMM_WORLD, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	const size_t copies = fake_device_copies() - before;
+	PMPI_Bcast(host[1], 1, type, 0, MPI_COMM_WORLD);
+	snprintf(text, sizeof text, "%s: at most %zu copies in a collective", name, most);
+	report(text, copies <= most && !memcmp(fake_device_reach(device[1]), host[1], ROOM));
+}
+
+void short_row_cases(void)
+{
+	static const char *const names[] = { "a type of irregular short rows", "a column" };
+	char *device[2], *host[2];
+	for (int i = 0; i < 2; i++) {
+		device[i] = fake_device_alloc(i, ROOM);
+		host[i] = malloc(ROOM);
+	}
+	for (int is_regular = 0; is_regular < 2; is_regular++) {
+		MPI_Datatype type = short_rows(is_regular);
+		exchange_rows(names[is_regular], type, device, host, is_regular ? 2 : 50);
+		broadcast_rows(names[is_regular], type, device, host, is_regular ? 1 : 25);
+		MPI_Type_free(&type);
+	}
+	for (int i = 0; i < 2; i++) {
+		fake_device_free(device[i]);
+		free(host[i]);
+	}
 }
 
 /* ---- Threads: each with a communicator of its own ------------------------------------------------------- */

@@ -566,6 +566,7 @@ static const struct {
 	{ "epochs of packets beyond 32 bits", packets_wrap },
 	{ "headers from 2^32 epochs before", test_old_headers },
 	{ "a network's first messages", test_probes },
+	{ "pieces are copied", test_pieces },
 	{ "a rank that makes another call", test_mismatch },
 	{ "a message of another size or type", test_other_message },
 	{ "kernels after a failure", test_replay },

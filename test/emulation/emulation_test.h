@@ -75,6 +75,7 @@ int test_hold_followed(void);
 int test_old_headers(void);
 
 int test_probes(void);
+int test_pieces(void);
 
 int test_alone(void);
 int test_messages_alone(void);

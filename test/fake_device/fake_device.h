@@ -23,8 +23,10 @@ void *fake_device_reach(const void *p);
 /* Any kinds of memory, complete at return. */
 void fake_device_copy(void *to, const void *from, size_t bytes);
 
-/* Host memory that the door has pinned, in bytes, and rows that it has copied so far: fake_device_door.c. */
+/* Of the door, fake_device_door.c: host memory that is pinned, in bytes; calls that pinned memory, copies that it has started and rows that they had, so far. */
 size_t fake_device_pinned(void);
+size_t fake_device_pins(void);
+size_t fake_device_copies(void);
 size_t fake_device_copied_rows(void);
 
 #endif

@@ -1,6 +1,8 @@
 /* The fake device as the MPI door's kind of device: the door finds it by its name in the program. Copies are carried out only when the door asks for their
  * end, so one that it does not wait for is seen. */
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "corale.h"
@@ -9,10 +11,11 @@
 
 enum { POLLS = 2 };
 
+/* Pieces that are copied at the end of the stream's work, from a list of then. */
 struct copy {
-	char *to;
-	const char *from;
-	size_t to_pitch, from_pitch, width, rows;
+	const struct piece *pieces; /* own, or those of copy_pieces */
+	size_t n;
+	struct piece own;
 	struct copy *next;
 };
 
@@ -22,11 +25,21 @@ struct stream {
 };
 
 static _Thread_local int current;
-static _Atomic size_t pinned, copied_rows;
+static _Atomic size_t pinned, pins, copies, copied_rows;
 
 size_t fake_device_pinned(void)
 {
 	return pinned;
+}
+
+size_t fake_device_pins(void)
+{
+	return pins;
+}
+
+size_t fake_device_copies(void)
+{
+	return copies;
 }
 
 size_t fake_device_copied_rows(void)
@@ -56,25 +69,54 @@ static void leave(int before)
 	current = before;
 }
 
-/* With its size in front. */
+/* Pinned memory has its size and that of the list of all in front. */
 enum { FRONT = 64 };
+struct front {
+	size_t bytes;
+	struct front *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct front *first;
+} all_pinned = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int pin(size_t bytes, void **memory)
 {
-	char *found = malloc(bytes + FRONT);
-	if (!found)
+	struct front *front = malloc(bytes + FRONT);
+	if (!front)
 		return CORALE_ENOMEM;
-	*(size_t *)(void *)found = bytes;
+	pthread_mutex_lock(&all_pinned.lock);
+	*front = (struct front){ bytes, all_pinned.first };
+	all_pinned.first = front;
+	pthread_mutex_unlock(&all_pinned.lock);
 	pinned += bytes;
-	*memory = found + FRONT;
+	pins++;
+	*memory = (char *)front + FRONT;
 	return 0;
 }
 
 static void unpin(void *memory)
 {
-	char *found = (char *)memory - FRONT;
-	pinned -= *(size_t *)(void *)found;
-	free(found);
+	struct front *front = (void *)((char *)memory - FRONT);
+	pthread_mutex_lock(&all_pinned.lock);
+	struct front **link = &all_pinned.first;
+	while (*link != front)
+		link = &(*link)->next;
+	*link = front->next;
+	pthread_mutex_unlock(&all_pinned.lock);
+	pinned -= front->bytes;
+	free(front);
+}
+
+static int is_pinned(const void *p)
+{
+	pthread_mutex_lock(&all_pinned.lock);
+	const struct front *front = all_pinned.first;
+	while (front && (uintptr_t)p - (uintptr_t)front - FRONT >= front->bytes)
+		front = front->next;
+	pthread_mutex_unlock(&all_pinned.lock);
+	return front != NULL;
 }
 
 static int stream_create(void **stream)
@@ -94,23 +136,56 @@ static void stream_destroy(void *stream)
 }
 
 /* A stream takes copies of its own device only. */
-static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-		     size_t rows, void *stream)
+static int start(const struct copy *wanted, void *stream)
 {
 	struct stream *s = stream;
 	struct copy *copy = malloc(sizeof(*copy));
-	if (!copy || s->ordinal != current || (rows > 1 && (to_pitch < width || from_pitch < width)))
+	if (!copy || s->ordinal != current)
 		abort();
-	*copy = (struct copy){ to, from, to_pitch, from_pitch, width, rows, NULL };
+	*copy = *wanted;
+	if (!copy->pieces)
+		copy->pieces = &copy->own;
+	for (size_t i = 0; i < copy->n; i++) {
+		const struct piece *p = &copy->pieces[i];
+		if (p->rows > 1 && (p->to_pitch < p->width || p->from_pitch < p->width))
+			abort();
+		copied_rows += p->rows;
+	}
 	*s->last = copy;
 	s->last = &copy->next;
-	copied_rows += rows;
+	copies++;
 	return 0;
+}
+
+static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+		     size_t rows, void *stream)
+{
+	return start(&(struct copy){ .n = 1, .own = { to, to_pitch, from, from_pitch, width, rows } },
+		     stream);
 }
 
 static int copy(void *to, const void *from, size_t bytes, void *stream)
 {
 	return copy_rows(to, bytes, from, bytes, bytes, 1, stream);
+}
+
+/* A kernel reaches its device and pinned memory only. */
+static int copy_pieces(const struct piece *pieces, size_t n, void *stream)
+{
+	for (size_t i = 0; i < n; i++) {
+		const void *host = fake_device_ordinal(pieces[i].to) < 0 ? pieces[i].to : pieces[i].from;
+		const void *device = host == pieces[i].to ? pieces[i].from : pieces[i].to;
+		if (!is_pinned(&pieces[i]) || !is_pinned(host) || fake_device_ordinal(device) != current)
+			abort();
+	}
+	return start(&(struct copy){ .pieces = pieces, .n = n }, stream);
+}
+
+static void carry_out(const struct piece *p)
+{
+	for (size_t i = 0; i < p->rows; i++)
+		fake_device_copy((char *)p->to + i * p->to_pitch, (const char *)p->from + i * p->from_pitch,
+				 p->width);
 }
 
 static int query(void *stream)
@@ -120,8 +195,8 @@ static int query(void *stream)
 		return 0;
 	for (struct copy *c = s->first, *next; c; c = next) {
 		next = c->next;
-		for (size_t i = 0; i < c->rows; i++)
-			fake_device_copy(c->to + i * c->to_pitch, c->from + i * c->from_pitch, c->width);
+		for (size_t i = 0; i < c->n; i++)
+			carry_out(&c->pieces[i]);
 		free(c);
 	}
 	s->first = NULL;
@@ -145,4 +220,5 @@ const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.stream_destroy = stream_destroy,
 						.copy = copy,
 						.copy_rows = copy_rows,
+						.copy_pieces = copy_pieces,
 						.query = query };

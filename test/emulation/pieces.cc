@@ -1,0 +1,6 @@
+/* kernels/pieces.cu as C++. */
+#include <cuda_runtime.h>
+
+#include "launch.h"
+
+#include "../../kernels/pieces.cu"
