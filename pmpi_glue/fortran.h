@@ -60,13 +60,14 @@ static inline int fortran_give_status(int ret, const MPI_Status *found, int *sta
 /* FORTRAN_ENTRY(name, NAME, parameters without ierr, call): the function in all spellings. */
 #define FORTRAN_PARAMETERS(...) (__VA_ARGS__, int *ierr)
 #define FORTRAN_ALIAS(name, alias_name, parameters)                                                          \
-	PMPI_EXPORT void alias_name FORTRAN_PARAMETERS parameters __attribute__((alias("ompi_" #name "_"     \
-										       "f")));
-#define FORTRAN_ALIASES(name, NAME, parameters)                                                              \
+	PMPI_EXPORT void alias_name parameters __attribute__((alias("ompi_" #name "_"                        \
+								    "f")));
+#define FORTRAN_SPELLINGS(name, NAME, parameters)                                                            \
 	FORTRAN_ALIAS(name, mpi_##name, parameters)                                                          \
 	FORTRAN_ALIAS(name, mpi_##name##_, parameters)                                                       \
 	FORTRAN_ALIAS(name, mpi_##name##__, parameters)                                                      \
 	FORTRAN_ALIAS(name, MPI_##NAME, parameters)
+#define FORTRAN_ALIASES(name, NAME, parameters) FORTRAN_SPELLINGS(name, NAME, FORTRAN_PARAMETERS parameters)
 #define FORTRAN_ENTRY(name, NAME, parameters, call)                                                          \
 	PMPI_EXPORT void ompi_##name##_f FORTRAN_PARAMETERS parameters;                                      \
 	void ompi_##name##_f FORTRAN_PARAMETERS parameters                                                   \

@@ -9,7 +9,7 @@
 #ifdef OPEN_MPI
 #define REQUEST_ENTRY(name, NAME, parameters, call)                                                          \
 	FORTRAN_ENTRY(name, NAME, parameters, call)                                                          \
-	FORTRAN_ALIAS(name, mpi_##name##_f08_, parameters)
+	FORTRAN_ALIAS(name, mpi_##name##_f08_, FORTRAN_PARAMETERS parameters)
 #else
 #define REQUEST_ENTRY(name, NAME, parameters, call)                                                          \
 	PMPI_EXPORT void mpi_##name##_f08_ FORTRAN_PARAMETERS parameters;                                    \

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
+#include "refused.h"
 #include "staging.h"
 
 static int is_device(const void *buffer, MPI_Count count, MPI_Datatype type)
@@ -24,38 +25,28 @@ static void say(const char *function, const void *buffer)
 		  function, buffer);
 }
 
-static int refuse_for_comm(const char *function, const void *buffer, MPI_Comm comm)
+int pmpi_refuse_for_comm(const char *function, const void *buffer, MPI_Comm comm)
 {
 	say(function, buffer);
 	PMPI_Comm_call_errhandler(comm, MPI_ERR_BUFFER);
 	return MPI_ERR_BUFFER;
 }
 
-static int refuse_for_window(const char *function, const void *buffer, MPI_Win window)
+int pmpi_refuse_for_window(const char *function, const void *buffer, MPI_Win window)
 {
 	say(function, buffer);
 	PMPI_Win_call_errhandler(window, MPI_ERR_BUFFER);
 	return MPI_ERR_BUFFER;
 }
 
-static int refuse_for_file(const char *function, const void *buffer, MPI_File file)
+int pmpi_refuse_for_file(const char *function, const void *buffer, MPI_File file)
 {
 	say(function, buffer);
 	PMPI_File_call_errhandler(file, MPI_ERR_BUFFER);
 	return MPI_ERR_BUFFER;
 }
 
-/* A buffer of a call. */
-struct used {
-	const void *buffer;
-	MPI_Count count;
-	MPI_Datatype type;
-};
-#define USED(buffer, count, type) ((struct used){ buffer, count, type })
-#define NO_OTHER USED(NULL, 0, MPI_BYTE)
-
-/* That of both which is in device memory; NULL: neither. */
-static const void *find_device(struct used a, struct used b)
+const void *pmpi_refused_buffer(struct used a, struct used b)
 {
 	if (!pmpi.device)
 		return NULL;
@@ -68,9 +59,9 @@ static const void *find_device(struct used a, struct used b)
 #define DEFINE(handle, name, parameters, arguments, used, other, of)                                         \
 	PMPI_EXPORT int MPI(name) parameters                                                                 \
 	{                                                                                                    \
-		const void *device = find_device(used, other);                                               \
+		const void *device = pmpi_refused_buffer(used, other);                                       \
 		if (device)                                                                                  \
-			return refuse_for_##handle(TEXT(MPI(name)), device, of);                             \
+			return pmpi_refuse_for_##handle(TEXT(MPI(name)), device, of);                        \
 		return PMPI(name) arguments;                                                                 \
 	}
 #define TEXT(name) TEXT_OF(name)
@@ -113,7 +104,7 @@ PMPI_EXPORT int MPI_Win_create(void *base, MPI_Aint bytes, int unit, MPI_Info in
 	if (!is_device(base, bytes, MPI_BYTE))
 		return PMPI_Win_create(base, bytes, unit, info, comm, window);
 	const int ret = PMPI_Win_create(NULL, 0, unit, info, comm, window);
-	return ret ? ret : refuse_for_comm("MPI_Win_create", base, comm);
+	return ret ? ret : pmpi_refuse_for_comm("MPI_Win_create", base, comm);
 }
 
 #undef MPI

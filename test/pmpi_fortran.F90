@@ -1,4 +1,4 @@
-! Point to point of device buffers from Fortran: by `use mpi_f08` where the compiler has it (-DF08), else by `use mpi`. Memory is that of test/fake_device.
+! Device buffers from Fortran, point to point and where they are refused: by `use mpi_f08` where the compiler has it (-DF08), else by `use mpi`. Memory is that of test/fake_device.
 ! TAP, by rank 0.
 module device
   use iso_c_binding
@@ -37,9 +37,14 @@ program main
   type(MPI_Status) :: status
   type(MPI_Request) :: requests(2)
   type(MPI_Datatype) :: pairs
+  type(MPI_Win) :: window
+  type(MPI_File) :: file
 #else
-  integer :: status(MPI_STATUS_SIZE), requests(2), pairs
+  integer :: status(MPI_STATUS_SIZE), requests(2), pairs, window, file
 #endif
+  integer(MPI_ADDRESS_KIND), parameter :: at = 0
+  integer(MPI_OFFSET_KIND), parameter :: front = 0
+  character(1000) :: folder
   call MPI_Init(ierr)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
   call MPI_Comm_size(MPI_COMM_WORLD, size, ierr)
@@ -96,6 +101,42 @@ program main
   end do
   call report('a vector, MPI_Sendrecv_replace', flag)
   call MPI_Type_free(pairs, ierr)
+
+  call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, ierr)
+  call fill(7)
+  i = 0
+  call MPI_Pack(in, n, MPI_INTEGER, got, int(bytes), i, MPI_COMM_WORLD, ierr)
+  flag = ierr == MPI_ERR_BUFFER
+  call MPI_Pack(host, n, MPI_INTEGER, out, int(bytes), i, MPI_COMM_WORLD, ierr)
+  flag = flag .and. ierr == MPI_ERR_BUFFER
+  call MPI_Pack(host, n, MPI_INTEGER, got, int(bytes), i, MPI_COMM_WORLD, ierr)
+  call report('MPI_Pack: device memory is refused, host memory is not', flag .and. ierr == MPI_SUCCESS .and. i == bytes .and. all(got == host))
+
+  call MPI_Win_create(got, int(bytes, MPI_ADDRESS_KIND), 4, MPI_INFO_NULL, MPI_COMM_WORLD, window, ierr)
+  call MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN, ierr)
+  call MPI_Win_fence(0, window, ierr)
+  call MPI_Put(in, n, MPI_INTEGER, right, at, n, MPI_INTEGER, window, ierr)
+  flag = ierr == MPI_ERR_BUFFER
+  call MPI_Put(host, n, MPI_INTEGER, right, at, n, MPI_INTEGER, window, ierr)
+  flag = flag .and. ierr == MPI_SUCCESS
+  call MPI_Win_fence(0, window, ierr)
+  call MPI_Win_free(window, ierr)
+  call MPI_Win_create(out, int(bytes, MPI_ADDRESS_KIND), 4, MPI_INFO_NULL, MPI_COMM_WORLD, window, ierr)
+  flag = flag .and. ierr == MPI_ERR_BUFFER .and. all(got == [(value(left, i, 7), i = 1, n)])
+  call report('MPI_Win_create, MPI_Put: device memory is refused, host memory is not', flag)
+
+  call get_environment_variable('TEST_FOLDER', folder)
+  write (folder, '(a,i0)') trim(folder)//'/fortran.', rank
+  call MPI_File_open(MPI_COMM_SELF, trim(folder), MPI_MODE_CREATE + MPI_MODE_RDWR, MPI_INFO_NULL, file, ierr)
+  call MPI_File_write_at_all(file, front, in, n, MPI_INTEGER, status, ierr)
+  flag = ierr == MPI_ERR_BUFFER
+  call MPI_File_write_at_all(file, front, host, n, MPI_INTEGER, status, ierr)
+  call MPI_File_read(file, out, n, MPI_INTEGER, status, ierr)
+  flag = flag .and. ierr == MPI_ERR_BUFFER
+  got = 0
+  call MPI_File_read(file, got, n, MPI_INTEGER, status, ierr)
+  call MPI_File_close(file, ierr)
+  call report('files: device memory is refused, host memory is not', flag .and. all(got == host))
 
   if (rank == 0) print '(a,i0)', '1..', number
   call MPI_Finalize(ierr)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Point to point of device buffers by programs of Fortran (test/pmpi_fortran.F90), where there is MPI's compiler for them. TAP.
+# Point to point of device buffers, and what refuses them, by programs of Fortran (test/pmpi_fortran.F90), where there is MPI's compiler for them. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so
 device=$top_builddir/.libs/libfake_device.so
@@ -17,8 +17,8 @@ run()
 	local name=$1
 	shift
 	number=$((number + 1))
-	if "$mpifort" -g -fallow-argument-mismatch "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
-		timeout -k 5 60 "$MPIRUN" -n 2 env LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.6$' "$scratch/log"; then
+	if "$mpifort" -g -fallow-argument-mismatch -ffree-line-length-none "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
+		timeout -k 5 60 "$MPIRUN" -n 2 env TEST_FOLDER="$scratch" LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.9$' "$scratch/log"; then
 		echo "ok $number - $name"
 	else
 		echo "not ok $number - $name"
