@@ -41,6 +41,24 @@ check() # SECONDS NAME COMMAND...
 	[ $status = 0 ] || tell "not ok" "$name: exit status $status"
 }
 
+# door SCRIPT: cases of the MPI door, with the buffers of its programs in the memory of GPUs.
+door()
+{
+	if [ "$gpus" = 0 ]; then
+		tell ok "$1 on GPUs # SKIP no CUDA device"
+		return
+	fi
+	TEST_DEVICE=libcuda_device.so timeout -k 10 600 bash "$top_srcdir/test/$1.sh" </dev/null >"$output" 2>&1
+	status=$?
+	while IFS= read -r line; do
+		case $line in
+		"ok "* | "not ok "*) tell "${line%%ok *}ok" "$1 on GPUs: ${line#*- }" ;;
+		"#"*) echo "$line" ;;
+		esac
+	done <"$output"
+	[ $status = 0 ] || tell "not ok" "$1 on GPUs: exit status $status"
+}
+
 # blocks POLICY: how many a kernel has at most in a communicator of the training example.
 blocks()
 {
@@ -113,6 +131,8 @@ check 400 cuda_faults env CORALE_CODELETS=no "$top_builddir/test/cuda_faults" --
 check 300 cuda_copies "$MPIRUN" -n $ranks "$top_builddir/test/cuda_copies" --largest 67108864
 check 300 cuda_plans "$MPIRUN" -n $ranks "$top_builddir/test/cuda_plans" --plan "$top_builddir/examples/corale-plan"
 check 200 cuda_stress "$MPIRUN" -n $ranks "$top_builddir/test/cuda_stress" --seconds 2 --calls 50000
+door pmpi_cases
+door pmpi_random
 nodes 1
 [ $ranks -ge 4 ] && nodes 2
 adapter

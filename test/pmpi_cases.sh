@@ -3,7 +3,7 @@
 # MPI. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so
-device=$top_builddir/.libs/libfake_device.so
+device=$top_builddir/.libs/${TEST_DEVICE:-libfake_device.so}
 program=$top_builddir/test/pmpi_cases
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
 scratch=$(mktemp -d) || exit 1

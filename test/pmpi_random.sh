@@ -3,7 +3,7 @@
 # ranks have device buffers in other calls than their peers. TAP. TEST_SEED repeats the programs of a run.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so
-device=$top_builddir/.libs/libfake_device.so
+device=$top_builddir/.libs/${TEST_DEVICE:-libfake_device.so}
 program=$top_builddir/test/pmpi_random
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
 scratch=$(mktemp -d) || exit 1
