@@ -140,61 +140,89 @@ int pmpi_copying_end(struct pmpi_copying *c)
 	return ret;
 }
 
-/* ---- Pinned memory, by powers of two. What is too large to keep goes back to the device. */
+/*
+ * ---- Pinned memory. Pinning takes milliseconds and unpinning waits for the whole device, so the pool keeps what it gets back, a list for each size, up
+ * to MOST_KEPT bytes in all. Sizes are 5, 6, 7 and 8 eighths of powers of two.
+ */
 
-enum { LEAST = 12, MOST = 26, KEPT = 16 };
+enum { LEAST_BITS = 12, SIZES = 4 * (64 - LEAST_BITS) };
+static const size_t most_kept = (size_t)1 << 30;
 
-static struct pool {
+/* Unused memory has this at its start. */
+struct unused {
+	struct unused *next;
+};
+
+static struct {
 	pthread_mutex_t lock;
-	int n[MOST + 1];
-	void *free[MOST + 1][KEPT];
+	size_t kept; /* bytes */
+	struct unused *first[SIZES];
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static int size_class(size_t bytes)
+/* The size that bytes are rounded up to, and its list. */
+static size_t round_up(size_t bytes, int *list)
 {
-	int class = LEAST;
-	while (((size_t)1 << class) < bytes)
-		class ++;
-	return class;
+	int bits = LEAST_BITS;
+	while (bytes && (bytes - 1) >> bits > 1)
+		bits++;
+	const size_t eighth = (size_t)1 << (bits - 2);
+	const size_t eighths = bytes <= 5 * eighth ? 5 : (bytes + eighth - 1) / eighth;
+	*list = 4 * (bits - LEAST_BITS) + (int)eighths - 5;
+	return eighth * eighths;
+}
+
+/* NULL: the list is empty. */
+static void *take(int list, size_t bytes)
+{
+	pthread_mutex_lock(&pool.lock);
+	struct unused *found = pool.first[list];
+	if (found) {
+		pool.first[list] = found->next;
+		pool.kept -= bytes;
+	}
+	pthread_mutex_unlock(&pool.lock);
+	return found;
+}
+
+/* 0: there is no room for it. */
+static int keep(void *memory, int list, size_t bytes)
+{
+	struct unused *unused = memory;
+	pthread_mutex_lock(&pool.lock);
+	const int has_room = bytes <= most_kept - pool.kept;
+	if (has_room) {
+		*unused = (struct unused){ pool.first[list] };
+		pool.first[list] = unused;
+		pool.kept += bytes;
+	}
+	pthread_mutex_unlock(&pool.lock);
+	return has_room;
 }
 
 void *pmpi_pinned(size_t bytes)
 {
-	const int class = size_class(bytes);
-	void *memory = NULL;
-	if (class <= MOST) {
-		pthread_mutex_lock(&pool.lock);
-		if (pool.n[class])
-			memory = pool.free[class][--pool.n[class]];
-		pthread_mutex_unlock(&pool.lock);
-	}
-	if (!memory && pmpi.device->pin((size_t)1 << class, &memory))
-		return NULL;
-	return memory;
+	int list;
+	const size_t rounded = round_up(bytes, &list);
+	void *memory = take(list, rounded);
+	return memory || !pmpi.device->pin(rounded, &memory) ? memory : NULL;
 }
 
 void pmpi_unpinned(void *memory, size_t bytes)
 {
-	const int class = size_class(bytes);
-	if (!memory)
-		return;
-	if (class <= MOST) {
-		pthread_mutex_lock(&pool.lock);
-		if (pool.n[class] < KEPT) {
-			pool.free[class][pool.n[class]++] = memory;
-			memory = NULL;
-		}
-		pthread_mutex_unlock(&pool.lock);
-	}
-	if (memory)
+	int list;
+	const size_t rounded = round_up(bytes, &list);
+	if (memory && !keep(memory, list, rounded))
 		pmpi.device->unpin(memory);
 }
 
 void pmpi_memory_end(void)
 {
 	pthread_mutex_lock(&pool.lock);
-	for (int class = LEAST; class <= MOST; class ++)
-		while (pool.n[class])
-			pmpi.device->unpin(pool.free[class][--pool.n[class]]);
+	for (int list = 0; list < SIZES; list++)
+		for (struct unused *next; pool.first[list]; pool.first[list] = next) {
+			next = pool.first[list]->next;
+			pmpi.device->unpin(pool.first[list]);
+		}
+	pool.kept = 0;
 	pthread_mutex_unlock(&pool.lock);
 }

@@ -187,6 +187,7 @@ int main(int argc, char **argv)
 	run_scenes(random_scenes, comm, 12);
 	refused_cases();
 	short_row_cases();
+	pinned_memory_cases();
 	thread_cases(level);
 	void *detached;
 	int bytes;

@@ -55,6 +55,7 @@ extern const struct scene blocking_scenes[], request_scenes[], type_scenes[], ra
 void report(const char *name, int ok);
 void refused_cases(void);
 void short_row_cases(void);
+void pinned_memory_cases(void);
 void thread_cases(int level);
 
 #endif

@@ -1,4 +1,4 @@
-/* Functions that refuse device buffers, types of many short rows, and threads. */
+/* Functions that refuse device buffers, types of many short rows, pinned memory, and threads. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +158,32 @@ void short_row_cases(void)
 		fake_device_free(device[i]);
 		free(host[i]);
 	}
+}
+
+/* ---- Pinned memory is kept ----------------------------------------------------------------------------- */
+
+/* Messages of rank 0 to itself, of sizes that are no powers of two. */
+static size_t pins_of(char *in, char *out)
+{
+	const size_t before = fake_device_pins();
+	for (long bytes = 1000; bytes <= 90000000; bytes *= 44)
+		MPI_Sendrecv(in, (int)bytes, MPI_BYTE, 0, 0, out, (int)bytes, MPI_BYTE, 0, 0, MPI_COMM_SELF,
+			     MPI_STATUS_IGNORE);
+	return fake_device_pins() - before;
+}
+
+void pinned_memory_cases(void)
+{
+	int ok = 1;
+	if (rank == 0) {
+		char *in = fake_device_alloc(0, 90000000), *out = fake_device_alloc(1, 90000000);
+		pins_of(in, out);
+		ok = fake_device_pins() > 0 && pins_of(in, out) == 0;
+		ok &= fake_device_pinned() < 400000000;
+		fake_device_free(in);
+		fake_device_free(out);
+	}
+	report("messages of 1 KB to 85 MB pin memory once", ok);
 }
 
 /* ---- Threads: each with a communicator of its own ------------------------------------------------------- */
