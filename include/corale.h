@@ -328,7 +328,10 @@ int corale_comm_split(corale_comm *comm, int color, int key, corale_comm **out);
  * next rank has made it (2 s at most), and logs calls that differ on both ranks.
  *
  * CUDA communicators:
- * - It waits until the whole GPU is idle, so also for calls of other communicators of this process.
+ * - It waits until the GPU has done the calls of this communicator, and for no other work: neither kernels of the program nor calls of other communicators
+ *   hold it up. It waits for the whole GPU, as cudaDeviceSynchronize does, only if a call of the communicator was ever captured or the communicator has
+ *   failed, because the end of its work can't be told then, and over several nodes where the process has more than 256 MiB of pinned memory to give back.
+ * - For later communicators the process keeps that pinned memory, and less than 2 MiB of GPU memory for each communicator that it had at one time.
  * - It may be called while any thread captures a stream, and does not break that capture.
  * - If a call of the communicator was ever captured, a graph may refer to the communicator's GPU memory. That memory then
  *   stays allocated until the process ends. A replay of such a graph ends at once.
@@ -633,7 +636,7 @@ int corale_group_end(void);
  * - All ranks give up the same registration, or none does (CORALE_EINVAL).
  * - Call them only when every call that uses the memory has completed on this rank's stream, and no graph that holds such
  *   a call will run again.
- * - Do not call them while a stream is being captured. Both wait until the GPU is idle.
+ * - Do not call them while a stream is being captured. Both wait for the communicator's calls on the GPU, as corale_comm_destroy does.
  */
 int corale_mem_alloc(corale_comm *comm, size_t bytes, void **buffer);
 int corale_mem_free(corale_comm *comm, void *buffer);

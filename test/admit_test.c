@@ -140,6 +140,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned fla
 
 /* ---- The rest of the engine --------------------------------------------------------------------------------- */
 
+void engine_note_capture(struct engine *e)
+{
+	e->captured = 1;
+}
+
 int engine_check(const struct engine *e, int error, const char *what)
 {
 	return error ? log_error(CORALE_EDEVICE, e->rank, "%s: error %d", what, error) : 0;

@@ -1,4 +1,4 @@
-/* The pool of pinned memory: what the driver is asked for, and what communicators share one after the other. The test is the driver. */
+/* The pool of memory whose freeing waits for the GPU: what the driver is asked for, and what communicators share one after the other. The test is the driver. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 		return cudaErrorMemoryAllocation;
 	memset(*memory, 0xff, bytes);
 	all[allocations % 64] = *memory;
+	assert_non_null(all[allocations % 64]);
 	allocations++;
 	allocated += bytes;
 	return cudaSuccess;
@@ -36,10 +37,30 @@ cudaError_t cudaFreeHost(void *memory)
 	return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+static int registered, mallocs;
+static unsigned char on_gpus[4][MEBI]; /* by number of the cudaMalloc; on GPU 0, 1, 0, 1 */
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
 	(void)memory;
-	attributes->type = forgets ? 0 : cudaMemoryTypeHost;
+	(void)bytes;
+	assert_int_equal(flags, cudaHostRegisterMapped | cudaHostRegisterPortable);
+	registered++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+	assert_true(mallocs < 4 && bytes <= MEBI);
+	*memory = on_gpus[mallocs++];
+	return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+{
+	const size_t at = (size_t)((uintptr_t)memory - (uintptr_t)on_gpus);
+	attributes->type = forgets ? 0 : at < sizeof on_gpus ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
+	attributes->device = (int)(at / MEBI % 2);
 	return cudaSuccess;
 }
 
@@ -51,7 +72,7 @@ cudaError_t cudaGetLastError(void)
 static unsigned char *take(size_t bytes)
 {
 	void *memory = NULL;
-	assert_int_equal(engine_pinned_take(bytes, &memory), cudaSuccess);
+	assert_int_equal(engine_pool_take(POOL_PINNED, 0, bytes, &memory), cudaSuccess);
 	for (size_t i = 0; i < bytes; i += 4096)
 		assert_int_equal(((unsigned char *)memory)[i], 0);
 	memset(memory, 1, bytes);
@@ -73,7 +94,7 @@ static void many(void **state)
 		assert_int_equal(allocations, COMMS);
 		assert_int_equal(allocated, COMMS * bytes);
 		for (int i = 0; i < COMMS; i++)
-			engine_pinned_give(blocks[i]);
+			engine_pool_give(blocks[i]);
 	}
 	assert_int_equal(frees, 0);
 }
@@ -84,11 +105,33 @@ static void sizes(void **state)
 	unsigned char *small = take(4 * MEBI), *large = take(20 * MEBI), *fits = take(9 * MEBI);
 	(void)state;
 	assert_int_equal(allocations, COMMS + 2);
-	engine_pinned_give(fits);
-	engine_pinned_give(NULL);
+	engine_pool_give(fits);
+	engine_pool_give(NULL);
 	assert_int_equal(frees, 0);
-	engine_pinned_give(large);
-	engine_pinned_give(small);
+	engine_pool_give(large);
+	engine_pool_give(small);
+	assert_int_equal(frees, 2);
+}
+
+/* Words, and memory of GPUs, are never freed; that of one GPU serves no other. */
+static void others(void **state)
+{
+	void *words = NULL, *again = NULL, *gpus[2] = { NULL, NULL }, *third = NULL;
+	(void)state;
+	assert_int_equal(engine_pool_take(POOL_WORDS, 0, 4096, &words), cudaSuccess);
+	memset(words, 1, 4096);
+	engine_pool_give(words);
+	assert_int_equal(engine_pool_take(POOL_WORDS, 0, 4096, &again), cudaSuccess);
+	assert_true(again == words && registered == 1 && !*(char *)again);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(engine_pool_take(POOL_GPU, i, MEBI, &gpus[i]), cudaSuccess);
+	engine_pool_give(gpus[0]);
+	assert_int_equal(engine_pool_take(POOL_GPU, 0, MEBI / 2, &third), cudaSuccess);
+	assert_ptr_equal(third, gpus[0]);
+	engine_pool_give(gpus[1]);
+	assert_int_equal(engine_pool_take(POOL_GPU, 0, MEBI, &third), cudaSuccess);
+	assert_true(third != gpus[1] && mallocs == 3);
+	engine_pool_give(again);
 	assert_int_equal(frees, 2);
 }
 
@@ -105,13 +148,13 @@ static void lost(void **state)
 	take(15 * MEBI);
 	assert_int_equal(allocations, before + 2);
 	fails = 1;
-	assert_int_equal(engine_pinned_take(MEBI, &memory), cudaErrorMemoryAllocation);
+	assert_int_equal(engine_pool_take(POOL_PINNED, 0, MEBI, &memory), cudaErrorMemoryAllocation);
 	assert_null(memory);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(many), cmocka_unit_test(sizes),
-					    cmocka_unit_test(lost) };
+					    cmocka_unit_test(others), cmocka_unit_test(lost) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,9 +126,8 @@ const char *cudaGetErrorString(cudaError_t error)
 	return "";
 }
 
-cudaError_t cudaFree(void *memory)
+void engine_mfree(struct engine *e, void *memory, size_t bytes)
 {
-	return cudaSuccess;
 }
 
 int cuda_memory_unit(struct cuda_device device, size_t *unit)
@@ -179,7 +178,7 @@ int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 	return 0;
 }
 
-int engine_wait_idle(struct engine *e)
+int engine_wait_own(struct engine *e)
 {
 	return 0;
 }

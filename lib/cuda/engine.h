@@ -233,7 +233,8 @@ struct engine_ops {
 	 * calls have used do so as long as they wait. Makes no CUDA call; any thread; never blocks. */
 	void (*release)(struct engine *engine);
 
-	/* Waits until the GPU has done all that was enqueued; leaves captures whole. CORALE_EDEVICE. */
+	/* Waits until the GPU has done all that this engine has enqueued; where a call was captured, or has failed, all that anybody has. Leaves captures
+	 * whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);
 
 	/* From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
@@ -245,7 +246,7 @@ struct engine_ops {
 	size_t (*memory)(const struct engine *engine);
 	size_t (*pinned_memory)(const struct engine *engine);
 
-	/* Memory of this GPU for the user, in units of 2 MB. free waits for all work of the GPU, unless no call has used the memory.
+	/* Memory of this GPU for the user, in units of 2 MB. free waits as finish does, unless no call has used the memory.
 	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */
 	int (*alloc)(struct engine *engine, size_t bytes, void **out);
 	void (*free)(struct engine *engine, void *memory, int used);

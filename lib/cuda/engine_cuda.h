@@ -69,7 +69,7 @@ struct engine_slab_memory {
 	void *at; /* NULL: none */
 	size_t bytes;
 	/* kernels that look at what comes: each has words of its own, in pinned memory; */
-	struct probe_words *words; /* until the engine ends: freeing waits for all work of the GPU */
+	struct probe_words *words; /* until the engine ends */
 	cudaStream_t probing; /* of the one that runs */
 	int probes, senders; /* so many kernels, with words for each sender */
 	int unbegun; /* kernels that must end and have not begun: they will read their words */
@@ -81,6 +81,7 @@ struct engine_words {
 	uint64_t waits[CODELET_MAX_RANKS]; /* written by kernels */
 	uint32_t abort, hold; /* read by kernels */
 	uint64_t stop; /* what peers' windows get as struct codelet_control */
+	uint64_t done; /* codelet_state.done, as engine_wait_own has copied it last */
 };
 
 /* Where a launch's packets or messages lie. */
@@ -112,7 +113,8 @@ struct engine {
 	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
 	struct codelet_p2p *p2p; /* the arguments of a launch, too large for a stack */
 	size_t bytes; /* of GPU memory held */
-	void *_Atomic spare; /* a little of it, which engine_wait_idle frees; of one thread at a time */
+	void *_Atomic
+	    spare; /* a little of it, which waiting for the whole GPU frees; of one thread at a time */
 	pthread_mutex_t opened_lock; /* of what regions have mapped of peers, which two threads may give up */
 	struct engine_region regions[ENGINE_MAX_REGIONS];
 	int nregions; /* those from here on are free */
@@ -135,6 +137,7 @@ struct engine {
 	uint64_t counted; /* what the eager launches so far add to the state's `done` */
 	int last_captures; /* the last call was captured */
 	int captured; /* a call was, so that a graph may name our memory */
+	int lost_count; /* a launch has failed, which `counted` may contain */
 	/* of what captured all_to_alls in place send: one for all, whose order is the caller's; never freed */
 	void *graph_copy;
 	uint64_t graph_copy_bytes;
@@ -173,7 +176,7 @@ static inline uint32_t engine_next_launch(struct engine *e)
 static inline void engine_count(struct engine *e, int n)
 {
 	if (!e->last_captures)
-		e->counted += (uint64_t)n;
+		__atomic_store_n(&e->counted, e->counted + (uint64_t)n, __ATOMIC_RELAXED);
 }
 
 /* Whether the next launch is the first one behind a follower. */
@@ -199,8 +202,10 @@ struct cuda_device engine_device(const struct engine *engine);
 /* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
 int engine_check(const struct engine *engine, int error, const char *what);
 int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
-/* Memory of the GPU; a stream that waits for no other one, of priority 0 or higher (less than 0); an event without a time. */
+/* Memory of the GPU, given back without waiting for the GPU: the engine's own work with it has ended (NULL is nothing). */
 int engine_malloc(struct engine *engine, size_t bytes, void **out);
+void engine_mfree(struct engine *engine, void *memory, size_t bytes);
+/* A stream that waits for no other one, of priority 0 or higher (less than 0); an event without a time. */
 int engine_make_stream(const struct engine *engine, int priority, cudaStream_t *out);
 int engine_make_event(const struct engine *engine, cudaEvent_t *out);
 
@@ -254,6 +259,11 @@ static inline uint64_t engine_offset_of(uint64_t target)
 	return target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1);
 }
 
+static inline size_t engine_peers_bytes(const struct engine *engine)
+{
+	return ENGINE_MAX_REGIONS * (size_t)engine->ranks * sizeof(*engine->gpu_peers);
+}
+
 /* ---- engine_cuda_control.c: the control stream, which never waits for calls, the engine's own or those of other communicators */
 
 int engine_control_open(struct engine *engine);
@@ -261,8 +271,14 @@ void engine_control_close(struct engine *engine);
 /* Host memory into memory of the GPU, which is there when it returns. */
 int engine_put(struct engine *engine, void *to, const void *from, size_t bytes);
 int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
-/* Waits for all work of the GPU, of others too; meanwhile no kernel that has failed keeps its stream. In a thread of relaxed capture mode. CORALE_EDEVICE. */
-int engine_wait_idle(struct engine *engine);
+/*
+ * Waits until the GPU has done all that the engine has launched; meanwhile no kernel that has failed keeps its stream. Work of others is not waited
+ * for, but where the engine can't tell its own end: once a call was captured, as replays count nothing, or after a launch that has failed.
+ * In a thread of relaxed capture mode; any thread, while no other one launches. CORALE_EDEVICE.
+ */
+int engine_wait_own(struct engine *engine);
+/* A call is captured from now on: engine_wait_own will have to wait for the whole GPU. */
+void engine_note_capture(struct engine *engine);
 int engine_health(struct engine *engine);
 void engine_stop(struct engine *engine, int code);
 void engine_quit(struct engine *engine, int code);
@@ -303,20 +319,25 @@ int engine_add_list(struct engine *engine, struct lowered *list, int *index);
 int engine_open_remote(struct engine *engine, const struct engine_params *params);
 void engine_close_remote(struct engine *engine);
 
-/*
- * Pinned memory for messages between nodes, from a pool of the process: blocks that communicators give back serve later ones. Zeroed, every page there, for
- * kernels of all GPUs; allocates only where no block of up to twice the size is left. Any thread.
- */
-cudaError_t engine_pinned_take(size_t bytes, void **out);
-/* Nothing reads or writes it any more. NULL is nothing. */
-void engine_pinned_give(void *memory);
+/* ---- engine_cuda_pool.c: memory whose freeing waits for all work of the GPU; engines use it one after the other */
+
+enum engine_pool {
+	POOL_PINNED, /* for messages between nodes: zeroed, every page there, for kernels of all GPUs. Up to 256 MiB of it stay, what is more is freed */
+	POOL_WORDS, /* the same of few bytes, which outlive the CUDA context: struct engine_words. Never freed */
+	POOL_GPU /* of the current GPU, `device`, not initialized: less than a unit of its memory (engine_malloc). Never freed */
+};
+
+/* A block that was given back, if one of up to twice the size is left, or a new one. Any thread. */
+cudaError_t engine_pool_take(enum engine_pool kind, int device, size_t bytes, void **out);
+/* Nothing reads or writes it any more. NULL is nothing. Any thread; never blocks, but where POOL_PINNED is freed. */
+void engine_pool_give(void *memory);
 
 /* ---- engine_cuda_slab.c: slots of these in GPU memory */
 
 int engine_slab_open(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
 		     size_t bytes);
 void engine_slab_close(struct engine *engine);
-/* The GPU is idle. */
+/* The engine's work has ended. */
 void engine_slab_free(struct engine *engine);
 void engine_slab_use(struct engine *engine, uint32_t channels);
 struct engine_kept *engine_keep(struct engine *engine, int slab_alone);

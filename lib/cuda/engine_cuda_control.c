@@ -3,35 +3,24 @@
  * for room on the GPU. cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <time.h>
 
 #include "engine_cuda.h"
 #include "base/log.h"
+#include "base/wait.h"
 
 enum { FILL_PIECE = 1 << 20 };
 
-/*
- * Host memory that kernels use, of our own rather than the runtime's: that of cudaHostAlloc goes when the process exits, or the program
- * resets the GPU, while other threads still read it. Shared, so that a fork never moves the owner's pages, and no child has them.
- */
 static int make_words(struct engine *e)
 {
-	void *gpu = NULL,
-	     *at = mmap(NULL, sizeof(*e->words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
-		return log_error(CORALE_ENOMEM, e->world_rank,
-				 "no host memory for the words of a GPU engine: %s", strerror(errno));
-	madvise(at, sizeof(*e->words), MADV_DONTFORK);
-	int ret = engine_check(e, cudaHostRegister(at, sizeof(*e->words), cudaHostRegisterMapped),
+	void *gpu = NULL, *at = NULL;
+	int ret = engine_check(e, engine_pool_take(POOL_WORDS, 0, sizeof(*e->words), &at),
 			       "registering host memory");
-	if (ret) {
-		munmap(at, sizeof(*e->words));
-		return ret;
-	}
 	e->words = at;
+	if (ret)
+		return ret;
 	ret = engine_check(e, cudaHostGetDevicePointer(&gpu, at, 0),
 			   "asking for the address of host memory on the GPU");
 	if (!ret && gpu != at)
@@ -40,24 +29,6 @@ static int make_words(struct engine *e)
 		    "registered host memory has address %p here and %p on the GPU; one address is needed", at,
 		    gpu);
 	return ret;
-}
-
-static void free_words(struct engine *e)
-{
-	if (!e->words)
-		return;
-	if (cudaHostUnregister(e->words) != cudaSuccess)
-		cudaGetLastError(); /* the context is broken, or gone */
-	munmap(e->words, sizeof(*e->words));
-}
-
-static cudaError_t make_spare(struct engine *e)
-{
-	void *spare, *none = NULL;
-	cudaError_t error = cudaMalloc(&spare, 1);
-	if (error == cudaSuccess && !atomic_compare_exchange_strong(&e->spare, &none, spare))
-		error = cudaFree(spare);
-	return error;
 }
 
 int engine_control_open(struct engine *e)
@@ -70,16 +41,14 @@ int engine_control_open(struct engine *e)
 	e->abort = &e->words->abort;
 	e->hold = &e->words->hold;
 	e->waits = e->words->waits;
-	ret = engine_make_stream(e, 0, &e->control);
-	return ret ? ret : engine_check(e, make_spare(e), "allocating memory");
+	return engine_make_stream(e, 0, &e->control);
 }
 
 void engine_control_close(struct engine *e)
 {
 	if (e->control)
 		cudaStreamDestroy(e->control);
-	cudaFree(e->spare);
-	free_words(e);
+	engine_pool_give(e->words);
 }
 
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
@@ -109,7 +78,7 @@ int engine_fill(struct engine *e, void *to, int byte, size_t bytes)
 	return ret;
 }
 
-/* ---- All work of the GPU -------------------------------------------------------------------------------- */
+/* ---- Waiting for work of the GPU ------------------------------------------------------------------------- */
 
 static void set_hold(struct engine *e, uint32_t word)
 {
@@ -133,19 +102,69 @@ static void resume_hold(struct engine *e)
 		set_hold(e, 0);
 }
 
-/* cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
-int engine_wait_idle(struct engine *e)
+static void make_spare(struct engine *e)
 {
-	set_hold(e, 0); /* a stream that is held never becomes idle */
+	void *spare, *none = NULL;
+	if (cudaMalloc(&spare, 1) != cudaSuccess)
+		cudaGetLastError(); /* the program has taken all: the wait is another one */
+	else if (!atomic_compare_exchange_strong(&e->spare, &none, spare))
+		cudaFree(spare);
+}
+
+void engine_note_capture(struct engine *e)
+{
+	if (!e->captured)
+		make_spare(e);
+	e->captured = 1;
+}
+
+/* For all work of the GPU: cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */
+static int wait_idle(struct engine *e)
+{
 	void *spare =
 	    atomic_exchange(&e->spare, NULL); /* none: another thread waits, too, or there was no memory */
 	if (!spare && cudaMalloc(&spare, 1) != cudaSuccess)
 		cudaGetLastError();
-	cudaError_t error = spare ? cudaFree(spare) : cudaDeviceSynchronize();
-	resume_hold(e);
-	if (error == cudaSuccess && make_spare(e) != cudaSuccess)
-		cudaGetLastError(); /* the program has taken all: the next time waits the other way */
+	const cudaError_t error = spare ? cudaFree(spare) : cudaDeviceSynchronize();
+	if (error == cudaSuccess && e->captured)
+		make_spare(e);
 	return engine_check(e, error, "waiting for the GPU to become idle");
+}
+
+enum { UNKNOWN = 2, POLL_NS = 200000, SETTLE_NS = 4000 /* as kernels that follow (kernels/order.cu) */ };
+
+/* 1 if all eager launches have ended; 0 if not; UNKNOWN: what was captured, or has failed, counts nothing. A copy engine reads the count, as a kernel might
+ * find no room beside others. */
+static int poll_own(void *arg)
+{
+	struct engine *e = arg;
+	if (e->captured || e->lost_count || e->slab.unbegun)
+		return UNKNOWN;
+	const uint64_t counted = __atomic_load_n(&e->counted, __ATOMIC_RELAXED);
+	const int failed = engine_failed(e) || __atomic_load_n(e->abort, __ATOMIC_RELAXED);
+	if (counted && cudaMemcpyAsync(&e->words->done, &e->state->done, sizeof e->words->done,
+				       cudaMemcpyDefault, e->control) != cudaSuccess)
+		return UNKNOWN;
+	if (counted && cudaStreamSynchronize(e->control) != cudaSuccess)
+		return UNKNOWN;
+	if (e->words->done < counted)
+		return failed ? UNKNOWN : 0;
+	return !e->copied || cudaEventQuery(e->copied) != cudaErrorNotReady;
+}
+
+int engine_wait_own(struct engine *e)
+{
+	const struct wait_policy policy = { .sleep_ns = POLL_NS };
+	const struct timespec settle = { 0, SETTLE_NS };
+	if (!e->words || !e->state) /* it has not come up */
+		return 0;
+	set_hold(e, 0); /* a stream that is held never goes on */
+	const int unknown = wait_until(&policy, poll_own, e) == UNKNOWN;
+	if (!unknown)
+		nanosleep(&settle, NULL);
+	const int ret = unknown ? wait_idle(e) : 0;
+	resume_hold(e);
+	return ret;
 }
 
 int engine_health(struct engine *e)

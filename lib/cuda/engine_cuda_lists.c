@@ -146,9 +146,8 @@ int engine_open_lists(struct engine *e)
 	const size_t ranks = (size_t)e->world_ranks,
 		     all = (size_t)n * ranks * (PEERS * ranks + MORE) * sizeof(struct lowered_op) / 2,
 		     bytes = all < MOST_BYTES ? all : MOST_BYTES;
-	int ret = engine_check(e, cudaMalloc((void **)&e->lists.memory, bytes), "allocating memory");
+	const int ret = engine_malloc(e, bytes, (void **)&e->lists.memory);
 	e->lists.bytes = ret ? 0 : bytes;
-	e->bytes += e->lists.bytes;
 	return ret;
 }
 
@@ -157,5 +156,5 @@ void engine_close_lists(struct engine *e)
 	for (int i = 0; i < e->lists.n; i++)
 		lowered_free(&e->lists.list[i].host);
 	free(e->lists.list);
-	cudaFree(e->lists.memory);
+	engine_mfree(e, e->lists.memory, e->lists.bytes);
 }

@@ -54,7 +54,7 @@ void engine_free(struct engine *e, void *memory, int used)
 	if (!memory)
 		return;
 	if (used)
-		engine_wait_idle(e);
+		engine_wait_own(e);
 	if (!engine_check_driver(e, e->driver.address_range(&base, &bytes, at), "asking for an allocation"))
 		engine_unmap(e, memory, bytes);
 }

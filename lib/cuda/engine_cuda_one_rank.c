@@ -43,7 +43,7 @@ static int copy(const struct engine *e, struct own o, cudaStream_t stream)
 			    "copying what one rank sends itself");
 }
 
-/* For calls on other streams; those of a capture find the stream itself. */
+/* For calls on other streams, and the end of the engine; those of a capture find the stream itself. */
 static int mark(struct engine *e, cudaStream_t stream)
 {
 	return e->last_captures ? 0
@@ -57,9 +57,8 @@ int engine_one_rank_is_done(const struct call *c)
 
 int engine_run_one_rank(struct engine *e, const struct call *c, cudaStream_t stream)
 {
-	const struct own o = own_of(c);
-	int ret = copy(e, o, stream);
-	return ret || is_nothing(o) ? ret : mark(e, stream);
+	const int ret = copy(e, own_of(c), stream);
+	return ret ? ret : mark(e, stream); /* behind a follower, if there was one */
 }
 
 int engine_send_one_rank(struct engine *e, const struct call *m, int n, cudaStream_t stream)

@@ -156,8 +156,7 @@ static int find_gpu(struct engine *e, int max_blocks)
 /* The windows of all ranks, and room for the addresses of all regions (engine_cuda_share.c). */
 static int open_window(struct engine *e)
 {
-	const size_t bytes = ENGINE_MAX_REGIONS * (size_t)e->ranks * sizeof(*e->gpu_peers);
-	int ret = engine_malloc(e, bytes, (void **)&e->gpu_peers);
+	int ret = engine_malloc(e, engine_peers_bytes(e), (void **)&e->gpu_peers);
 	return ret ? ret : make_window(e);
 }
 
@@ -209,13 +208,13 @@ int engine_open(const struct engine_params *p, int (*load)(void), struct engine 
 }
 
 /*
- * A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. Everything else goes when
- * the GPU is idle: the streams of the calls may be gone, so there is nothing less to wait for, and giving memory back waits anyway.
+ * A graph that outlives its communicator finds its memory in place, and a kernel that ends at once. Everything else goes when the engine's own work
+ * has ended, by nothing that waits for work of others: memory is unmapped, or goes to the pool.
  */
 void engine_close(struct engine *e)
 {
 	engine_release(e);
-	engine_wait_idle(e); /* kernels end at their deadlines at the latest */
+	engine_wait_own(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
 		engine_end_kernels(e, CORALE_ECOMM);
 		for (int r = 0; r < e->ranks; r++)
@@ -240,7 +239,7 @@ void engine_close(struct engine *e)
 		cudaEventDestroy(e->copied);
 	engine_close_lists(e);
 	engine_close_remote(e);
-	cudaFree(e->state);
+	engine_mfree(e, e->state, sizeof(*e->state));
 	engine_control_close(e);
 	free(e->handles);
 	free(e->mapped);

@@ -66,6 +66,7 @@ int engine_order(struct engine *e, cudaStream_t stream, uint64_t capture)
 		return ret;
 	e->last_captures = capture != 0;
 	ret = capture ? order_captured(e, stream, id, capture) : order_eager(e, stream, id);
-	e->captured |= !ret && capture;
+	if (!ret && capture)
+		engine_note_capture(e);
 	return ret;
 }

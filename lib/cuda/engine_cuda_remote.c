@@ -23,10 +23,20 @@ static int check_cap(const struct engine *e, int peers, size_t cap)
 	    cap, peers, least);
 }
 
+static size_t counts_bytes(int peers)
+{
+	return sizeof(struct remote_call_counts) +
+	       (size_t)peers * sizeof(((struct remote_call_counts *)0)->peers[0]);
+}
+
+static size_t offsets_bytes(int peers)
+{
+	return remote_end_index(peers, REMOTE_OUT, 0) * sizeof(remote_offset);
+}
+
 int engine_open_remote(struct engine *e, const struct engine_params *p)
 {
 	const int peers = p->world_ranks - p->ranks;
-	const size_t counts = sizeof *e->remote.counts + (size_t)peers * sizeof e->remote.counts->peers[0];
 	if (!peers)
 		return 0;
 	/* the same slots on all ranks, whatever the number of their node's */
@@ -36,21 +46,21 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	int ret = check_cap(e, e->remote.remote.peers, p->pinned_bytes);
 	e->remote.remote.peers = peers;
 	if (!ret)
-		ret = engine_check(e, engine_pinned_take(bytes, (void **)&e->remote.remote.memory),
+		ret = engine_check(e,
+				   engine_pool_take(POOL_PINNED, 0, bytes, (void **)&e->remote.remote.memory),
 				   "allocating pinned memory for messages between nodes");
 	remote_set_data(&e->remote.remote, e->remote.remote.memory);
 	ret = ret ? ret : engine_connections_open(e);
-	ret = ret ? ret : make_zeros(e, counts, (void **)&e->remote.counts);
-	return ret ? ret
-		   : make_zeros(e, remote_end_index(peers, REMOTE_OUT, 0) * sizeof(remote_offset),
-				(void **)(uintptr_t)&e->remote.offsets);
+	ret = ret ? ret : make_zeros(e, counts_bytes(peers), (void **)&e->remote.counts);
+	return ret ? ret : make_zeros(e, offsets_bytes(peers), (void **)(uintptr_t)&e->remote.offsets);
 }
 
 void engine_close_remote(struct engine *e)
 {
+	const int peers = e->world_ranks - e->ranks;
 	engine_slab_free(e);
-	cudaFree(e->remote.counts);
-	cudaFree((void *)(uintptr_t)e->remote.offsets);
+	engine_mfree(e, e->remote.counts, counts_bytes(peers));
+	engine_mfree(e, (void *)(uintptr_t)e->remote.offsets, offsets_bytes(peers));
 	engine_connections_close(e);
-	engine_pinned_give(e->remote.remote.memory); /* cudaFree has waited for kernels that use it */
+	engine_pool_give(e->remote.remote.memory);
 }

@@ -96,7 +96,7 @@ static void close_opened(const struct engine *e, const struct engine_opened *o)
 static void close_region(struct engine *e, struct engine_region *r, int used)
 {
 	if (used)
-		engine_wait_idle(e);
+		engine_wait_own(e);
 	pthread_mutex_lock(&e->opened_lock);
 	for (int p = 0; r->opened && p < e->ranks; p++)
 		close_opened(e, &r->opened[p]);
@@ -260,7 +260,7 @@ void engine_detach_all(struct engine *e)
 		if (e->regions[i].begin)
 			close_region(e, &e->regions[i], 1);
 	e->nregions = 0;
-	cudaFree(e->gpu_peers);
+	engine_mfree(e, e->gpu_peers, engine_peers_bytes(e));
 	e->gpu_peers = NULL;
 }
 

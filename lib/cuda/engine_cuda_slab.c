@@ -116,8 +116,7 @@ void engine_free_kept(struct engine_kept *k)
 	const int is_there = k->owner.driver.push_context(k->owner.context) == CUDA_SUCCESS;
 	if (is_there && k->slab)
 		engine_unmap(&k->owner, k->slab, k->slab_bytes);
-	engine_pinned_give(
-	    k->pinned); /* which may free it: in this context, rather than in one made for it */
+	engine_pool_give(k->pinned); /* which may free it: in this context, rather than in one made for it */
 	if (is_there)
 		k->owner.driver.pop_context(&ours);
 	free(k);
@@ -142,13 +141,10 @@ static int put_messages(struct engine *e, const struct engine_probe *p)
 static int make_words(struct engine *e, int senders)
 {
 	const size_t bytes = (size_t)PROBES * (size_t)senders * sizeof *e->slab.words;
-	const int ret = engine_check(e, cudaHostAlloc((void **)&e->slab.words, bytes, cudaHostAllocPortable),
+	const int ret = engine_check(e, engine_pool_take(POOL_PINNED, 0, bytes, (void **)&e->slab.words),
 				     "allocating pinned memory for probes");
-	if (ret)
-		return ret;
-	memset(e->slab.words, 0, bytes);
-	e->slab.senders = senders;
-	return 0;
+	e->slab.senders = ret ? 0 : senders;
+	return ret;
 }
 
 /* Of the last kernel. */
@@ -213,8 +209,7 @@ void engine_probe_end(struct engine *e)
 void engine_slab_free(struct engine *e)
 {
 	e->slab.unbegun = 0;
-	if (e->slab.words)
-		cudaFreeHost(e->slab.words);
+	engine_pool_give(e->slab.words);
 	e->slab.words = NULL;
 	engine_slab_close(e);
 }

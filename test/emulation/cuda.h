@@ -30,13 +30,23 @@ enum {
 	CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
 	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
 	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
+	CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
 };
+typedef enum {
+	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED = 116
+} CUdevice_attribute;
 
 /* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has,
- * and lib/cuda/engine_cuda_admit.c, which admit_test has. */
+ * lib/cuda/engine_cuda_admit.c, which admit_test has, and the life of an engine, which engine_close_test has. */
 #define CUDA_DRIVER_H
 struct cuda_driver {
+	CUresult (*current_context)(CUcontext *context);
+	CUresult (*push_context)(CUcontext context);
+	CUresult (*pop_context)(CUcontext *context);
+	CUresult (*device_attribute)(int *value, CUdevice_attribute attribute, CUdevice device);
 	CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
 				 void *dependencies, void *n);
 	CUresult (*stream_id)(CUstream stream, unsigned long long *id);
@@ -57,6 +67,10 @@ struct cuda_device {
 	int rank, ordinal;
 };
 
+int cuda_need_driver(struct cuda_driver *driver, int rank);
+int cuda_report(int rank, int device, int error, const char *what);
+int cuda_report_driver(struct cuda_device device, CUresult error, const char *what);
+int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd);
 int cuda_memory_unit(struct cuda_device device, size_t *unit);
 int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle);

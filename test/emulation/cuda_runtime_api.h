@@ -43,8 +43,36 @@ cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 
 /* pinned_test.c: pinned memory */
-enum { cudaErrorMemoryAllocation = 2, cudaMemoryTypeHost = 1, cudaHostAllocPortable = 1 };
+enum {
+	cudaErrorMemoryAllocation = 2,
+	cudaMemoryTypeHost = 1,
+	cudaHostAllocPortable = 1,
+	cudaHostRegisterPortable = 1,
+	cudaHostRegisterMapped = 2
+};
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
+
+/* engine_close_test.c: an engine comes up and ends */
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+struct cudaDeviceProp {
+	char name[256];
+	struct {
+		char bytes[16];
+	} uuid;
+	int multiProcessorCount;
+};
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int device);
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaHostGetDevicePointer(void **gpu, void *host, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 
 #endif

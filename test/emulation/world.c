@@ -62,13 +62,25 @@ int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
 	*out = malloc(bytes);
-	return *out ? cudaSuccess : 2;
+	return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-cudaError_t cudaFree(void *memory)
+int engine_malloc(struct engine *e, size_t bytes, void **out)
 {
+	(void)e;
+	return cudaMalloc(out, bytes) ? CORALE_ENOMEM : 0;
+}
+
+void engine_mfree(struct engine *e, void *memory, size_t bytes)
+{
+	(void)e;
+	(void)bytes;
 	free(memory);
-	return cudaSuccess;
+}
+
+void engine_note_capture(struct engine *e)
+{
+	e->captured = 1;
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------- */

@@ -110,21 +110,25 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
+/* A launch that has failed may be among those that were counted. */
+static int note(struct engine *e, int ret)
+{
+	e->lost_count |= ret && ret != CORALE_ECOMM;
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
+	return ret;
+}
+
 /* A thread that unmaps a rank's memory waits until `calling` is 0, so it sees all that is enqueued here. */
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
 	atomic_store(&e->calling, 1);
-	const int ret = atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream);
-	atomic_store_explicit(&e->calling, 0, memory_order_release);
-	return ret;
+	return note(e, atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream));
 }
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
 	atomic_store(&e->calling, 1);
-	const int ret = engine_run_messages(e, messages, n, stream);
-	atomic_store_explicit(&e->calling, 0, memory_order_release);
-	return ret;
+	return note(e, engine_run_messages(e, messages, n, stream));
 }
 
 static int spare_captures(void)
@@ -222,7 +226,7 @@ static int finish(struct engine *e)
 {
 	struct visit v = visit(e);
 	engine_release(e);
-	return end_visit(e, v, engine_wait_idle(e));
+	return end_visit(e, v, engine_wait_own(e));
 }
 
 static int unmap(struct engine *e, int rank, int failed)
@@ -236,7 +240,7 @@ static int unmap(struct engine *e, int rank, int failed)
 	if (failed) {
 		engine_release(e);
 		engine_end_kernels(e, CORALE_ECOMM);
-		ret = engine_wait_idle(e);
+		ret = engine_wait_own(e);
 	}
 	return end_visit(e, v, ret ? ret : engine_forget_rank(e, rank));
 }

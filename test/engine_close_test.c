@@ -1,0 +1,440 @@
+/*
+ * The end of a GPU engine, by a driver that the test makes up: it waits for the engine's own launches, and for nothing else. What a real driver does only when
+ * no kernel runs on the GPU, of the program neither (cudaFree, cudaFreeHost, cudaHostUnregister, cudaDeviceSynchronize), fails the test while the program's
+ * kernels run, unless the engine can't tell its own end.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "cuda/engine_cuda.h"
+#include "base/log.h"
+
+enum { RANKS = 2, PROCESSORS = 132, UNIT = 2 << 20 };
+
+static _Atomic int whole_waits; /* for all work of the GPU */
+static _Atomic int open_now; /* what is mapped, reserved or made and has not been given back */
+
+/* ---- The driver ------------------------------------------------------------------------------------------------ */
+
+static CUresult current_context(CUcontext *context)
+{
+	*context = NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult push_context(CUcontext context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop_context(CUcontext *context)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
+{
+	*at = (CUdeviceptr)aligned_alloc(4096, bytes);
+	open_now++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unreserve(CUdeviceptr at, size_t bytes)
+{
+	free((void *)at);
+	open_now--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr at, size_t bytes)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
+{
+	*base = at;
+	*bytes = UNIT;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	*value = 0;
+	return CUDA_SUCCESS;
+}
+
+int cuda_need_driver(struct cuda_driver *driver, int rank)
+{
+	*driver = (struct cuda_driver){ .current_context = current_context,
+					.push_context = push_context,
+					.pop_context = pop_context,
+					.reserve = reserve,
+					.unreserve = unreserve,
+					.unmap = unmap,
+					.release = release,
+					.address_range = address_range,
+					.device_attribute = device_attribute };
+	return 0;
+}
+
+int cuda_report(int rank, int device, int error, const char *what)
+{
+	return error ? log_error(CORALE_EDEVICE, rank, "%s: error %d", what, error) : 0;
+}
+
+int cuda_report_driver(struct cuda_device device, CUresult error, const char *what)
+{
+	return cuda_report(device.rank, device.ordinal, error, what);
+}
+
+int cuda_memory_unit(struct cuda_device device, size_t *unit)
+{
+	*unit = UNIT;
+	return 0;
+}
+
+int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle)
+{
+	*handle = 1;
+	return 0;
+}
+
+int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
+		    CUmemGenericAllocationHandle handle)
+{
+	return 0;
+}
+
+int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)
+{
+	*handle = 2;
+	return 0;
+}
+
+int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd)
+{
+	return CORALE_ENOTSUP;
+}
+
+int codelets_probe(const struct probe_args *args, int senders, void *stream)
+{
+	return cudaErrorInvalidKernelImage;
+}
+
+/* ---- The runtime ----------------------------------------------------------------------------------------------- */
+
+static cudaError_t wait_for_all(void)
+{
+	whole_waits++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+	free(memory);
+	return wait_for_all();
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+	free(memory);
+	return wait_for_all();
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+	return wait_for_all();
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+	*memory = calloc(1, bytes);
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	return cudaMalloc(memory, bytes);
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **gpu, void *host, unsigned flags)
+{
+	*gpu = host;
+	return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+{
+	*attributes = (struct cudaPointerAttributes){ cudaMemoryTypeDevice, 0 };
+	return cudaSuccess;
+}
+
+/* The copy engine: beside "kernels", which count. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t on)
+{
+	if (bytes == sizeof(uint64_t))
+		*(uint64_t *)to = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
+	else
+		memcpy(to, from, bytes);
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	*device = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+	*prop = (struct cudaDeviceProp){ .name = "a GPU", .multiProcessorCount = PROCESSORS };
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int device)
+{
+	*id = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
+{
+	*lowest = *highest = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+	*stream = malloc(1);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	free(stream);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	*event = malloc(1);
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	free(event);
+	return cudaSuccess;
+}
+
+/* Of the copies of a communicator of one rank. */
+static _Atomic int copies_run;
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	return copies_run ? cudaErrorNotReady : cudaSuccess;
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
+{
+	return cudaErrorNotReady;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
+{
+	return cudaErrorNotReady;
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	return "";
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	return cudaSuccess;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------------------------- */
+
+static int load(void)
+{
+	return 0;
+}
+
+static struct engine *open_engine(int ranks, int world_ranks)
+{
+	const struct engine_params params = { .ranks = ranks,
+					      .most_ranks = ranks,
+					      .least_ranks = ranks,
+					      .world_ranks = world_ranks,
+					      .window_bytes = 8 << 20,
+					      .memory_cap = 8 << 20,
+					      .nodes = world_ranks / ranks,
+					      .pinned_bytes = 4 << 20 };
+	struct engine *e = NULL;
+	const int fds[RANKS] = { -1, 5 };
+	assert_int_equal(engine_open(&params, load, &e), 0);
+	assert_int_equal(engine_connect(e, fds), 0);
+	return e;
+}
+
+struct ending {
+	pthread_t thread;
+	struct engine *engine;
+	_Atomic int ended;
+};
+
+static void *end_engine(void *arg)
+{
+	struct ending *ending = arg;
+	engine_close(ending->engine);
+	ending->ended = 1;
+	return NULL;
+}
+
+static void start_end(struct ending *ending, struct engine *e)
+{
+	const struct timespec pause = { 0, 20000000 };
+	*ending = (struct ending){ .engine = e };
+	assert_int_equal(pthread_create(&ending->thread, NULL, end_engine, ending), 0);
+	nanosleep(&pause, NULL);
+}
+
+/* Communicators of one rank, of a node, and of two nodes: their kernels have ended, those of the program run. */
+static void test_idle(void **state)
+{
+	const int shapes[][2] = { { 1, 1 }, { RANKS, RANKS }, { RANKS, 2 * RANKS } };
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct engine *e = open_engine(shapes[i][0], shapes[i][1]);
+		engine_count(e, 24);
+		e->state->done = e->counted;
+		engine_close(e);
+		assert_int_equal(whole_waits, 0);
+		assert_int_equal(open_now, 0);
+	}
+}
+
+static void test_waits_for_its_own(void **state)
+{
+	struct engine *e = open_engine(RANKS, RANKS);
+	struct ending ending;
+	(void)state;
+	uint64_t *done = &e->state->done;
+	engine_count(e, 24);
+	__atomic_store_n(done, 23, __ATOMIC_RELEASE);
+	start_end(&ending, e);
+	assert_int_equal(ending.ended, 0);
+	__atomic_store_n(done, 24, __ATOMIC_RELEASE);
+	pthread_join(ending.thread, NULL);
+	assert_int_equal(whole_waits, 0);
+	assert_int_equal(open_now, 0);
+}
+
+static void test_waits_for_its_copies(void **state)
+{
+	struct ending ending;
+	(void)state;
+	copies_run = 1;
+	start_end(&ending, open_engine(1, 1));
+	assert_int_equal(ending.ended, 0);
+	copies_run = 0;
+	pthread_join(ending.thread, NULL);
+	assert_int_equal(whole_waits, 0);
+}
+
+/* Memory that calls have used is given up so, too. */
+static void test_memory(void **state)
+{
+	struct engine *e = open_engine(RANKS, RANKS);
+	void *memory;
+	(void)state;
+	assert_int_equal(engine_alloc(e, UNIT, &memory), 0);
+	engine_count(e, 1);
+	e->state->done = e->counted;
+	engine_free(e, memory, 1);
+	engine_close(e);
+	assert_int_equal(whole_waits, 0);
+	assert_int_equal(open_now, 0);
+}
+
+/* Kernels that fail count nothing, nor does a launch that has failed. */
+static void test_failed(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct engine *e = open_engine(RANKS, RANKS);
+		engine_count(e, 1);
+		if (i == 0)
+			e->failure->code = CORALE_ETIMEDOUT;
+		else if (i == 1)
+			engine_stop(e, CORALE_EABORTED);
+		else
+			e->lost_count = 1;
+		engine_close(e);
+		assert_int_equal(atomic_exchange(&whole_waits, 0), 1);
+		assert_int_equal(open_now, 0);
+	}
+}
+
+/* Replays count nothing; the memory stays, as a graph may name it. */
+static void test_captured(void **state)
+{
+	struct engine *e = open_engine(RANKS, RANKS);
+	(void)state;
+	engine_note_capture(e);
+	engine_close(e);
+	assert_int_equal(atomic_exchange(&whole_waits, 0), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_idle),   cmocka_unit_test(test_waits_for_its_own),
+		cmocka_unit_test(test_memory), cmocka_unit_test(test_waits_for_its_copies),
+		cmocka_unit_test(test_failed), cmocka_unit_test(test_captured)
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
