@@ -528,8 +528,9 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
  *   call at the latest.
  * - They choose algorithms as the even calls do, by the largest block.
  * - On CUDA communicators all_gather_v, gather_v and scatter_v run as an all_to_all_v of the same blocks, by its kernels: each rank sends its block to each
- *   other one. corale_reduce_scatter_v runs there as a group of reduces, of each rank's block to that rank, and messages name those: where blocks are large a
- *   corale_reduce_scatter with blocks as long as the largest may be faster.
+ *   other one. corale_reduce_scatter_v takes as long there as a corale_reduce_scatter whose blocks are as long as the largest, and where copy engines do not
+ *   move it a copy of the buffer within the GPU, with as much memory while the call runs as those blocks and one more have (captured calls: as with all_to_all
+ *   in place). Of counts that differ while the largest is the same, the log has a hash of each rank's.
  */
 
 /* recv[displs[r] + i] = rank r's send[i]. send: counts[rank] elements. In place: send == recv + displs[rank]. Sends between (n-1) counts[rank] elements
@@ -538,7 +539,7 @@ int corale_all_gather_v(const void *send, void *recv, const size_t *counts, cons
 			corale_type type, corale_comm *comm, void *stream);
 
 /* recv[i] = op over all ranks of send[displs[rank] + i]. recv: counts[rank] elements. In place: recv == send + displs[rank], or recv == send as with
- * corale_reduce_scatter (CUDA communicators: CORALE_ENOTSUP, but where that is the same). Where all counts are equal
+ * corale_reduce_scatter. Where all counts are equal
  * the result has the bits of corale_reduce_scatter by the same algorithm. Sends all blocks but its own (one-shot, or ring of Patarasuk and Yuan 2009). */
 int corale_reduce_scatter_v(const void *send, const size_t *counts, const size_t *displs, void *recv,
 			    corale_type type, corale_op op, corale_comm *comm, void *stream);

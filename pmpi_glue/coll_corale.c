@@ -272,36 +272,15 @@ static size_t total_of(const struct coll_call *call, struct pmpi_comm *comm, siz
 	return at;
 }
 
-/* In place MPI wants the rank's block at the front of its buffer, and the rest as it was: Corale's block goes where no input is. */
 static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
 {
 	size_t *counts = comm->arrays, *displs = counts + comm->size;
 	total_of(call, comm, counts, displs);
-	const size_t bytes = counts[comm->rank] * corale_type_bytes(r->type);
-	char *to = r->to, *own = NULL;
-	int ret;
-	if (call->send.buffer == MPI_IN_PLACE) {
-		to = own = pmpi.device ? pmpi_pinned(bytes) : malloc(bytes ? bytes : 1);
-		if (!own)
-			return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for %zu bytes of a result",
-					 bytes);
-	}
 	if (call->function == PMPI_REDUCE_SCATTER_BLOCK)
-		ret = corale_reduce_scatter(r->from, to, counts[0], r->type, r->op, comm->core, comm->stream);
-	else
-		ret = corale_reduce_scatter_v(r->from, counts, displs, to, r->type, r->op, comm->core,
-					      comm->stream);
-	if (!ret)
-		ret = pmpi_comm_wait(comm);
-	if (!ret && own && call->recv.ordinal >= 0)
-		ret = pmpi_copy(call->recv.ordinal, call->recv.buffer, own, bytes);
-	else if (!ret && own)
-		memcpy(call->recv.buffer, own, bytes);
-	if (pmpi.device)
-		pmpi_unpinned(own, bytes);
-	else
-		free(own);
-	return ret;
+		return corale_reduce_scatter(r->from, r->to, counts[0], r->type, r->op, comm->core,
+					     comm->stream);
+	return corale_reduce_scatter_v(r->from, counts, displs, r->to, r->type, r->op, comm->core,
+				       comm->stream);
 }
 
 static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
@@ -322,7 +301,7 @@ static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
 				    comm->core, comm->stream);
 		break;
 	default:
-		return reduce_scatter(call, comm, &r);
+		ret = reduce_scatter(call, comm, &r);
 	}
 	return ret ? ret : pmpi_comm_wait(comm);
 }

@@ -72,7 +72,8 @@ void cuda_bench_close(struct cuda_bench *bench)
 
 static int reduces(const struct cuda_case *c)
 {
-	return c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER || c->call == CORALE_REDUCE;
+	return c->call == CORALE_ALL_REDUCE || c->call == CORALE_REDUCE_SCATTER ||
+	       c->call == CORALE_REDUCE_SCATTER_V || c->call == CORALE_REDUCE;
 }
 
 static int is_v(const struct cuda_case *c)
@@ -88,8 +89,8 @@ static int is_one_sided(const struct cuda_case *c)
 
 static int has_place(const struct cuda_case *c)
 {
-	return reduces(c) || is_one_sided(c) || c->call == CORALE_ALL_GATHER ||
-	       c->call == CORALE_ALL_TO_ALL || c->call == CORALE_BROADCAST;
+	return (reduces(c) && c->call != CORALE_REDUCE_SCATTER_V) || is_one_sided(c) ||
+	       c->call == CORALE_ALL_GATHER || c->call == CORALE_ALL_TO_ALL || c->call == CORALE_BROADCAST;
 }
 
 /* Elements of the larger buffer and of both together. */
@@ -108,6 +109,7 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 		return 2 * ranks * c->count;
 	case CORALE_ALL_TO_ALL_V:
 	case CORALE_ALL_GATHER_V:
+	case CORALE_REDUCE_SCATTER_V:
 	case CORALE_GATHER_V:
 	case CORALE_SCATTER_V:
 	case CUDA_CASE_EXCHANGE:
@@ -121,7 +123,7 @@ static size_t elements(const struct cuda_case *c, size_t ranks)
 
 int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
-	if ((c->in_place && !has_place(c)) || c->call == CORALE_REDUCE_SCATTER_V) /* not on GPUs */
+	if (c->in_place && !has_place(c))
 		return 0;
 	if (reduces(c) && !(type_kernel_ops(c->type) >> c->op & 1))
 		return 0;
@@ -167,7 +169,9 @@ static void add(struct cuda_layout *layout, size_t gap, size_t count, int source
 /* What goes from one rank to another where every pair, or every rank, has its own count. */
 static size_t edge(const struct cuda_case *c, int from, int to)
 {
-	from = c->call == CORALE_SCATTER_V ? 0 : from; /* a block of one rank */
+	from = c->call == CORALE_SCATTER_V || c->call == CORALE_REDUCE_SCATTER_V
+		   ? 0
+		   : from; /* a block of one rank, or the same of each */
 	to = c->call == CORALE_ALL_GATHER_V || c->call == CORALE_GATHER_V ? 0 : to;
 	uint64_t number = cuda_world_hash(c->seed, (uint64_t)from * CUDA_POOL_MOST_RANKS + (uint64_t)to);
 	switch (number % 5) {
@@ -223,7 +227,8 @@ static void lay_inputs(struct cuda_run *run, int me, int ranks)
 	if (c->call == CORALE_BARRIER || (sent_by_root && me != root_of(c, ranks)) ||
 	    (c->call == CUDA_CASE_PAIRS && partner_of(me, ranks) < 0))
 		return;
-	if (c->call == CORALE_ALL_TO_ALL_V || c->call == CORALE_SCATTER_V || c->call == CUDA_CASE_EXCHANGE)
+	if (c->call == CORALE_ALL_TO_ALL_V || c->call == CORALE_SCATTER_V ||
+	    c->call == CORALE_REDUCE_SCATTER_V || c->call == CUDA_CASE_EXCHANGE)
 		lay_edges(c, me, ranks, 1, in, run->counts[0], run->counts[1]);
 	else if (is_v(c))
 		add(in, 0, edge(c, me, me), me, 0);
@@ -276,7 +281,10 @@ static void lay_outputs(struct cuda_run *run, int me, int ranks)
 		lay_edges(c, me, ranks, 0, out, run->counts[2], run->counts[3]);
 		return;
 	case CORALE_SCATTER_V:
-		add(out, 0, edge(c, me, me), root_of(c, ranks), far_of(c) * (size_t)me);
+	case CORALE_REDUCE_SCATTER_V:
+		if (c->call == CORALE_SCATTER_V)
+			source = root_of(c, ranks);
+		add(out, 0, edge(c, me, me), source, far_of(c) * (size_t)me);
 		return;
 	case CORALE_REDUCE_SCATTER:
 	case CORALE_SCATTER:
@@ -679,6 +687,9 @@ static int call(struct cuda_bench *bench, struct cuda_run *run, const void *send
 					   run->counts[3], c->type, comm, stream);
 	case CORALE_ALL_GATHER_V:
 		return corale_all_gather_v(send, recv, run->counts[2], run->counts[3], c->type, comm, stream);
+	case CORALE_REDUCE_SCATTER_V:
+		return corale_reduce_scatter_v(send, run->counts[0], run->counts[1], recv, c->type, run->op,
+					       comm, stream);
 	case CORALE_GATHER_V:
 		return corale_gather_v(send, edge(c, bench->world->rank, 0), recv, run->counts[2],
 				       run->counts[3], c->type, root_of(c, bench->world->size), comm, stream);

@@ -311,8 +311,10 @@ static int run(struct engine *e, const struct call *call, const struct gpu_launc
 		s->edges[0][call->record.root] = call->record.count;
 		s->edges[1][call->record.root] = (size_t)(uintptr_t)call->send;
 	}
-	if (s)
+	if (s) {
 		s->coll = launch->cut.coll;
+		s->bytes = launch->cut.bytes;
+	}
 	return enqueue(e, stream);
 }
 

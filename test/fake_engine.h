@@ -18,7 +18,8 @@ struct fake_stream {
 	int fails; /* CORALE_E*: what is admitted can't be enqueued after all; 0: it can */
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
-	int coll; /* of the launch of the last call of a collective, */
+	uint64_t bytes; /* of a block of the launch of the last call of a collective, */
+	int coll; /* its collective, */
 	size_t edges
 	    [4]
 	    [FAKE_ENGINE_RANKS]; /* and its counts and displacements, as plan_env_uneven has them; of calls of one count by root: that of the last

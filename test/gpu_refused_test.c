@@ -214,48 +214,48 @@ static void group_half_captured(struct team_member *m)
 
 /* ---- v-forms -------------------------------------------------------------------------------------------------- */
 
-static void expect_edges(struct team_member *m, const struct fake_stream *s, const size_t *sent,
-			 const size_t *received, const char *what)
+static void expect_edges(struct team_member *m, const struct fake_stream *s, corale_coll coll,
+			 const size_t *sent, const size_t *received, const char *what)
 {
 	team_expect(m, atomic_load(&s->calls), 1, what);
-	team_expect(m, s->coll, CORALE_ALL_TO_ALL_V, what);
+	team_expect(m, s->coll, coll, what);
 	for (int r = 0; r < m->size; r++)
 		if (s->edges[0][r] != sent[r] || s->edges[2][r] != received[r])
 			team_fault(m, "%s: %zu to rank %d and %zu from it, not %zu and %zu", what,
 				   s->edges[0][r], r, s->edges[2][r], sent[r], received[r]);
 }
 
-/* Blocks are moved as the edges of an all_to_all_v, and summed by a reduce of each. */
+/* Blocks are moved as the edges of an all_to_all_v, and summed by the launch of a reduce_scatter, whose blocks have the largest one's whole vectors. */
 static void v_forms(struct team_member *m)
 {
 	static const size_t counts[MOST_RANKS] = { 3, 0, 2 }, displs[MOST_RANKS] = { 4, 8, 0 },
 			    none[MOST_RANKS] = { 0 };
 	static int32_t send[MOST_RANKS][16], recv[MOST_RANKS][16];
-	struct fake_stream s[4] = { { 0 } };
+	struct fake_stream s[5] = { { 0 } };
 	const int last = m->size - 1;
 	const size_t own = counts[m->rank];
 	const size_t to_all[MOST_RANKS] = { own, own, own };
-	size_t alone[MOST_RANKS] = { 0 };
-	alone[last] = own;
+	size_t alone[MOST_RANKS] = { 0 }, own_alone[MOST_RANKS] = { 0 };
+	alone[last] = own_alone[m->rank] = own;
 	int32_t *from = send[m->rank], *to = recv[m->rank];
 	team_expect(
 	    m, corale_reduce_scatter_v(from, counts, displs, to, CORALE_INT32, CORALE_SUM, m->comm, &s[0]), 0,
 	    "reduce_scatter_v");
-	team_expect(m, atomic_load(&s[0].calls), m->size, "calls of a reduce_scatter_v");
-	team_expect(m, s[0].coll, CORALE_REDUCE, "what they are");
-	for (int r = 0; r < m->size; r++)
-		if (s[0].edges[0][r] != counts[r] || s[0].edges[1][r] != (uintptr_t)(from + displs[r]))
-			team_fault(m, "reduce_scatter_v: rank %d gets %zu elements", r, s[0].edges[0][r]);
+	expect_edges(m, &s[0], CORALE_REDUCE_SCATTER, counts, own_alone, "reduce_scatter_v");
+	team_expect(m, (int)s[0].bytes, 16, "bytes of its launch");
+	team_expect(
+	    m, corale_reduce_scatter_v(from, counts, displs, from, CORALE_INT32, CORALE_SUM, m->comm, &s[4]),
+	    0, "reduce_scatter_v, the result at the front");
 	team_expect(
 	    m, corale_all_gather_v(to + displs[m->rank], to, counts, displs, CORALE_INT32, m->comm, &s[1]), 0,
 	    "all_gather_v in place");
-	expect_edges(m, &s[1], to_all, counts, "all_gather_v");
+	expect_edges(m, &s[1], CORALE_ALL_TO_ALL_V, to_all, counts, "all_gather_v");
 	corale_group_begin();
 	corale_gather_v(from, own, to, counts, displs, CORALE_INT32, last, m->comm, &s[2]);
 	corale_scatter_v(from, counts, displs, to, own, CORALE_INT32, last, m->comm, &s[3]);
 	team_expect(m, corale_group_end(), 0, "gather_v and scatter_v");
-	expect_edges(m, &s[2], alone, is_last(m) ? counts : none, "gather_v");
-	expect_edges(m, &s[3], is_last(m) ? counts : none, alone, "scatter_v");
+	expect_edges(m, &s[2], CORALE_ALL_TO_ALL_V, alone, is_last(m) ? counts : none, "gather_v");
+	expect_edges(m, &s[3], CORALE_ALL_TO_ALL_V, is_last(m) ? counts : none, alone, "scatter_v");
 	expect_whole(m);
 }
 

@@ -122,6 +122,12 @@ static inline int coll_folds_to_front(int coll)
 	return coll_folds(coll) && (coll_sends_each(coll) || coll_is_uneven(coll));
 }
 
+/* A reduce_scatter_v. */
+static inline int coll_folds_uneven(int coll)
+{
+	return coll_folds(coll) && coll_is_uneven(coll);
+}
+
 /* The same of a call: one that needs a copy of what it sends. own_at: where the rank's own block begins in its send buffer. */
 static inline int coll_overwrites_in(int coll, const void *send, const void *recv, size_t own_at)
 {

@@ -13,7 +13,8 @@
 struct record {
 	uint64_t number; /* of a collective, counted by communicator from 1; 0: none, or a send or receive */
 	uint64_t signature, count;
-	uint64_t target; /* receive buffer: registration + 1 << 48 | offset; 0: none, or any */
+	uint64_t
+	    target; /* receive buffer: registration + 1 << 48 | offset; 0: none, or any. Of a reduce_scatter_v on GPUs: a hash of its counts */
 	corale_coll coll;
 	corale_type type;
 	corale_op op;

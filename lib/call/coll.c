@@ -104,7 +104,7 @@ static int check_buffers(struct comm *comm, const struct call *call)
 static int check_uneven(struct comm *comm, struct call *call)
 {
 	const int ret = uneven_check_buffers(comm, call);
-	return ret || !comm->gpu || coll_folds(call->record.coll) ? ret : uneven_as_edges(comm, call);
+	return ret || !comm->gpu ? ret : uneven_as_edges(comm, call);
 }
 
 /* Another rank has failed, and corale_comm_async_error has reported it: the call ends here, too. */
@@ -154,30 +154,6 @@ int coll_check_shape(struct comm *comm, struct call *call)
 	return 0;
 }
 
-/* Lists of plans know one count for all ranks (lib/plan/lower.h), so GPUs run a reduce_scatter_v as a reduce of each block to its rank. All ranks
- * know all counts: blocks of other counts are other reduces, which are found as such. */
-static int reduce_blocks(struct comm *comm, const struct call *call, void *stream)
-{
-	const size_t element = corale_type_bytes(call->record.type);
-	if (call_overwrites(call, comm->rank))
-		return log_error(
-		    CORALE_ENOTSUP, comm->rank,
-		    "%s: the result can't go to the front of the send buffer on GPUs: use another "
-		    "receive buffer, or send + displs[rank]",
-		    coll_table[call->record.coll].name);
-	int ret = corale_group_begin(), appended;
-	for (int r = 0; !ret && r < comm->size; r++) {
-		struct call block = *call;
-		block.record.coll = CORALE_REDUCE;
-		block.record.count = call->send_counts[r];
-		block.record.root = r;
-		block.send = (const char *)call->send + call->send_displs[r] * element;
-		block.send_counts = block.send_displs = NULL;
-		group_append(comm, &block, stream, 0, &appended);
-	}
-	return ret ? ret : corale_group_end(); /* which tells of an append, too */
-}
-
 int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	const struct collective *c = &coll_table[call->record.coll];
@@ -195,9 +171,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret)
 		ret =
 		    coll_is_uneven(call->record.coll) ? check_uneven(comm, call) : check_buffers(comm, call);
-	if (!ret && comm->gpu && coll_is_uneven(call->record.coll) && coll_folds(call->record.coll))
-		ret = reduce_blocks(comm, call, stream);
-	else if (group_append(comm, call, stream, ret, &appended))
+	if (group_append(comm, call, stream, ret, &appended))
 		ret = appended;
 	else if (!ret && c->pair && call->record.root == comm->rank)
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",

@@ -208,17 +208,31 @@ static int admit(struct comm *comm, struct call *c, void *stream)
 	return ret ? ended(comm, c, ret) : 0;
 }
 
+/* What chooses the launch of a v-form, whose own record is for other ranks: blocks are moved as by an all_to_all_v, and folded as by a reduce_scatter
+ * whose blocks are the largest one, in whole vectors. */
+static void make_launched(struct record *r)
+{
+	enum { VECTOR_BYTES = 16 };
+	const uint64_t element = corale_type_bytes(r->type);
+	const int folds = coll_folds(r->coll);
+	r->coll = folds ? CORALE_REDUCE_SCATTER : CORALE_ALL_TO_ALL_V;
+	r->count = folds ? plan_round(r->count * element, VECTOR_BYTES) / element : 0;
+	r->root = 0;
+}
+
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
 {
 	struct call copy = *given, *c = &copy;
 	struct gpu_launch own;
 	const struct gpu_launch *launch;
-	if (c->send_counts) /* any v-form that moves blocks: its own record is for other ranks */
-		c->record = (struct record){ .coll = CORALE_ALL_TO_ALL_V, .type = given->record.type };
+	if (c->send_counts)
+		make_launched(&c->record);
 	int ret = prepare(comm, c, &own, &launch);
 	c->record.coll = given->record.coll;
 	c->record.count = given->record.count;
 	c->record.root = given->record.root;
+	if (c->send_counts && coll_folds(c->record.coll)) /* no message says them */
+		c->record.target = signature_of_counts(c->send_counts, comm->size);
 	if (ret)
 		return ended(comm, c, ret);
 	c->record.number = comm->number + 1;

@@ -31,6 +31,14 @@ uint64_t signature_next(struct comm *comm, const struct call *call)
 	return record.signature;
 }
 
+uint64_t signature_of_counts(const size_t *counts, int n)
+{
+	uint64_t hash = 1;
+	for (int i = 0; i < n; i++)
+		hash = mix(hash, counts[i]);
+	return hash ? hash : 1;
+}
+
 static uint64_t pair_hash(corale_type type)
 {
 	return mix(0x70326b, (uint64_t)type) << 32;

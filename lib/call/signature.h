@@ -7,6 +7,9 @@
 /* Of the next collective; its call is published for others to read. */
 uint64_t signature_next(struct comm *comm, const struct call *call);
 
+/* Of the counts of a v-form that all ranks know, never 0. */
+uint64_t signature_of_counts(const size_t *counts, int n);
+
 /* Of a send or receive: they count per ordered pair, and their elements travel as the edge. */
 uint64_t signature_of_pair(struct comm *comm, const struct call *call);
 

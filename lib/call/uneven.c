@@ -191,15 +191,17 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 
 /* ---- On GPUs ------------------------------------------------------------------- */
 
-/* This rank's edges of one side: from or to each other rank, or the root alone; displs are all 0. */
+/* This rank's edges of one side: from or to each other rank, or the root alone; the result of a fold is its own. displs are all 0. */
 static void add_edges(const struct comm *comm, const struct call *call, int is_idle, const size_t **counts,
 		      const size_t **displs, size_t *room)
 {
-	const int n = comm->size, root = call->record.root, rooted = coll_is_rooted(call->record.coll);
+	const int n = comm->size, root = call->record.root, rooted = coll_is_rooted(call->record.coll),
+		  folds = coll_folds(call->record.coll);
 	if (*counts)
 		return;
 	for (int r = 0; r < n; r++) {
-		room[r] = is_idle || (rooted && r != root) ? 0 : call->own;
+		const int has_edge = folds ? r == comm->rank : !rooted || r == root;
+		room[r] = is_idle || !has_edge ? 0 : call->own;
 		room[n + r] = 0;
 	}
 	*counts = room;

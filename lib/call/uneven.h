@@ -10,7 +10,7 @@ int uneven_check_counts(struct comm *comm, struct call *call);
 /* NULL buffers, and buffers that overlap without being in place. Only blocks that are not empty matter. */
 int uneven_check_buffers(struct comm *comm, const struct call *call);
 /* GPUs move blocks as an all_to_all_v does: gives a checked call that rank's arrays of edges, where it lacks some, in memory that the next call uses
- * again. Not of a call that folds. CORALE_ENOMEM. */
+ * again; a call that folds has one edge of the other side, its result. CORALE_ENOMEM. */
 int uneven_as_edges(struct comm *comm, struct call *call);
 
 #endif

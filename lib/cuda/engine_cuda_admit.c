@@ -113,7 +113,7 @@ static int find_all_plain(const struct engine *e, const struct call *c, int *pla
 static int check_scalar(const struct engine *e, const struct call *c)
 {
 	struct kind kind = { .type = CU_MEMORYTYPE_DEVICE, .ordinal = e->ordinal };
-	int ret = c->scalar_at && call_bytes(c) ? find_kind(e, c->scalar_at, &kind) : 0;
+	int ret = c->scalar_at && (call_bytes(c) || c->send_counts) ? find_kind(e, c->scalar_at, &kind) : 0;
 	if (ret || (kind.type &&
 		    (kind.type != CU_MEMORYTYPE_DEVICE || kind.is_managed || kind.ordinal == e->ordinal)))
 		return ret;

@@ -259,26 +259,32 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 	return 0;
 }
 
-/* From a buffer to its copy, which begins at its first byte `first`. */
-static int copy_sent(struct stage *s, const struct call *c, unsigned char *copy, uint64_t first,
-		     uint64_t bytes)
+static int copy_within(struct stage *s, void *to, const void *from, uint64_t bytes, const char *what)
 {
-	static const char what[] = "copying what a call in place sends";
+	return bytes ? engine_check(s->engine, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream),
+				    what)
+		     : 0;
+}
+
+/* Each rank's block of what is sent: to where it would lie if the buffer began at `copy`, or, with a stride, that many bytes behind the one before. */
+static int copy_blocks(struct stage *s, const struct call *c, uintptr_t copy, uint64_t stride)
+{
 	const size_t element = corale_type_bytes(c->record.type);
-	const unsigned char *sent = c->send;
 	int ret = 0;
-	if (!c->send_counts)
-		return engine_check(s->engine,
-				    cudaMemcpyAsync(copy, sent, bytes, cudaMemcpyDefault, s->stream), what);
 	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
-		const uint64_t at = c->send_displs[r] * element, n = c->send_counts[r] * element;
-		if (n)
-			ret = engine_check(
-			    s->engine,
-			    cudaMemcpyAsync(copy + (at - first), sent + at, n, cudaMemcpyDefault, s->stream),
-			    what);
+		const uint64_t at = c->send_displs[r] * element;
+		ret = copy_within(s, (void *)(copy + (stride ? (uint64_t)r * stride : at)),
+				  (const unsigned char *)c->send + at, c->send_counts[r] * element,
+				  "copying what a call sends");
 	}
 	return ret;
+}
+
+/* For a copy of what is sent. */
+static int reserve_copy(struct stage *s, const struct call *c, uint64_t bytes, unsigned char **out)
+{
+	s->engine->follows = 0; /* the kernel comes behind a copy */
+	return c->admission.capture ? reserve_for_graphs(s->engine, bytes, out) : reserve(s, bytes, out);
 }
 
 int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
@@ -293,12 +299,32 @@ int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_la
 			       corale_type_bytes(c->record.type), &first);
 	if (!bytes)
 		return run(e, c, launch, stream);
-	int ret = c->admission.capture ? reserve_for_graphs(e, bytes, &copy) : reserve(&s, bytes, &copy);
-	if (!ret)
-		ret = copy_sent(&s, c, copy, first, bytes);
-	e->follows = 0; /* the kernel comes behind that */
+	int ret = reserve_copy(&s, c, bytes, &copy);
 	copied.send = (const void *)((uintptr_t)copy - first);
+	if (!ret)
+		ret = c->send_counts ? copy_blocks(&s, c, (uintptr_t)copied.send, 0)
+				     : copy_within(&s, copy, c->send, bytes, "copying what a call sends");
 	return end(&s, ret ? ret : run(e, &copied, launch, stream));
+}
+
+int engine_copy_uneven(struct engine *e, const struct call *c, const struct gpu_launch *launch,
+		       cudaStream_t stream, engine_launch_call *run)
+{
+	struct stage s = { .engine = e, .stream = stream };
+	struct call even = *c;
+	const uint64_t block = call_bytes(c), ranks = (uint64_t)e->world_ranks,
+		       own = c->send_counts[e->world_rank] * corale_type_bytes(c->record.type);
+	unsigned char *copy;
+	even.send_counts = even.send_displs = even.recv_counts = even.recv_displs = NULL;
+	if (!block)
+		return run(e, &even, launch, stream);
+	int ret = reserve_copy(&s, c, (ranks + 1) * block, &copy);
+	even.send = copy;
+	even.recv = copy + ranks * block; /* as all of a block is written */
+	ret = ret ? ret : copy_blocks(&s, c, (uintptr_t)copy, block);
+	ret = ret ? ret : run(e, &even, launch, stream);
+	ret = ret ? ret : copy_within(&s, c->recv, even.recv, own, "copying a result to its place");
+	return end(&s, ret);
 }
 
 /* ---- Groups of sends and receives ----------------------------------------------------------------------- */

@@ -114,10 +114,14 @@ int diagnose_differs_from(struct comm *comm, int rank, uint64_t number)
 	return mine.number && theirs.number && mine.signature != theirs.signature;
 }
 
-static int print_target(uint64_t target, char *buf, size_t bytes)
+static int print_target(const struct record *r, char *buf, size_t bytes)
 {
+	const uint64_t target = r->target;
 	if (!target)
 		return 0;
+	if (coll_folds_uneven(r->coll))
+		return snprintf(buf, bytes, ", count: of the largest block; all counts have the hash %llx",
+				(unsigned long long)target);
 	return snprintf(buf, bytes, ", into registration %llu at byte %llu",
 			(unsigned long long)(target >> ENGINE_TARGET_SHIFT) - 1,
 			(unsigned long long)(target & (((uint64_t)1 << ENGINE_TARGET_SHIFT) - 1)));
@@ -139,7 +143,7 @@ void diagnose_print_call(const struct record *r, char *buf, size_t bytes)
 	if (coll_is_rooted(r->coll) || coll_is_pair(r->coll))
 		n += snprintf(buf + n, bytes - (size_t)n, ", %s %d", coll_is_pair(r->coll) ? "peer" : "root",
 			      r->root);
-	n += print_target(r->target, buf + n, bytes - (size_t)n);
+	n += print_target(r, buf + n, bytes - (size_t)n);
 	snprintf(buf + n, bytes - (size_t)n, ")");
 }
 

@@ -52,7 +52,7 @@ static int is_of_this_build(const struct module *module)
 static void open_module(enum module_name name, struct found *found)
 {
 	const struct settings *settings;
-	char path[PATH], where[WHY / 2] = "";
+	char path[PATH], where[400] = "";
 	descriptors_hold_standard();
 	if (settings_get(&settings)) {
 		snprintf(found->why_not, WHY, "settings are malformed: see the line above");
@@ -61,7 +61,7 @@ static void open_module(enum module_name name, struct found *found)
 	if (name == MODULE_UCX && ucx_find(settings->ucx_library, found->why_not, WHY))
 		return;
 	if (name == MODULE_UCX)
-		snprintf(where, sizeof where, " with %.400s", found->why_not);
+		snprintf(where, sizeof where, " with %.390s", found->why_not);
 	path_of(settings, name, path);
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct module *module = library ? dlsym(library, "corale_module") : NULL;

@@ -22,10 +22,11 @@ static struct reference reference_of(const struct test_call *c, int ranks)
 				   .seed = c->seed };
 }
 
-/* Elements from one rank to another in an all_to_all_v. */
+/* Elements from one rank to another in an all_to_all_v; in a reduce_scatter_v the same from each. */
 static size_t edge_count(const struct test_call *c, int from, int to)
 {
-	return ((size_t)(from * 3 + to) + c->seed) % 4 * c->count / 2;
+	const int folds = coll_folds_uneven(c->coll);
+	return ((size_t)(folds ? to : from * 3 + to) + c->seed) % 4 * c->count / 2;
 }
 
 /* Where a sender's block for a rank begins, with a gap of one element between blocks; for the rank behind the last: the end. */
@@ -46,7 +47,22 @@ static void set_edges(struct started *s)
 		if (r == 0 && s->rank == 1) /* behind each block is room for one */
 			s->recv_counts[r] += s->call->astray;
 		s->recv_displs[r] = edge_place(s->call, r, s->rank, 0);
+		if (coll_folds_uneven(s->call->coll)) {
+			s->recv_counts[r] = r == s->rank ? s->recv_counts[r] : 0;
+			s->recv_displs[r] = 0;
+		}
 	}
+}
+
+/* The record's count: of a reduce_scatter_v the largest. */
+static size_t count_of(const struct started *s)
+{
+	size_t largest = 0;
+	if (!coll_folds_uneven(s->call->coll))
+		return s->call->count;
+	for (int r = 0; r < s->ranks; r++)
+		largest = s->send_counts[r] > largest ? s->send_counts[r] : largest;
+	return largest;
 }
 
 /* What a rank contributes: the reference's elements, among them groups of which all bits are ones. */
@@ -85,6 +101,8 @@ static size_t send_count(const struct started *s)
 static size_t recv_count(const struct started *s)
 {
 	const struct test_call *c = s->call;
+	if (coll_folds_uneven(c->coll))
+		return edge_count(c, 0, s->rank);
 	return coll_is_uneven(c->coll) ? edge_place(c, s->ranks, s->rank, 0)
 				       : c->count * coll_recv_blocks(c->coll, s->ranks, s->rank, c->root);
 }
@@ -140,9 +158,10 @@ static void fill_all(struct started *s, unsigned char *registered)
 		s->send = s->recv + coll_recv_own(c->coll, s->rank) * c->count * bytes;
 	else
 		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
+	const size_t own = coll_is_uneven(c->coll) ? edge_place(c, s->rank, s->rank, 1)
+						   : coll_send_own(c->coll, s->rank) * c->count;
 	if (is_within_send(s))
-		s->recv = s->send + (c->in_place == CALL_AT_FRONT ? 0 : coll_send_own(c->coll, s->rank)) *
-					c->count * bytes;
+		s->recv = s->send + (c->in_place == CALL_AT_FRONT ? 0 : own) * bytes;
 	contribute(c, s->ranks, s->rank, 0, send_count(s), s->send);
 }
 
@@ -169,10 +188,14 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 {
 	call_fill(s, w, rank, c);
 	const struct engine *e = &w->engines[rank];
+	const int folds_uneven = coll_folds_uneven(c->coll);
+	const corale_coll launched = folds_uneven ? CORALE_REDUCE_SCATTER : c->coll;
+	const size_t element = corale_type_bytes(c->type),
+		     count = folds_uneven ? plan_round(count_of(s) * element, 16) / element : c->count;
 	struct call call = { .record = { .coll = c->coll,
 					 .type = c->type,
 					 .op = (corale_op)c->op,
-					 .count = c->count,
+					 .count = count_of(s),
 					 .signature = signature,
 					 .root = c->root },
 			     .send = s->send,
@@ -181,9 +204,9 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	struct gpu_launch prepared = { .cut.machine = &e->machine };
 	struct launch *launch = &prepared.cut;
 	*launch = (struct launch){ .machine = &e->machine,
-				   .codelet = codelet_by(c->codelet, c->coll, c->place != 0),
-				   .coll = c->coll,
-				   .bytes = call_bytes(&call),
+				   .codelet = codelet_by(c->codelet, launched, c->place != 0),
+				   .coll = launched,
+				   .bytes = coll_is_uneven(launched) ? 0 : count * element,
 				   .words = type_in_words(c->type) != 0,
 				   .unaligned = (uint8_t)plan_alignment_of(s->send, s->recv),
 				   .direct = c->place != 0,
@@ -201,13 +224,13 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 		call.scalar_at = &s->scalar;
 		copy_scalar(s, 0, stream);
 	}
-	if (c->coll == CORALE_ALL_TO_ALL_V) {
+	if (coll_is_uneven(c->coll)) {
 		call.send_counts = s->send_counts;
 		call.send_displs = s->send_displs;
 		call.recv_counts = s->recv_counts;
 		call.recv_displs = s->recv_displs;
 	}
-	struct plan_key key = planner_key(c->coll, c->count, c->type, (corale_op)c->op);
+	struct plan_key key = planner_key(launched, count, c->type, (corale_op)c->op);
 	int ret = c->codelet ? 0
 			     : world_plan(w, &key, c->row, c->single_channel, rank, c->root, &s->plan,
 					  &launch->list, &s->messages);
@@ -284,7 +307,11 @@ static void expect_all(const struct started *s, unsigned char *expected)
 	if (passes_sums_on(c))
 		expect_replay(s, expected);
 	else if (coll_folds(c->coll))
-		expect_fold(s, coll_sends_each(c->coll) ? (size_t)s->rank * c->count : 0, c->count, expected);
+		expect_fold(s,
+			    coll_is_uneven(c->coll)    ? edge_place(c, 0, s->rank, 1)
+			    : coll_sends_each(c->coll) ? (size_t)s->rank * c->count
+						       : 0,
+			    coll_is_uneven(c->coll) ? recv_count(s) : c->count, expected);
 	else if (coll_is_uneven(c->coll))
 		for (int r = 0; r < s->ranks; r++)
 			contribute(c, s->ranks, r, edge_place(c, r, s->rank, 1), s->recv_counts[r],

@@ -525,6 +525,7 @@ static const struct {
 	{ "slots in scratch", test_scratch },
 	{ "slots in scratch after copies", test_after_copies },
 	{ "premultiplied sums", test_premultiplied },
+	{ "uneven sums", test_uneven_sums },
 	{ "every plan, lowered", test_lowered },
 	{ "every plan, lowered, over a link that tears lines", test_lowered_by_words },
 	{ "partial sums in float32, lowered", test_lowered_partials_float32 },

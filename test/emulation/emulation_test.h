@@ -13,6 +13,7 @@ int test_broadcasts_in_slots(void);
 int test_scratch(void);
 int test_after_copies(void);
 int test_premultiplied(void);
+int test_uneven_sums(void);
 
 int test_messages(void);
 int test_messages_registered(void);

@@ -208,3 +208,45 @@ int test_premultiplied(void)
 			faults = premultiplied(&sums[i], ranks);
 	return faults;
 }
+
+/* ---- Uneven sums ----------------------------------------------------------------------------------------------- */
+
+/* Blocks of none to one and a half times the count, whose places are odd; by each codelet of a reduce_scatter, and lowered. */
+static const struct way uneven[] = { { BY_ONE_SHOT, CORALE_REDUCE_SCATTER_V, 90, 5, 0 },
+				     { BY_SLOTS, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
+				     { BY_SLOTS, CORALE_REDUCE_SCATTER_V, 3000, 3, 1 },
+				     { BY_BULK, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
+				     { BY_COPIES, CORALE_REDUCE_SCATTER_V, 5000, 4, 1 } };
+
+/* In place everywhere, at the front and elsewhere. */
+static int uneven_sums(const struct way *way, int ranks)
+{
+	struct world_params p = {
+		.ranks = ranks, .max_blocks = 1, .window_bytes = 512 * KIB, .scratch_chunk = CHUNK
+	};
+	struct script *s = script_new(p, test_seed);
+	s->most_pause = 300;
+	for (size_t i = 0; i < (test_thin ? 3 : 12); i++) {
+		struct test_call c = { .codelet = way->codelet,
+				       .coll = way->coll,
+				       .type = type_of_kernels(i * 5 + 8),
+				       .count = i % 4 == 3 ? 2 : way->count - i,
+				       .scratch = way->scratch,
+				       .in_place = (int)i % 3,
+				       .send_shift = i % 5 == 4 ? 3 : 0 };
+		c.op = op_of_kernels(c.type, i);
+		if (way->codelet == BY_COPIES && c.op == CORALE_NUM_OPS) /* which copies do not run */
+			c.op = CORALE_SUM;
+		script_add(s, c);
+	}
+	return run_named(s, by_name(way->codelet));
+}
+
+int test_uneven_sums(void)
+{
+	int faults = 0;
+	for (size_t i = 0; !faults && i < COUNT(uneven); i++)
+		for (int ranks = 2; !faults && ranks <= uneven[i].most_ranks; ranks += test_thin ? 4 : 1)
+			faults = uneven_sums(&uneven[i], ranks);
+	return faults;
+}

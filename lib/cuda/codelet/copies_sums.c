@@ -27,10 +27,13 @@ static struct sum sum_of(const struct copies *k)
 	return s;
 }
 
-/* A piece of a rank's part: where in the vector or the blocks. */
+/* A piece of a rank's part: where in the vector or the blocks, which may be shorter than the part. */
 static struct copy_span span_of(const struct copies *k, const struct sum *s, int rank, struct copy_piece p)
 {
-	uint64_t end = ((uint64_t)rank + 1) * s->part, at = (uint64_t)rank * s->part + p.at;
+	const struct call *c = k->call;
+	const size_t element = corale_type_bytes(c->record.type);
+	const uint64_t begin = c->send_counts ? c->send_displs[rank] * element : (uint64_t)rank * s->part;
+	uint64_t end = begin + (c->send_counts ? c->send_counts[rank] * element : s->part), at = begin + p.at;
 	if (s->gathers && end > k->launch->bytes)
 		end = k->launch->bytes;
 	uint64_t left = at < end ? end - at : 0;
