@@ -1219,7 +1219,8 @@ static uint64_t next(uint64_t *random) /* splitmix64 */
 }
 
 /* Random bytes, or a damaged handshake: what a stranger may have recorded. */
-static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYTES], unsigned char out[512])
+static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYTES], int size,
+			    unsigned char out[512])
 {
 	size_t bytes = next(random) % 512;
 	for (size_t i = 0; i < 512; i++)
@@ -1227,7 +1228,7 @@ static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYT
 	if (next(random) % 2 == 0)
 		return bytes;
 	struct boot_hello h;
-	raw_hello(id, (int)(next(random) % 4), 4, &h);
+	raw_hello(id, (int)(next(random) % (uint64_t)size), size, &h);
 	frame_put(out, BOOT_PROOF_BYTES, 4);
 	frame_put(out + 4, BOOT_HELLO, 4);
 	frame_put(out + 8, 0, 8);
@@ -1241,7 +1242,7 @@ static size_t strange_bytes(uint64_t *random, const unsigned char id[BOOT_ID_BYT
 
 struct strangers {
 	const unsigned char *id;
-	int connections;
+	int size, connections;
 	uint64_t seed;
 	_Atomic int done;
 };
@@ -1261,7 +1262,7 @@ static void *strangers_main(void *arg)
 		*fd = raw_connect(s->id);
 		if (*fd < 0)
 			continue;
-		size_t n = strange_bytes(&s->seed, s->id, bytes);
+		size_t n = strange_bytes(&s->seed, s->id, s->size, bytes);
 		send(*fd, bytes, n, MSG_NOSIGNAL);
 	}
 	for (int i = 0; i < HELD; i++)
@@ -1272,25 +1273,68 @@ static void *strangers_main(void *arg)
 }
 
 /* Groups form and gather as long as strangers connect. */
-static void test_strangers(void **state)
+static void check_strangers(int size, int connections)
 {
-	(void)state;
-	struct rank r[4];
+	static struct rank r[FED];
 	pthread_t thread;
-	make_ranks(r, 4);
+	make_ranks(r, size);
 	unsigned char id[BOOT_ID_BYTES];
 	memcpy(id, r[0].id, sizeof(id));
-	struct strangers s = { .id = id, .connections = 10000, .seed = 1 };
+	struct strangers s = { .id = id, .size = size, .connections = connections, .seed = 1 };
 	int groups = 0;
 	assert_int_equal(pthread_create(&thread, NULL, strangers_main, &s), 0);
 	do {
-		run(r, 4);
-		expect_all(r, 4, 0, "");
-		make_ranks(r, 4);
+		run(r, size);
+		expect_all(r, size, 0, "");
+		make_ranks(r, size);
 		groups++;
 	} while (!s.done);
 	pthread_join(thread, NULL);
-	print_message("# %d groups beside 10000 strangers\n", groups);
+	print_message("# %d groups of %d beside %d strangers\n", groups, size, connections);
+}
+
+static void test_strangers(void **state)
+{
+	(void)state;
+	check_strangers(4, 10000);
+	check_strangers(FED, 4000); /* ranks listen for those that they feed, by the same port */
+}
+
+/* A member that sends random frames: all others get what they need, or an error soon. */
+static void test_fed_garbage(void **state)
+{
+	enum { SEEDS = 30, FRAMES = 6, LONGEST = 200 };
+	static struct rank r[FED];
+	int failed = 0;
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		uint64_t random = seed;
+		struct boot_hello h;
+		unsigned char proof[BOOT_PROOF_BYTES];
+		const int culprit = next(&random) % 2 ? SOURCE : FED - 1;
+		make_ranks(r, FED);
+		raw_hello(r[0].id, culprit, FED, &h);
+		const int fd = raw_prove(r[0].id, &h, proof);
+		for (uint64_t n = next(&random) % FRAMES + 1; n; n--) {
+			const size_t bytes = next(&random) % LONGEST;
+			struct frame *f = frame_new((uint32_t)(next(&random) % 16), next(&random) % 3, bytes);
+			for (size_t i = 0; i < bytes; i++)
+				frame_payload(f)[i] = (unsigned char)next(&random);
+			if (send(fd, f->data, f->bytes, MSG_NOSIGNAL) < 0)
+				n = 1; /* it is refused already */
+			frame_free(f);
+		}
+		shutdown(fd, SHUT_WR);
+		r[culprit] = r[FED - 1];
+		const double start = seconds();
+		run(r, FED - 1);
+		assert_true(seconds() - start < 8);
+		for (int i = 0; i < FED - 1; i++)
+			assert_true(r[i].result == 0 || (r[i].result < 0 && r[i].text[0]));
+		failed += r[0].result != 0;
+		close(fd);
+	}
+	print_message("# %d of %d groups failed\n", failed, (int)SEEDS);
 }
 
 /* Silent connections are dropped, however many there are, and members are not. */
@@ -1388,7 +1432,7 @@ static void fuzz_reader(uint64_t *random, const unsigned char id[BOOT_ID_BYTES])
 	unsigned char stream[512];
 	struct frame_reader f = { .limit =
 				      (uint32_t)(next(random) % 2 ? BOOT_PROOF_BYTES : FRAME_MAX_BYTES) };
-	size_t bytes = strange_bytes(random, id, stream);
+	size_t bytes = strange_bytes(random, id, 4, stream);
 	enum frame_status status = FRAME_MORE;
 	int ends[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
@@ -1998,6 +2042,7 @@ static const struct test_case cases[] = {
 	{ "a source that is silent", test_silent_source },
 	{ "a source that is false", test_false_source },
 	{ "odd questions of a fed rank", test_fed_member },
+	{ "random frames of a fed rank", test_fed_garbage },
 	{ "strangers", test_strangers },
 	{ "silent strangers", test_silent },
 	{ "fuzz", test_fuzz },
