@@ -123,7 +123,7 @@ static void count(const struct coll_call *call, int is_routed, enum pmpi_reason 
 	const enum pmpi_outcome outcome = is_routed          ? PMPI_IS_ROUTED
 					  : has_device(call) ? PMPI_IS_STAGED
 							     : PMPI_IS_PASSED;
-	if (outcome == PMPI_IS_PASSED && pmpi.mode == PMPI_MODE_DEVICE)
+	if (outcome == PMPI_IS_PASSED && (pmpi.mode == PMPI_MODE_DEVICE || reason == PMPI_NO_VOTE))
 		reason = PMPI_HOST_MEMORY;
 	pmpi_table_count(call->function, outcome, reason, in > out ? in : out, begin);
 }

@@ -131,6 +131,7 @@ static int agree(void)
 			 "ranks");
 	pmpi.mode = wish.mode;
 	pmpi.most_comms = wish.most_comms;
+	pmpi.has_devices = any;
 	if (!any || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
 		pmpi.device = NULL;
 	pmpi.on = wish.mode == PMPI_MODE_ALL || wish.mode == PMPI_MODE_HOST ||

@@ -1,6 +1,6 @@
 /*
  * Whether Corale runs a call: one answer on all ranks. What one rank alone knows (the kind of its memory, MPI_IN_PLACE, a derived type) is heard in votes, which
- * all ranks take at the same calls. Between votes the last answer holds; it is right for any memory, only perhaps not the fastest.
+ * all ranks take at the same calls. With CORALE_MPI=all or host calls are routed without a vote, unless MPI is faster on host memory. Between votes the last answer holds; it is right for any memory, only perhaps not the fastest.
  */
 #ifndef PMPI_ROUTE_H
 #define PMPI_ROUTE_H

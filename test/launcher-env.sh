@@ -6,3 +6,9 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy
 export OMPI_MCA_btl="${OMPI_MCA_btl-^tcp}"
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 export HYDRA_BINDING=none
+
+# So many seconds on an idle machine: up to five times as many where more runs than there are processors (test/busy.h).
+busy_seconds()
+{
+	awk -v seconds="$1" -v processors="$(nproc)" '{ times = $1 / processors; print int(seconds * (times < 1 ? 1 : times > 5 ? 5 : times)) }' /proc/loadavg
+}

@@ -296,6 +296,35 @@ static int reduce_local(void)
 	return wrong;
 }
 
+/* ---- Persistent requests */
+
+#if MPI_VERSION >= 4
+/* A call that completes requests finds nothing to do for one that has not been started, whatever the program has put into the buffer since. */
+static int inactive(void)
+{
+	double *in = doubles(1, N, 1), *out = doubles(1, N, 0), *own = doubles(1, N, -3);
+	MPI_Request request;
+	int flag = 0, wrong = 0;
+	MPI_Allreduce_init(in, out, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+	for (int i = 0; i < 2; i++) {
+		MPI_Start(&request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		wrong += differ(1, out, N, size);
+		device_copy(out, own, N * sizeof *out);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+		MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+		MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+		wrong += differ(1, out, N, -3);
+	}
+	MPI_Request_free(&request);
+	release(1, in);
+	release(1, out);
+	release(1, own);
+	return wrong;
+}
+#endif
+
 /* ---- Threads, each with a communicator of its own, in an order of their own */
 
 static void *thread(void *arg)
@@ -360,6 +389,9 @@ static const struct {
 	      { "neighbours", neighbours },
 	      { "user_operator", user_operator },
 	      { "reduce_local", reduce_local },
+#if MPI_VERSION >= 4
+	      { "inactive", inactive },
+#endif
 	      { "threads", threads },
 	      { "die", die } };
 

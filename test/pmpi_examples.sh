@@ -15,7 +15,7 @@ residual()
 {
 	local ranks=$1 program=$2
 	shift 2
-	got=$(timeout -k 5 60 "$MPIRUN" -n "$ranks" env OMP_NUM_THREADS=1 "$@" "$scratch/$program" 300 2>"$scratch/log" </dev/null | sed -n 's/.*residual *//p')
+	got=$(timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n "$ranks" env OMP_NUM_THREADS=1 "$@" "$scratch/$program" 300 2>"$scratch/log" </dev/null | sed -n 's/.*residual *//p')
 }
 
 check() # description; "" without the door is not a residual

@@ -23,7 +23,7 @@ run()
 {
 	local ranks=$1 file=$2 memory=$3
 	shift 3
-	env "$@" timeout -k 5 60 "$MPIRUN" -n "$ranks" "$program" "$seed" 150 "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
+	env "$@" timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n "$ranks" "$program" "$seed" 150 "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
 }
 
 same() # ranks
