@@ -111,11 +111,9 @@ static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_
 
 static int has_op(const struct perf_job *job, int type, corale_op op)
 {
-	const unsigned ops = job->options->cuda ? type_kernel_ops(type) : type_rows[type].ops;
-	const int has = ops >> op & 1;
+	const int has = type_has_op(type, op);
 	if (!has && job->rank == 0)
-		printf("# %s has no %s%s: left out\n", corale_type_name((corale_type)type), perf_op_name(op),
-		       job->options->cuda ? " on GPUs" : "");
+		printf("# %s has no %s: left out\n", corale_type_name((corale_type)type), perf_op_name(op));
 	return has;
 }
 

@@ -191,15 +191,31 @@ struct codelet_args {
 	    *scalar_at; /* where the scalar lies in memory, which is read when the kernel runs, or NULL */
 };
 
-/* The operator in a kernel's arguments: op_kind. Where signed and unsigned integers share kernels, min, max and avg of unsigned ones have CODELET_UNSIGNED. */
-enum { CODELET_UNSIGNED = 16 };
+/*
+ * The operator in a kernel's arguments: op_kind. Where signed and unsigned integers share kernels, min, max and avg of unsigned ones have CODELET_UNSIGNED.
+ * Where one kernel folds several types (type_folds_lowered), the type is above CODELET_OP_BITS.
+ */
+enum { CODELET_UNSIGNED = 16, CODELET_OP_BITS = 8 };
 static_assert((int)CORALE_NUM_OPS < (int)CODELET_UNSIGNED, "a bit of its own");
 
 static inline int codelet_op(corale_type type, corale_op op)
 {
 	const int by_sign = op == CORALE_MIN || op == CORALE_MAX || op == CORALE_AVG;
 	const int is_unsigned = type_shares_kernels(type) && type_rows[type].kind == TYPE_UNSIGNED;
+	if (type_folds_lowered(type, op_kind(op)))
+		return (int)op | (int)type << CODELET_OP_BITS;
 	return op_kind(op) | (by_sign && is_unsigned ? CODELET_UNSIGNED : 0);
+}
+
+/* Of such an operator. */
+PLAN_FN int codelet_op_type(int op)
+{
+	return op >> CODELET_OP_BITS;
+}
+
+PLAN_FN int codelet_op_kind(int op)
+{
+	return op & ((1 << CODELET_OP_BITS) - 1);
 }
 
 /* One message between two ranks, or within one (then both pointers are set). */
@@ -391,6 +407,7 @@ struct codelet_lowered {
 	uint8_t receives_from_all; /* each rank receives something from each other one */
 	uint8_t
 	    float32_partials; /* partial sums, where they travel and in scratch, are float32: by slots only */
+	uint8_t element; /* bytes of one, where type_folds_lowered: by slots only; else 0 */
 	int32_t world; /* ranks of all nodes */
 	uint32_t
 	    epochs; /* of this call, for its messages' numbers; odd, as halves and headers of calls take turns */

@@ -15,6 +15,7 @@
 #include "remote.cuh"
 #include "shared.cuh"
 #include "fifo_reduce.cuh"
+#include "vector_other.cuh"
 
 static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
 static_assert((int)CODELET_WARP_GROUPS >= (int)PLAN_MAX_QUEUES, "the flags of a broadcast's groups are those of the rings");
@@ -26,7 +27,7 @@ struct prepared {
 
 enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages of few bytes are taken out before it */ };
 
-struct block_state {
+struct slots_state {
 	prepared ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 	int turn; /* of the REPEAT under way */
@@ -44,20 +45,20 @@ struct block_state {
 	uint32_t aligned; /* all addresses are multiples of 16 */
 };
 
-struct run {
+struct slots_run {
 	const codelet_lowered *a;
 	const lowered_call *call;
-	block_state *s;
+	slots_state *s;
 	uint64_t epoch;
 	uint32_t channel;
 };
 
-__device__ static inline connection connection_of(const run &r, uint32_t ring)
+__device__ static inline connection connection_of(const slots_run &r, uint32_t ring)
 {
 	return { r.epoch, r.channel, r.a->channels, (uint32_t)CODELET_LOWERED + ring };
 }
 
-__device__ static inline unsigned char *slot_at(const run &r, uint32_t ring, int sender, int receiver, uint32_t message)
+__device__ static inline unsigned char *slot_at(const slots_run &r, uint32_t ring, int sender, int receiver, uint32_t message)
 {
 	const uint32_t depth = r.a->depth[ring];
 	return slots_of(r.a->args, sender, receiver) +
@@ -66,35 +67,35 @@ __device__ static inline unsigned char *slot_at(const run &r, uint32_t ring, int
 
 /* ---- Peers of other nodes --------------------------------------------------------------------------------- */
 
-__device__ static inline bool is_remote(const run &r, int peer)
+__device__ static inline bool is_remote(const slots_run &r, int peer)
 {
 	return peer >= r.a->args.ranks;
 }
 
 /* Its number among all ranks of other nodes. */
-__device__ static inline int far_of(const run &r, int peer)
+__device__ static inline int far_of(const slots_run &r, int peer)
 {
 	return r.s->before.peer[peer - r.a->args.ranks];
 }
 
-__device__ static inline remote_port out_to(const run &r, uint32_t ring, int peer)
+__device__ static inline remote_port out_to(const slots_run &r, uint32_t ring, int peer)
 {
 	return { &r.a->remote, r.s->before.out[ring][peer], far_of(r, peer), remote_index(r.a->first_channel + r.channel, ring) };
 }
 
-__device__ static inline remote_port in_from(const run &r, uint32_t ring, int peer)
+__device__ static inline remote_port in_from(const slots_run &r, uint32_t ring, int peer)
 {
 	return { &r.a->remote, r.s->before.in[ring][peer], far_of(r, peer), remote_index(r.a->first_channel + r.channel, ring) };
 }
 
 /* What the host calls it. */
-__device__ static inline int host_number_of(const run &r, int peer)
+__device__ static inline int host_number_of(const slots_run &r, int peer)
 {
 	return r.a->args.ranks + far_of(r, peer);
 }
 
 /* Where a message's data lie, on whichever side of the link this rank is. */
-__device__ static inline unsigned char *sent_at(const run &r, uint32_t ring, int peer)
+__device__ static inline unsigned char *sent_at(const slots_run &r, uint32_t ring, int peer)
 {
 	const uint32_t message = r.s->sent[ring][peer];
 	if (is_remote(r, peer))
@@ -102,7 +103,7 @@ __device__ static inline unsigned char *sent_at(const run &r, uint32_t ring, int
 	return slot_at(r, ring, r.a->args.rank, peer, message);
 }
 
-__device__ static inline unsigned char *received_at(const run &r, uint32_t ring, int peer)
+__device__ static inline unsigned char *received_at(const slots_run &r, uint32_t ring, int peer)
 {
 	const uint32_t message = r.s->received[ring][peer];
 	if (is_remote(r, peer))
@@ -113,7 +114,7 @@ __device__ static inline unsigned char *received_at(const run &r, uint32_t ring,
 /* ---- Waits and signals: one thread a peer ------------------------------------------------------------------ */
 
 /* The rank that this thread waits for, or -1: of ALL the others, and oneself for a token. */
-__device__ static inline int awaited_by_me(const run &r, const lowered_op &op)
+__device__ static inline int awaited_by_me(const slots_run &r, const lowered_op &op)
 {
 	const int t = (int)threadIdx.x;
 	if (t >= op.from_count)
@@ -122,13 +123,13 @@ __device__ static inline int awaited_by_me(const run &r, const lowered_op &op)
 	return (op.flags & LOWERED_ALL) && peer == r.a->args.rank ? -1 : peer;
 }
 
-__device__ static inline int signalled_by_me(const run &r, const lowered_op &op)
+__device__ static inline int signalled_by_me(const slots_run &r, const lowered_op &op)
 {
 	const int t = (int)threadIdx.x - (int)blockDim.x / 2;
 	return t >= 0 && t < op.to_count ? r.s->peers[op.to_first + t].rank : -1;
 }
 
-__device__ static bool message_came(const run &r, uint32_t ring, int peer, uint32_t message)
+__device__ static bool message_came(const slots_run &r, uint32_t ring, int peer, uint32_t message)
 {
 	connection conn = connection_of(r, ring);
 	const codelet_args &a = r.a->args;
@@ -137,7 +138,7 @@ __device__ static bool message_came(const run &r, uint32_t ring, int peer, uint3
 	return wait_flag(a, &conn, flag_of(a, conn, peer, a.rank), flag_value(conn, message), peer);
 }
 
-__device__ static bool room_is_free(const run &r, uint32_t ring, int peer, uint32_t message)
+__device__ static bool room_is_free(const slots_run &r, uint32_t ring, int peer, uint32_t message)
 {
 	connection conn = connection_of(r, ring);
 	const codelet_args &a = r.a->args;
@@ -154,7 +155,7 @@ struct few {
 	bool in, out;
 };
 
-__device__ static inline few few_of(const run &r, const lowered_op &op, uint64_t in_bytes, uint64_t out_bytes)
+__device__ static inline few few_of(const slots_run &r, const lowered_op &op, uint64_t in_bytes, uint64_t out_bytes)
 {
 	const bool remote = r.a->remote.counts;
 	return { (uint32_t)in_bytes, (uint32_t)out_bytes, remote && in_bytes <= REMOTE_FEW_BYTES && op.from_count <= (int)FEW_SOURCES,
@@ -167,7 +168,7 @@ struct duty {
 	uint32_t message; /* its number in this call */
 };
 
-__device__ static inline duty duty_of(const run &r, const lowered_op &op)
+__device__ static inline duty duty_of(const slots_run &r, const lowered_op &op)
 {
 	duty d = { awaited_by_me(r, op), signalled_by_me(r, op), 0 };
 	if (d.from >= 0)
@@ -177,7 +178,7 @@ __device__ static inline duty duty_of(const run &r, const lowered_op &op)
 	return d;
 }
 
-__device__ static inline bool await_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
+__device__ static inline bool await_peer(const slots_run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0)
 		return (f.in && is_remote(r, d.from)) || message_came(r, op.from_queue, d.from, d.message);
@@ -185,7 +186,7 @@ __device__ static inline bool await_peer(const run &r, const lowered_op &op, con
 }
 
 /* Between the two barriers of an operation, when nobody reads the numbers. */
-__device__ static inline void count_message(const run &r, const lowered_op &op, const duty &d)
+__device__ static inline void count_message(const slots_run &r, const lowered_op &op, const duty &d)
 {
 	if (d.from >= 0)
 		r.s->received[op.from_queue][d.from] = d.message + 1;
@@ -194,7 +195,7 @@ __device__ static inline void count_message(const run &r, const lowered_op &op, 
 }
 
 /* All that was received is taken here, so that taken, whoever raises it, never goes back. */
-__device__ static void signal_remote(const run &r, const lowered_op &op, const duty &d, const few &f)
+__device__ static void signal_remote(const slots_run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	if (d.from >= 0 && f.in)
 		in_from(r, op.from_queue, d.from).take_few(r.s->before.received[op.from_queue][d.from] + d.message);
@@ -205,7 +206,7 @@ __device__ static void signal_remote(const run &r, const lowered_op &op, const d
 			.post({ r.s->before.sent[op.to_queue][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
 }
 
-__device__ static void signal_peer(const run &r, const lowered_op &op, const duty &d, const few &f)
+__device__ static void signal_peer(const slots_run &r, const lowered_op &op, const duty &d, const few &f)
 {
 	const codelet_args &a = r.a->args;
 	if (is_remote(r, d.from) || is_remote(r, d.to)) {
@@ -221,7 +222,7 @@ __device__ static void signal_peer(const run &r, const lowered_op &op, const dut
 
 /* ---- A few bytes to and from other nodes: a warp a peer ------------------------------------------------------ */
 
-__device__ static bool take_few(const run &r, const lowered_op &op, const few &f)
+__device__ static bool take_few(const slots_run &r, const lowered_op &op, const few &f)
 {
 	const int at = remote_data_of();
 	bool good = true;
@@ -241,7 +242,7 @@ __device__ static bool take_few(const run &r, const lowered_op &op, const few &f
 }
 
 /* Those that warps did not take out, as they are too many, have arrived. With slots in a GPU's memory they lie in front alone: into their slots. */
-__device__ static void bring_few(const run &r, const lowered_op &op, uint32_t bytes)
+__device__ static void bring_few(const slots_run &r, const lowered_op &op, uint32_t bytes)
 {
 	for (int i = (int)threadIdx.x / 32; i < op.from_count; i += (int)blockDim.x / 32) {
 		const int peer = r.s->peers[op.from_first + i].rank, ring = op.from_queue;
@@ -257,14 +258,14 @@ __device__ static void bring_few(const run &r, const lowered_op &op, uint32_t by
 }
 
 /* The same for all threads. */
-__device__ static inline bool are_few_apart(const run &r, const lowered_op &op, const few &f)
+__device__ static inline bool are_few_apart(const slots_run &r, const lowered_op &op, const few &f)
 {
 	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
 	       remote_slots_are_apart(&r.a->remote.remote, remote_index(r.a->first_channel + r.channel, op.from_queue));
 }
 
 /* After their messages were counted. */
-__device__ static void send_few(const run &r, const lowered_op &op, const few &f)
+__device__ static void send_few(const slots_run &r, const lowered_op &op, const few &f)
 {
 	const int at = remote_data_of();
 	const uint64_t data = at >= 0 && at < (int)f.out_bytes ? r.s->goes[at / 8] : 0;
@@ -280,30 +281,38 @@ __device__ static void send_few(const run &r, const lowered_op &op, const few &f
 
 enum : uint32_t { WIDE_BYTES = 4 /* of an element of a partial sum */ };
 
-__device__ static void add_source(block_state *s, const unsigned char *from)
+__device__ static void add_source(slots_state *s, const unsigned char *from)
 {
 	s->sources[s->nsources++] = from;
 	s->aligned &= ((uintptr_t)from & 15) == 0;
 }
 
-__device__ static void add_target(block_state *s, unsigned char *to)
+__device__ static void add_target(slots_state *s, unsigned char *to)
 {
 	s->targets[s->ntargets++] = to;
 	s->aligned &= ((uintptr_t)to & 15) == 0;
 }
 
+template <int TYPE> __device__ static inline uint32_t element_bytes(const slots_run &r)
+{
+	if constexpr (TYPE == VECTOR_OTHER)
+		return r.a->element;
+	else
+		return (uint32_t)vector_element_bytes<TYPE>;
+}
+
 /* Of an element in a span. */
-template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(const lowered_span &span)
+template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(const slots_run &r, const lowered_span &span)
 {
-	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : (uint32_t)vector_element_bytes<TYPE>;
+	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : element_bytes<TYPE>(r);
 }
 
-template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const run &r, const lowered_span &span, size_t at)
+template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const slots_run &r, const lowered_span &span, size_t at)
 {
-	return lowered_address(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(span));
+	return lowered_address(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(r, span));
 }
 
-template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, const lowered_op &op, size_t at)
+template <int TYPE, bool WIDE> __device__ static void add_local(const slots_run &r, const lowered_op &op, size_t at)
 {
 	r.s->local = r.s->nsources;
 	if (op.src.space == PLAN_SEND)
@@ -312,9 +321,9 @@ template <int TYPE, bool WIDE> __device__ static void add_local(const run &r, co
 }
 
 /* One thread: those of several blocks that lie together from number `done` on. */
-__device__ static void find_blocks(const run &r, const lowered_op &op, int done)
+__device__ static void find_blocks(const slots_run &r, const lowered_op &op, int done)
 {
-	block_state *s = r.s;
+	slots_state *s = r.s;
 	const int from = lowered_together(r.call, &op, &op.src, done, &s->read), to = lowered_together(r.call, &op, &op.dst, done, &s->written),
 		  n = from < to ? from : to;
 	s->listed = done + n;
@@ -322,9 +331,9 @@ __device__ static void find_blocks(const run &r, const lowered_op &op, int done)
 }
 
 /* One thread: where the data of a MOVE come from and go to, of its first blocks if it has several; a token carries none. */
-template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, const lowered_op &op, size_t src, size_t dst, size_t count, const few &f)
+template <int TYPE, bool WIDE> __device__ static void list_data(const slots_run &r, const lowered_op &op, size_t src, size_t dst, size_t count, const few &f)
 {
-	block_state *s = r.s;
+	slots_state *s = r.s;
 	const int me = r.a->args.rank;
 	bool placed = !op.src.space, goes = false;
 	s->nsources = s->ntargets = 0;
@@ -359,7 +368,7 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const run &r, co
 		find_blocks(r, op, 0);
 }
 
-__device__ static inline void store_all(const block_state *s, uint64_t at, vector v, unsigned n)
+__device__ static inline void store_all(const slots_state *s, uint64_t at, vector v, unsigned n)
 {
 	for (int k = 0; k < s->ntargets; k++)
 		if (s->aligned && n == 16)
@@ -369,7 +378,7 @@ __device__ static inline void store_all(const block_state *s, uint64_t at, vecto
 }
 
 /* The bits as they are, to all targets. */
-__device__ static void copy_data(const block_state *s, uint64_t bytes)
+__device__ static void copy_data(const slots_state *s, uint64_t bytes)
 {
 	const unsigned char *from = s->sources[0];
 	const uint32_t t = threadIdx.x, threads = blockDim.x;
@@ -396,7 +405,7 @@ __device__ static void copy_data(const block_state *s, uint64_t bytes)
 	}
 }
 
-__device__ static inline bool is_wide_source(const run &r, const lowered_op &o, int k)
+__device__ static inline bool is_wide_source(const slots_run &r, const lowered_op &o, int k)
 {
 	return k == r.s->local ? o.src.space == PLAN_SCRATCH : (o.flags & PLAN_FROM_WIRE) != 0;
 }
@@ -413,16 +422,19 @@ template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t byte
 }
 
 /* One vector of source k, as it is. */
-template <int TYPE> __device__ static inline vector load_stored(const run &r, int k, uint64_t at, unsigned n)
+template <int TYPE> __device__ static inline vector load_stored(const slots_run &r, int k, uint64_t at, unsigned n)
 {
 	const unsigned char *from = r.s->sources[k] + at;
 	vector v = r.s->aligned && n == 16 ? __ldcg((const vector *)from) : load_user<true>(from, n);
-	return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? premultiply<TYPE>(r.a->args, v) : v;
+	if constexpr (TYPE == VECTOR_OTHER)
+		return v;
+	else
+		return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? premultiply<TYPE>(r.a->args, v) : v;
 }
 
 /* As it is folded. */
 template <int TYPE, bool WIDE>
-__device__ static inline vector load_source(const run &r, const lowered_op &o, int k, uint64_t at, unsigned n)
+__device__ static inline vector load_source(const slots_run &r, const lowered_op &o, int k, uint64_t at, unsigned n)
 {
 	if constexpr (WIDE)
 		if (!is_wide_source(r, o, k))
@@ -431,7 +443,7 @@ __device__ static inline vector load_source(const run &r, const lowered_op &o, i
 }
 
 /* To all targets, each in its width. */
-template <int TYPE> __device__ static void store_each(const run &r, const lowered_op &o, uint64_t at, vector v, unsigned n)
+template <int TYPE> __device__ static void store_each(const slots_run &r, const lowered_op &o, uint64_t at, vector v, unsigned n)
 {
 	const vector narrow = vector_narrow<TYPE>(v);
 	for (int k = 0; k < r.s->ntargets; k++)
@@ -442,7 +454,7 @@ template <int TYPE> __device__ static void store_each(const run &r, const lowere
 }
 
 /* A fold in the order of the sources. */
-template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, const lowered_op &o, uint64_t bytes)
+template <int TYPE, bool WIDE> __device__ static void fold_data(const slots_run &r, const lowered_op &o, uint64_t bytes)
 {
 	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op<vector_shares_kernels<TYPE>>(op, o);
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
@@ -457,7 +469,7 @@ template <int TYPE, bool WIDE> __device__ static void fold_data(const run &r, co
 }
 
 /* Whether some target has not the width of the first source. */
-__device__ static bool converts(const run &r, const lowered_op &o)
+__device__ static bool converts(const slots_run &r, const lowered_op &o)
 {
 	bool differs = false;
 	for (int k = 0; k < r.s->ntargets; k++)
@@ -466,15 +478,15 @@ __device__ static bool converts(const run &r, const lowered_op &o)
 }
 
 /* Whether a MOVE does more than to copy bits. */
-template <int TYPE, bool WIDE> __device__ static inline bool computes(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static inline bool computes(const slots_run &r, const lowered_op &op)
 {
 	return lowered_folds<vector_shares_kernels<TYPE>>(*r.a, op, r.s->nsources, r.s->own == 0) || (WIDE && converts(r, op));
 }
 
-template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, const lowered_op &op, uint64_t count)
+template <int TYPE, bool WIDE> __device__ static void move_data(const slots_run &r, const lowered_op &op, uint64_t count)
 {
-	const block_state *s = r.s;
-	const uint32_t element = (uint32_t)vector_element_bytes<TYPE>;
+	const slots_state *s = r.s;
+	const uint32_t element = element_bytes<TYPE>(r);
 	if (computes<TYPE, WIDE>(r, op))
 		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
@@ -484,32 +496,32 @@ template <int TYPE, bool WIDE> __device__ static void move_data(const run &r, co
 /* ---- Several blocks ------------------------------------------------------------------------------------------ */
 
 /* Of an element in messages that an operation takes (PLAN_FROM_WIRE) or sends (PLAN_TO_WIRE). */
-template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const lowered_op &op, uint32_t flag)
+template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const slots_run &r, const lowered_op &op, uint32_t flag)
 {
-	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : vector_element_bytes<TYPE>;
+	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : element_bytes<TYPE>(r);
 }
 
 /* One thread: data of the blocks that are moved next. A message goes on where it is, a span at another block perhaps. */
-template <int TYPE, bool WIDE> __device__ static void list_next(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static void list_next(const slots_run &r, const lowered_op &op)
 {
-	block_state *s = r.s;
+	slots_state *s = r.s;
 	const int read = s->read, written = s->written;
 	const ptrdiff_t block = (ptrdiff_t)r.call->count, moved = (ptrdiff_t)s->together;
 	find_blocks(r, op, s->listed);
 	for (int k = 0; k < s->nsources; k++) {
-		s->sources[k] += k == s->local ? (s->read - read) * block * span_bytes<TYPE, WIDE>(op.src) :
-						 moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE);
+		s->sources[k] += k == s->local ? (s->read - read) * block * span_bytes<TYPE, WIDE>(r, op.src) :
+						 moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(r, op, PLAN_FROM_WIRE);
 		s->aligned &= ((uintptr_t)s->sources[k] & 15) == 0;
 	}
 	for (int k = 0; k < s->ntargets; k++) {
-		s->targets[k] += k == 0 && op.dst.space ? (s->written - written) * block * span_bytes<TYPE, WIDE>(op.dst) :
-							  moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE);
+		s->targets[k] += k == 0 && op.dst.space ? (s->written - written) * block * span_bytes<TYPE, WIDE>(r, op.dst) :
+							  moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(r, op, PLAN_TO_WIRE);
 		s->aligned &= ((uintptr_t)s->targets[k] & 15) == 0;
 	}
 }
 
 /* All threads; false if there are none. */
-template <int TYPE, bool WIDE> __device__ static bool next_blocks(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static bool next_blocks(const slots_run &r, const lowered_op &op)
 {
 	if (!(op.flags & LOWERED_BLOCKS) || r.s->listed == op.blocks)
 		return false;
@@ -521,7 +533,7 @@ template <int TYPE, bool WIDE> __device__ static bool next_blocks(const run &r, 
 }
 
 /* How far behind the listed ones block i of an operation is, in blocks: in a span, or without one in a message. */
-__device__ static inline ptrdiff_t blocks_behind(const run &r, const lowered_op &op, const lowered_span *span, int listed, int i)
+__device__ static inline ptrdiff_t blocks_behind(const slots_run &r, const lowered_op &op, const lowered_span *span, int listed, int i)
 {
 	int block;
 	if (!span)
@@ -531,9 +543,9 @@ __device__ static inline ptrdiff_t blocks_behind(const run &r, const lowered_op 
 }
 
 /* Copies of blocks of which few lie together: all at once, 16 bytes of one a thread. */
-__device__ static void scatter_blocks(const run &r, const lowered_op &op, uint32_t bytes)
+__device__ static void scatter_blocks(const slots_run &r, const lowered_op &op, uint32_t bytes)
 {
-	const block_state *s = r.s;
+	const slots_state *s = r.s;
 	const lowered_span *from = s->local == 0 ? &op.src : nullptr, *to = op.dst.space ? &op.dst : nullptr;
 	const uint32_t vectors = (bytes + 15) / 16;
 	for (uint32_t v = threadIdx.x; v < vectors * (uint32_t)op.blocks; v += blockDim.x) {
@@ -546,16 +558,16 @@ __device__ static void scatter_blocks(const run &r, const lowered_op &op, uint32
 }
 
 /* Bytes of a block where blocks are copied so; else 0. */
-template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes(const slots_run &r, const lowered_op &op)
 {
-	const block_state *s = r.s;
+	const slots_state *s = r.s;
 	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<TYPE, WIDE>(r, op))
 		return 0;
-	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : vector_element_bytes<TYPE>);
+	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : element_bytes<TYPE>(r));
 	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;
 }
 
-template <int TYPE, bool WIDE> __device__ static void move_blocks(const run &r, const lowered_op &op)
+template <int TYPE, bool WIDE> __device__ static void move_blocks(const slots_run &r, const lowered_op &op)
 {
 	const uint32_t scattered = scattered_bytes<TYPE, WIDE>(r, op);
 	if (scattered)
@@ -568,7 +580,7 @@ template <int TYPE, bool WIDE> __device__ static void move_blocks(const run &r, 
 /* ---- Operations --------------------------------------------------------------------------------------------- */
 
 /* All threads; false if the call has failed. */
-template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, const prepared &p, int trip)
+template <int TYPE, bool WIDE> __device__ static bool execute(const slots_run &r, const prepared &p, int trip)
 {
 	const lowered_op &op = p.op;
 	size_t src, dst;
@@ -578,8 +590,8 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 		return true;
 	const size_t count = (size_t)(op.src.space ? in : out), all = count * lowered_blocks(&op);
 	const bool moves = op.op == PLAN_MOVE && count;
-	const few f = few_of(r, op, moves ? all * wire_bytes<TYPE, WIDE>(op, PLAN_FROM_WIRE) : 0,
-			     moves ? all * wire_bytes<TYPE, WIDE>(op, PLAN_TO_WIRE) : 0);
+	const few f = few_of(r, op, moves ? all * wire_bytes<TYPE, WIDE>(r, op, PLAN_FROM_WIRE) : 0,
+			     moves ? all * wire_bytes<TYPE, WIDE>(r, op, PLAN_TO_WIRE) : 0);
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d, f);
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
@@ -599,9 +611,9 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const run &r, cons
 }
 
 /* All threads, behind AGAIN: its operations go on to the next turn, or back to the first one. The operation that comes next. */
-__device__ static int turn_all(const run &r, int pc)
+__device__ static int turn_all(const slots_run &r, int pc)
 {
-	block_state *s = r.s;
+	slots_state *s = r.s;
 	const int end = pc - 1, begin = end - s->ops[end].op.body;
 	__syncthreads();
 	const int turn = s->turn + 1, times = s->ops[begin - 1].op.times;
@@ -621,7 +633,7 @@ __device__ static int turn_all(const run &r, int pc)
 }
 
 /* Loops over chunks do not nest. A loop starts `ahead` trips early, at most its own trip count, for the operations that run ahead. */
-template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, int nops)
+template <int TYPE, bool WIDE> __device__ static bool execute_all(const slots_run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0, ahead = 0;
 	for (int pc = 0; pc < nops;) {
@@ -650,7 +662,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const run &r, 
 }
 
 /* The list of this block's program into shared memory; how many operations it has. */
-__device__ static int prepare(const codelet_lowered &a, const lowered_call &call, block_state *s, uint32_t program, uint32_t channel)
+__device__ static int prepare(const codelet_lowered &a, const lowered_call &call, slots_state *s, uint32_t program, uint32_t channel)
 {
 	const int first = a.first[program], n = a.first[program + 1] - first;
 	for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
@@ -671,7 +683,7 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 template <int TYPE, bool WIDE, class Announce, class Agree>
 __device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Announce announce, Agree agree)
 {
-	block_state *s = shared_object<block_state>();
+	slots_state *s = shared_object<slots_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int nops = prepare(a, call, s, program, channel);
 	sync_previous_kernel();
@@ -774,11 +786,14 @@ static constexpr auto rows = vector_table_of<lowered_row>([](auto type) {
 	return lowered_row{ { lowered_slots<type.value, false>, lowered_slots<type.value, vector_is_narrow_float<type.value>> } };
 });
 
+static const kernel other = lowered_slots<VECTOR_OTHER, false>; /* what no codelet folds */
+
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
 	if (args->form != LOWERED_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
-	return launch((const void *)rows[type].slots[args->float32_partials], { blocks, (int)args->threads }, args, stream);
+	const kernel k = args->element ? other : rows[type].slots[args->float32_partials];
+	return launch((const void *)k, { blocks, (int)args->threads }, args, stream);
 }
 
 int codelets_lowered_all_to_all_v(const codelet_lowered_all_to_all_v *args, int blocks, void *stream)
@@ -790,6 +805,7 @@ int codelets_load_lowered(void)
 {
 	int error = lowered_load_packets();
 	error = error ? error : load((const void *)lowered_all_to_all_v);
+	error = error ? error : load((const void *)other);
 	for (const lowered_row &row : rows)
 		error = error ? error : load_all(row.slots);
 	return error;

@@ -60,34 +60,34 @@ struct packet_op {
 	int8_t last; /* the operator that finishes a fold */
 };
 
-struct block_state {
+struct packets_state {
 	packet_op ops[CODELET_LOWERED_OPS];
 	lowered_peer peers[CODELET_LOWERED_PEERS];
 };
 
-struct run {
+struct packets_run {
 	const codelet_lowered &a;
-	const block_state *s;
+	const packets_state *s;
 	packet_form form;
 	uint64_t epoch;
 	uint32_t channel;
 	uint32_t aborted; /* the communicator had failed before: nothing that is waited for comes */
 };
 
-__device__ static inline unsigned char *packets_at(const run &r, uint32_t ring, int sender, int receiver, uint32_t message)
+__device__ static inline unsigned char *packets_at(const packets_run &r, uint32_t ring, int sender, int receiver, uint32_t message)
 {
 	return packets_of(r.a.args, sender, receiver, r.epoch & 1) +
 	       (uint64_t)(r.a.ring_at[ring] + r.channel * r.a.depth[ring] + message) * r.a.args.slot_bytes;
 }
 
-template <int TYPE> __device__ static inline vector load_local(const run &r, const packet_op &p, uint32_t i)
+template <int TYPE> __device__ static inline vector load_local(const packets_run &r, const packet_op &p, uint32_t i)
 {
 	vector v = load_user<true>(p.src + r.form.at(i), r.form.fill(i, p.bytes));
 	return p.multiplies ? premultiply<TYPE>(r.a.args, v) : v;
 }
 
 /* Packet i of the messages of peers first, first + 1, ... of an operation; mine is where this rank's own span stands among them, or -1. */
-__device__ static __forceinline__ bool take_packets(const run &r, const packet_op &p, int first, bool wanted, uint32_t i, vector got[BATCH],
+__device__ static __forceinline__ bool take_packets(const packets_run &r, const packet_op &p, int first, bool wanted, uint32_t i, vector got[BATCH],
 						    int *mine)
 {
 	const codelet_args &a = r.a.args;
@@ -128,7 +128,7 @@ __device__ static __forceinline__ bool take_packets(const run &r, const packet_o
 
 /* The fold, or the one source, of packet i; the whole warp together. False if the call has failed. Not by fold_ranks: where the own span stands among
  * the sources shows when the list is read. */
-template <int TYPE> __device__ static __forceinline__ bool gather_packet(const run &r, const packet_op &p, bool wanted, uint32_t i, vector *out)
+template <int TYPE> __device__ static __forceinline__ bool gather_packet(const packets_run &r, const packet_op &p, bool wanted, uint32_t i, vector *out)
 {
 	vector_sum<TYPE> sum;
 	bool begun = false, placed = !p.src;
@@ -161,7 +161,7 @@ template <int TYPE> __device__ static __forceinline__ bool gather_packet(const r
 	return true;
 }
 
-template <int TYPE> __device__ static bool execute(const run &r, const packet_op &p)
+template <int TYPE> __device__ static bool execute(const packets_run &r, const packet_op &p)
 {
 	const codelet_args &a = r.a.args;
 	const uint32_t packets = r.form.packets(p.bytes), end = whole_warps(packets);
@@ -212,7 +212,7 @@ __device__ static packet_op resolve(const codelet_lowered &a, const lowered_op &
 
 template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_packets(const __grid_constant__ codelet_lowered a)
 {
-	block_state *s = shared_object<block_state>();
+	packets_state *s = shared_object<packets_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
 	const bool words = a.form == LOWERED_LL;
@@ -229,7 +229,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
 	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
-	const run r = { a, s, form, epoch, channel, aborted };
+	const packets_run r = { a, s, form, epoch, channel, aborted };
 	bool good = __syncthreads_and(!words || await_headers<true, true>(a.args, epoch)); /* words don't carry the signature */
 	for (int i = 0; good && i < nops; i++) /* what one stores is loaded by the next one in other threads */
 		good = !s->ops[i].runs || __syncthreads_and(execute<TYPE>(r, s->ops[i]));

@@ -57,7 +57,7 @@ template <int TYPE, bool UNALIGNED, bool FOLDS> __device__ static void exchange(
 
 /* ---- Few ranks, one packet a thread ------------------------------------------------------------------------- */
 
-/* EACH: a block of the send buffer for each rank. A rank that has nothing to send sends empty lines in the first packets' place:
+/* EACH: a block of the send buffer for each rank, or one for all. A rank that has nothing to send sends empty lines in the first packets' place:
  * every rank needs a signal of every other one. */
 template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ void exchange_few(const codelet_args &a, const int op)
 {
@@ -154,8 +154,8 @@ template <int TYPE, bool FOLDS, bool EACH> __device__ static __forceinline__ voi
 
 /* ---- Kernels -------------------------------------------------------------------------------------------- */
 
-/* Of any address: what that costs aligned calls is a test a packet, and no register. */
-template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void one_shot(const __grid_constant__ codelet_args a)
+/* Of any address: what that costs aligned calls is a test a packet, and no register. Of integers at most 96 registers. */
+template <int TYPE> __global__ __launch_bounds__(vector_is_float<TYPE> ? CODELET_THREADS : 640) void one_shot(const __grid_constant__ codelet_args a)
 {
 	exchange<TYPE, true, true>(a);
 }
@@ -165,14 +165,10 @@ template <bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one
 	exchange<CORALE_UINT8, UNALIGNED, false>(a);
 }
 
+/* SUMS: of sums of vectors, the smallest calls, for which the operator and blocks are left out. */
 template <int TYPE, bool SUMS> __global__ LEAN void one_shot_few(const __grid_constant__ codelet_args a)
 {
-	exchange_few<TYPE, true, false>(a, SUMS ? CORALE_SUM : a.op);
-}
-
-template <int TYPE> __global__ LEAN void one_shot_few_scatter(const __grid_constant__ codelet_args a)
-{
-	exchange_few<TYPE, true, true>(a, a.op);
+	exchange_few<TYPE, true, !SUMS>(a, SUMS ? CORALE_SUM : a.op);
 }
 
 template <bool EACH> __global__ LEAN void one_shot_few_moves(const __grid_constant__ codelet_args a)
@@ -194,15 +190,14 @@ typedef void (*kernel)(codelet_args);
 
 /* Named apart from the rows of two_shot.cu: std::array of both would have functions of one name, where they are not inlined. */
 struct one_shot_row {
-	kernel any, few[2]; /* [1]: sums alone */
-	kernel few_scatter, few_long_scatter;
+	kernel any, few[2]; /* [1]: sums of vectors alone */
+	kernel few_long_scatter;
 };
 
 static constexpr auto folds = vector_table_of<one_shot_row>([](auto type) {
 	constexpr int TYPE = type.value;
 	return one_shot_row{ one_shot<TYPE>,
 			     { one_shot_few<TYPE, false>, one_shot_few<TYPE, !vector_shares_kernels<TYPE>> },
-			     one_shot_few_scatter<TYPE>,
 			     one_shot_few_long_scatter<TYPE> };
 });
 static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by UNALIGNED; the others by EACH */
@@ -217,7 +212,7 @@ int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int 
 int codelets_one_shot_few(const codelet_args *args, struct grid grid, int type, int folding, void *stream)
 {
 	const int each = args->send_block != 0;
-	const kernel k = !folding ? few_moves[each] : each ? folds[type].few_scatter : folds[type].few[args->op == CORALE_SUM];
+	const kernel k = folding ? folds[type].few[!each && args->op == CORALE_SUM] : few_moves[each];
 	return launch((const void *)k, grid, args, stream);
 }
 
@@ -239,7 +234,6 @@ int codelets_load_one_shot(void)
 		error = error ? error : load((const void *)row.any);
 		error = error ? error : load_lean((const void *)row.few[0]);
 		error = error ? error : load_lean((const void *)row.few[1]);
-		error = error ? error : load_lean((const void *)row.few_scatter);
 		error = error ? error : load((const void *)row.few_long_scatter);
 	}
 	return error;

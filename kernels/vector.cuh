@@ -342,9 +342,24 @@ private:
 	}
 };
 
-/* Integers of 32 and 64 bits. Sums and products wrap as unsigned ones, S says how to compare and to divide. */
+/*
+ * Signed and unsigned integers of a width share what follows: the operator says which of them are compared and divided (codelet_op). The lesser one is
+ * found of signed elements; turned over by a mask, unsigned ones are in the order of signed ones, and the greater is the lesser.
+ */
+VECTOR_FN constexpr int vector_without_sign(int op)
+{
+	return op & ~CODELET_UNSIGNED;
+}
+
+template <class U> VECTOR_FN constexpr U vector_turned(int op, U tops)
+{
+	return (vector_without_sign(op) == CORALE_MAX ? ~(U)0 : 0) ^ (op & CODELET_UNSIGNED ? tops : 0);
+}
+
+/* Integers of 32 and 64 bits: U, compared as S. */
 template <class U, class S> struct vector_integers {
 	static_assert(sizeof(U) >= sizeof(int), "narrower ones would be multiplied as int, whose overflow is undefined");
+	static constexpr U TOP = (U)1 << (8 * sizeof(U) - 1);
 	vector_elements<U> sum;
 
 	VECTOR_FN void start(vector v)
@@ -353,28 +368,39 @@ template <class U, class S> struct vector_integers {
 	}
 	VECTOR_FN void add(vector v, int op)
 	{
-		vector_elements<U> next = vector_as<vector_elements<U>>(v);
+		const vector_elements<U> next = vector_as<vector_elements<U>>(v);
+		const U mask = vector_turned(op, TOP);
+		const int kind = vector_without_sign(op);
 #pragma unroll
-		for (int i = 0; i < (int)(sizeof(v) / sizeof(U)); i++)
-			sum.e[i] = op == CORALE_PROD ? sum.e[i] * next.e[i] :
-				   op == CORALE_MIN  ? (U)((S)sum.e[i] < (S)next.e[i] ? sum.e[i] : next.e[i]) :
-				   op == CORALE_MAX  ? (U)((S)sum.e[i] > (S)next.e[i] ? sum.e[i] : next.e[i]) :
-						       sum.e[i] + next.e[i];
+		for (int i = 0; i < (int)(sizeof(v) / sizeof(U)); i++) {
+			const U a = sum.e[i], b = next.e[i];
+			sum.e[i] = kind == CORALE_PROD				     ? a * b :
+				   kind == CORALE_MIN || kind == CORALE_MAX ? ((S)(a ^ mask) < (S)(b ^ mask) ? a : b) :
+										     a + b;
+		}
 	}
 	VECTOR_FN vector finish(int op, int ranks)
 	{
-		vector_elements<U> result = sum;
-		if (op == CORALE_AVG) {
+		if (vector_without_sign(op) == CORALE_AVG) {
 #pragma unroll
 			for (int i = 0; i < (int)(sizeof(vector) / sizeof(U)); i++)
-				result.e[i] = (U)((S)sum.e[i] / (S)ranks);
+				sum.e[i] = quotient(sum.e[i], op & CODELET_UNSIGNED ? 0 : TOP, (U)ranks);
 		}
-		return vector_of(result);
+		return vector_of(sum);
+	}
+
+private:
+	/* Towards zero. */
+	VECTOR_FN static U quotient(U element, U sign, U ranks)
+	{
+		const bool negative = element & sign;
+		const U result = (negative ? (U)0 - element : element) / ranks;
+		return negative ? (U)0 - result : result;
 	}
 };
 
-/* Integers of 8 or 16 bits: a word's four or two elements at a time. Those of 16 are unsigned where op says so (codelet_op). */
-template <int BITS, bool SIGNED> struct vector_small_integers {
+/* Integers of 8 or 16 bits: a word's four or two elements at a time. */
+template <int BITS> struct vector_small_integers {
 	static constexpr uint32_t MASK = (1u << BITS) - 1, TOP = 0xffffffff / MASK << (BITS - 1);
 	vector_words sum;
 
@@ -385,38 +411,27 @@ template <int BITS, bool SIGNED> struct vector_small_integers {
 	VECTOR_FN void add(vector v, int op)
 	{
 		const vector_words next = vector_as<vector_words>(v);
-		const uint32_t sign = signs(op);
-		const int kind = without_sign(op);
+		const uint32_t mask = vector_turned(op, TOP);
+		const int kind = vector_without_sign(op);
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			uint32_t a = sum.e[i], b = next.e[i];
-			sum.e[i] = kind == CORALE_PROD ? product(a, b) :
-				   kind == CORALE_MIN  ? choose(a, b, not_less(b, a, sign)) :
-				   kind == CORALE_MAX  ? choose(a, b, not_less(a, b, sign)) :
-							 plus(a, b);
+			sum.e[i] = kind == CORALE_PROD				     ? product(a, b) :
+				   kind == CORALE_MIN || kind == CORALE_MAX ? choose(a, b, not_less(b ^ mask, a ^ mask)) :
+										     plus(a, b);
 		}
 	}
 	VECTOR_FN vector finish(int op, int ranks)
 	{
-		vector_words result = sum;
-		if (without_sign(op) == CORALE_AVG) {
+		if (vector_without_sign(op) == CORALE_AVG) {
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				result.e[i] = quotient(sum.e[i], signs(op) & MASK, ranks);
+				sum.e[i] = quotient(sum.e[i], op & CODELET_UNSIGNED ? 0 : TOP & MASK, ranks);
 		}
-		return vector_of(result);
+		return vector_of(sum);
 	}
 
 private:
-	VECTOR_FN static int without_sign(int op)
-	{
-		return BITS == 16 ? op & ~CODELET_UNSIGNED : op;
-	}
-	/* The top bits of signed elements: turned over, they are in the order of unsigned ones. */
-	VECTOR_FN static uint32_t signs(int op)
-	{
-		return SIGNED && without_sign(op) == op ? TOP : 0;
-	}
 	VECTOR_FN static uint32_t plus(uint32_t a, uint32_t b)
 	{
 		return ((a & ~TOP) + (b & ~TOP)) ^ ((a ^ b) & TOP);
@@ -429,11 +444,11 @@ private:
 			result |= (a & MASK << shift) * (b >> shift & MASK) & MASK << shift;
 		return result;
 	}
-	/* All bits of every element that is not less in a than in b. */
-	VECTOR_FN static uint32_t not_less(uint32_t a, uint32_t b, uint32_t sign)
+	/* All bits of every element that is not less in a than in b, as signed ones. */
+	VECTOR_FN static uint32_t not_less(uint32_t a, uint32_t b)
 	{
 		uint32_t low = (a | TOP) - (b & ~TOP); /* the top bit: so it is without the top bits */
-		uint32_t top = (a ^ sign) & ~(b ^ sign);
+		uint32_t top = ~a & b;
 		uint32_t bit = (top | (~(a ^ b) & low)) & TOP;
 		return bit | (bit - (bit >> (BITS - 1)));
 	}
@@ -462,11 +477,10 @@ template <int TYPE> static constexpr bool vector_is_narrow_float = type_is_narro
 /* What folds a type. Where none is for its kind and bytes, the first one asks for a vector_word that there isn't. */
 template <int TYPE, bool FLOAT, int BYTES> struct vector_fold : vector_floats<TYPE> {};
 template <int TYPE> struct vector_fold<TYPE, true, 8> : vector_doubles {};
-template <class U, class S, int TYPE> using vector_signed = std::conditional_t<type_rows[TYPE].kind == TYPE_SIGNED, S, U>;
-template <int TYPE> struct vector_fold<TYPE, false, 1> : vector_small_integers<8, type_rows[TYPE].kind == TYPE_SIGNED> {};
-template <int TYPE> struct vector_fold<TYPE, false, 2> : vector_small_integers<16, true> {};
-template <int TYPE> struct vector_fold<TYPE, false, 4> : vector_integers<uint32_t, vector_signed<uint32_t, int32_t, TYPE>> {};
-template <int TYPE> struct vector_fold<TYPE, false, 8> : vector_integers<uint64_t, vector_signed<uint64_t, int64_t, TYPE>> {};
+template <int TYPE> struct vector_fold<TYPE, false, 1> : vector_small_integers<8> {};
+template <int TYPE> struct vector_fold<TYPE, false, 2> : vector_small_integers<16> {};
+template <int TYPE> struct vector_fold<TYPE, false, 4> : vector_integers<uint32_t, int32_t> {};
+template <int TYPE> struct vector_fold<TYPE, false, 8> : vector_integers<uint64_t, int64_t> {};
 
 /* The running fold of one vector. */
 template <int TYPE> struct vector_sum : vector_fold<TYPE, vector_is_float<TYPE>, vector_element_bytes<TYPE>> {};
@@ -535,13 +549,14 @@ template <int TYPE> VECTOR_FN vector vector_hide(vector v)
 
 /* ---- Tables by type -------------------------------------------------------------------------------------------- */
 
-/* The type whose kernels run a type: another one where types share them. */
+/* The type whose kernels run a type: another one where types share them. Of 16 bytes an element is two of it. */
 constexpr int vector_kernel_type(int type)
 {
-	if (type_rows[type].kind > TYPE_FLOAT) /* is moved only */
-		return type_rows[type].bytes == 1 ? CORALE_UINT8 : CORALE_UINT64;
-	int first = type_shares_kernels(type) ? 0 : type;
-	while (type_shares_kernels(type) && !type_shares_kernels(first))
+	if (type_rows[type].kind == TYPE_COMPLEX)
+		return type_rows[type].part;
+	const int bytes = type_rows[type].bytes < 8 ? type_rows[type].bytes : 8;
+	int first = type_rows[type].kind == TYPE_FLOAT ? type : 0;
+	while (type_rows[type].kind != TYPE_FLOAT && !(type_shares_kernels(first) && type_rows[first].bytes == bytes))
 		first++;
 	return first;
 }

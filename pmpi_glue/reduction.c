@@ -1,7 +1,6 @@
 #include "reduction.h"
 
 #include "base/types.h"
-#include "door.h"
 
 enum { MOST_TYPES = 64, MOST_OPS = 16 };
 
@@ -111,7 +110,5 @@ int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_o
 	last = t;
 	*corale_type_out = table.type[t].corale;
 	*corale_op_out = table.op[o].corale;
-	const int is_cuda = pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA;
-	return (is_cuda ? type_kernel_ops(*corale_type_out) >> *corale_op_out & 1
-			: (unsigned)type_has_op(*corale_type_out, *corale_op_out));
+	return type_has_op(*corale_type_out, *corale_op_out);
 }

@@ -125,7 +125,7 @@ int cuda_case_possible(const struct cuda_case *c, int ranks, size_t bytes)
 {
 	if (c->in_place && !has_place(c))
 		return 0;
-	if (reduces(c) && !(type_kernel_ops(c->type) >> c->op & 1))
+	if (reduces(c) && !type_has_op(c->type, c->op))
 		return 0;
 	if (!reduces(c) && (c->op != CORALE_SUM || c->data != REFERENCE_EXACT))
 		return 0;

@@ -312,6 +312,7 @@ static int run(struct engine *e, const struct call *call, const struct gpu_launc
 		s->edges[1][call->record.root] = (size_t)(uintptr_t)call->send;
 	}
 	if (s) {
+		s->lowered = launch->cut.plan != NULL;
 		s->coll = launch->cut.coll;
 		s->bytes = launch->cut.bytes;
 	}

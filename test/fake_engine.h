@@ -18,6 +18,7 @@ struct fake_stream {
 	int fails; /* CORALE_E*: what is admitted can't be enqueued after all; 0: it can */
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
+	int lowered; /* the last call of a collective runs by its plan, not by a codelet */
 	uint64_t bytes; /* of a block of the launch of the last call of a collective, */
 	int coll; /* its collective, */
 	size_t edges

@@ -261,6 +261,32 @@ static void v_forms(struct team_member *m)
 
 /* ---- Running ------------------------------------------------------------------------------------------------ */
 
+/* ---- Operators that no codelet folds: by plans, whatever ran before ----------------------------------------- */
+
+static int is_lowered(struct team_member *m, corale_type type, corale_op op)
+{
+	static char send[MOST_RANKS][BYTES], recv[MOST_RANKS][BYTES];
+	struct fake_stream stream = { 0 };
+	const int ret = corale_all_reduce(send[m->rank], recv[m->rank], COUNT, type, op, m->comm, &stream);
+	team_expect(m, ret, 0, corale_op_name(op));
+	return stream.lowered;
+}
+
+static void any_operator(struct team_member *m)
+{
+	const int over_nodes = m->size > atoi(getenv("CORALE_NODE_SIZE"));
+	for (int turn = 0; turn < 2; turn++) {
+		team_expect(m, is_lowered(m, CORALE_INT32, CORALE_SUM), over_nodes, "a sum of integers");
+		team_expect(m, is_lowered(m, CORALE_INT32, CORALE_BIT_XOR), 1, "bits");
+		team_expect(m, is_lowered(m, CORALE_COMPLEX64, CORALE_AVG), over_nodes, "an average");
+		team_expect(m, is_lowered(m, CORALE_COMPLEX64, CORALE_PROD), 1, "a complex product");
+		team_expect(m, is_lowered(m, CORALE_BOOL, CORALE_LOGICAL_OR), 1, "bools");
+		team_expect(m, is_lowered(m, CORALE_PAIR_INT64, CORALE_MIN_LOC), 1, "pairs");
+	}
+	team_expect(m, is_lowered(m, CORALE_COMPLEX128, CORALE_SUM), over_nodes, "a complex sum");
+	expect_whole(m);
+}
+
 static const struct team_case cases[] = {
 	{ "refused, then corale_mem_alloc", then_alloc },
 	{ "refused, then corale_mem_register", then_register },
@@ -270,6 +296,7 @@ static const struct team_case cases[] = {
 	{ "a group of two communicators", group_of_communicators },
 	{ "a group of captured and eager calls", group_half_captured },
 	{ "v-forms", v_forms },
+	{ "any operator", any_operator },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
 

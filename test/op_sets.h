@@ -13,24 +13,24 @@ static inline corale_op op_of_set(unsigned set, size_t i)
 	return op ? op - 1 : 0;
 }
 
-/* Of those that hosts have, and of those with kernels. */
+/* Of those that it has, and of those that codelets fold. */
 static inline corale_op op_of_type(corale_type type, size_t i)
 {
 	return op_of_set(type_rows[type].ops, i);
 }
 
-static inline corale_op op_of_kernels(corale_type type, size_t i)
+static inline corale_op op_of_codelets(corale_type type, size_t i)
 {
-	return op_of_set(type_kernel_ops(type), i);
+	return op_of_set(type_codelet_ops(type), i);
 }
 
-/* The i-th type of which GPUs reduce. */
-static inline corale_type type_of_kernels(size_t i)
+/* The i-th type that codelets fold. */
+static inline corale_type type_of_codelets(size_t i)
 {
 	size_t left = i % CORALE_NUM_TYPES + 1;
 	int type = -1;
 	while (left)
-		left -= type_kernel_ops(type = (type + 1) % CORALE_NUM_TYPES) != 0;
+		left -= type_codelet_ops(type = (type + 1) % CORALE_NUM_TYPES) != 0;
 	return (corale_type)type;
 }
 

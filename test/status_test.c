@@ -75,6 +75,23 @@ static void test_what_is_not_valid(void **state)
 	assert_false(type_is_float(CORALE_NUM_TYPES));
 }
 
+/* What codelets fold is not lowered, and the other way round: GPUs have every operator of a type. */
+static void test_operators_of_gpus(void **state)
+{
+	(void)state;
+	for (int type = 0; type < CORALE_NUM_TYPES; type++) {
+		for (int op = 0; op <= CORALE_NUM_OPS; op++)
+			assert_int_equal((type_codelet_ops(type) >> op & 1) +
+					     (unsigned)type_folds_lowered(type, op),
+					 type_has_op(type, op));
+		assert_true(!type_in_words(type) || type_codelet_ops(type) >> CORALE_SUM & 1);
+	}
+	assert_true(type_folds_lowered(CORALE_COMPLEX64, CORALE_PROD));
+	assert_false(type_folds_lowered(CORALE_COMPLEX128, CORALE_AVG));
+	assert_true(type_folds_lowered(CORALE_INT16, CORALE_LOGICAL_XOR));
+	assert_false(type_folds_lowered(CORALE_UINT64, CORALE_NUM_OPS));
+}
+
 /* What the log wrote into its file, which is emptied. */
 static void read_log(const char *path, char *text, size_t bytes)
 {
@@ -201,6 +218,7 @@ int main(void)
 		cmocka_unit_test(test_every_code_has_its_own_text),
 		cmocka_unit_test(test_names_and_sizes),
 		cmocka_unit_test(test_what_is_not_valid),
+		cmocka_unit_test(test_operators_of_gpus),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_silent_log_keeps_the_last_error),

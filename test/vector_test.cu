@@ -1,5 +1,5 @@
 /*
- * kernels/vector.cuh, all types and operators, bit for bit against reduce_fold: once on the processor and, where there
+ * kernels/vector.cuh and vector_other.cuh, all types and operators, bit for bit against reduce_fold: once on the processor and, where there
  * is a GPU, once more on it. TAP: a case per type and place.
  */
 #include <cuda_runtime.h>
@@ -11,6 +11,7 @@ extern "C" {
 #include "reduce/reduce.h"
 }
 #include "kernels/vector.cuh"
+#include "kernels/vector_other.cuh"
 
 enum { MAX_RANKS = 9, MAX_VECTORS = 8192, MIXED_VECTORS = 1008, MAX_SPECIALS = 256, THREADS = 128 };
 
@@ -52,20 +53,26 @@ template <int TYPE> VECTOR_FN vector narrow_alone(size_t i)
 template <int TYPE> VECTOR_FN vector input(const struct batch &b, int rank, size_t i)
 {
 	vector v = b.in[rank * b.vectors + i];
-	if (b.op == CORALE_NUM_OPS)
-		v = vector_premultiply<TYPE>(v, b.scalars[rank]);
-	return b.hides ? vector_hide<TYPE>(v) : v;
+	if constexpr (TYPE != VECTOR_OTHER) {
+		if (b.op == CORALE_NUM_OPS)
+			v = vector_premultiply<TYPE>(v, b.scalars[rank]);
+		if (b.hides)
+			v = vector_hide<TYPE>(v);
+	}
+	return v;
 }
 
 template <int TYPE> VECTOR_FN void compute(const struct batch &b, size_t i)
 {
-	if (b.op == HIDE_ALONE) {
-		b.out[i] = vector_hide<TYPE>(b.in[i]);
-		return;
-	}
-	if (b.op == NARROW_ALONE) {
-		b.out[i] = narrow_alone<TYPE>(i);
-		return;
+	if constexpr (TYPE != VECTOR_OTHER) {
+		if (b.op == HIDE_ALONE) {
+			b.out[i] = vector_hide<TYPE>(b.in[i]);
+			return;
+		}
+		if (b.op == NARROW_ALONE) {
+			b.out[i] = narrow_alone<TYPE>(i);
+			return;
+		}
 	}
 	vector_sum<TYPE> sum;
 	sum.start(input<TYPE>(b, 0, i));
@@ -101,6 +108,13 @@ static constexpr auto types = vector_table_of<test_type>([](auto type) {
 	return test_type{ on_processor<type.value>, on_gpu<type.value> };
 });
 
+static const test_type others = { on_processor<VECTOR_OTHER>, on_gpu<VECTOR_OTHER> };
+
+static const test_type &kernels_of(const struct batch &b)
+{
+	return b.op < CORALE_NUM_OPS && type_folds_lowered(b.type, b.op) ? others : types[b.type];
+}
+
 /* Bits of a type's fraction; 0: an integer. */
 static int fraction_bits(int type)
 {
@@ -135,14 +149,14 @@ static int run(const struct buffers *s, struct batch b)
 	if (!s->gpu_in) {
 		b.in = s->in;
 		b.out = s->out;
-		types[b.type].on_processor(&b);
+		kernels_of(b).on_processor(&b);
 		return 0;
 	}
 	b.in = s->gpu_in;
 	b.out = s->gpu_out;
 	cudaMemset(s->gpu_out, 0x5a, b.vectors * sizeof(vector));
 	cudaMemcpy(s->gpu_in, s->in, inputs * sizeof(vector), cudaMemcpyHostToDevice);
-	types[b.type].on_gpu(&b);
+	kernels_of(b).on_gpu(&b);
 	cudaError_t error = cudaGetLastError();
 	if (!error)
 		error = cudaMemcpy(s->out, s->gpu_out, b.vectors * sizeof(vector), cudaMemcpyDeviceToHost);
@@ -201,6 +215,7 @@ static void expect_folded(const struct buffers *s, const struct batch *b)
 static void print_difference(const struct buffers *s, const struct batch *b)
 {
 	size_t bytes = corale_type_bytes((corale_type)b->type), i = 0;
+	bytes = bytes > 8 ? 8 : bytes; /* of the larger ones a half */
 	uint64_t got = 0, expected = 0;
 	while (!memcmp((char *)s->out + i * bytes, (char *)s->expected + i * bytes, bytes))
 		i++;
@@ -369,8 +384,46 @@ static int check_all_16(struct buffers *s, int type, int op, const uint64_t *spe
 	return 0;
 }
 
+/* Words of complex numbers, pairs and bools: parts and indices that are often equal, special ones, and any bits. */
+static uint32_t draw_word(struct buffers *s, size_t at)
+{
+	static const uint32_t singles[] = { 0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x00000001, 0x7f7fffff };
+	static const uint32_t doubles[] = { 0, 0x80000000, 0x3ff00000, 0xbff00000, 0x7ff00000, 0xfff00000, 0x7ff80000, 0x7fefffff };
+	const uint64_t bits = draw(s), choice = bits >> 32 & 7;
+	if (choice < 2)
+		return (uint32_t)bits;
+	if (choice < 4)
+		return singles[bits % (sizeof singles / sizeof *singles)];
+	if (choice < 6)
+		return at % 2 ? doubles[bits % (sizeof doubles / sizeof *doubles)] : 0;
+	return (uint32_t)(bits % 3);
+}
+
+static int check_words(struct buffers *s, int type, int op)
+{
+	for (int ranks = 2; ranks <= MAX_RANKS; ranks++) {
+		struct batch b = { type, op, ranks, 0, MIXED_VECTORS };
+		for (size_t i = 0; i < ranks * b.vectors * 4; i++)
+			((uint32_t *)s->in)[i] = draw_word(s, i);
+		if (check(s, &b))
+			return 1;
+	}
+	return 0;
+}
+
+static int check_words_type(struct buffers *s, int type)
+{
+	s->random = 1 + (uint64_t)type;
+	for (int op = 0; op < CORALE_NUM_OPS; op++)
+		if (type_has_op(type, op) && check_words(s, type, op))
+			return 1;
+	return 0;
+}
+
 static int check_type(struct buffers *s, int type)
 {
+	if (type_rows[type].kind > TYPE_FLOAT)
+		return check_words_type(s, type);
 	uint64_t specials[MAX_SPECIALS];
 	size_t nspecials = list_specials(type, specials);
 	struct batch hide = { type, HIDE_ALONE, 1, 1, MIXED_VECTORS };
@@ -378,7 +431,7 @@ static int check_type(struct buffers *s, int type)
 
 	s->random = 1 + (uint64_t)type;
 	for (int op = 0; op <= CORALE_NUM_OPS; op++)
-		if (type_kernel_ops(type) >> op & 1 && (check_mixed(s, type, op, specials, nspecials) || check_pairs(s, type, op, specials, nspecials) ||
+		if (type_has_op(type, op) && (check_mixed(s, type, op, specials, nspecials) || check_pairs(s, type, op, specials, nspecials) ||
 		    (corale_type_bytes((corale_type)type) == 2 && check_all_16(s, type, op, specials, nspecials))))
 			return 1;
 	narrow.vectors *= corale_type_bytes((corale_type)type);

@@ -90,25 +90,35 @@ TYPES_FN int type_index_at(int type)
 	return type_rows[type_rows[type].part].bytes > 4 ? 8 : 4;
 }
 
-/* The operators that GPUs have kernels for, of a type. */
-TYPES_FN unsigned type_kernel_ops(int type)
+/* The operators that all codelets of GPUs fold, of a type. */
+TYPES_FN unsigned type_codelet_ops(int type)
 {
-	return type_rows[type].kind > TYPE_FLOAT ? 0 : type_rows[type].ops & TYPE_OPS_NUMBER;
+	const unsigned ops = type_rows[type].kind == TYPE_COMPLEX ? TYPE_OPS_COMPLEX & ~(1u << CORALE_PROD)
+			     : type_rows[type].kind <= TYPE_FLOAT ? TYPE_OPS_NUMBER
+								  : 0;
+	return type_rows[type].ops & ops;
 }
 
-/* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". */
+/* Whether no codelet folds it: on GPUs its plan is lowered, and one kernel folds all of these. */
+TYPES_FN int type_folds_lowered(int type, int op)
+{
+	return (type_rows[type].ops & ~type_codelet_ops(type)) >> op & 1;
+}
+
+/* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". Complex numbers are folded as their parts. */
 TYPES_FN int type_in_words(int type)
 {
-	return type_rows[type].kind == TYPE_FLOAT && type_rows[type].bytes <= sizeof(float);
+	const int part = type_rows[type].kind == TYPE_COMPLEX ? type_rows[type].part : type;
+	return type_rows[part].kind == TYPE_FLOAT && type_rows[part].bytes <= sizeof(float);
 }
 
 /*
- * True for integers of 16 bits. To keep libraries small they have one kernel where other types have several: signed and unsigned ones,
- * any operator, any address and any number of pieces share it.
+ * True for integers. To keep libraries small signed and unsigned ones of a width share kernels, and have one for any operator and any number of pieces
+ * where floats have another one for sums.
  */
 TYPES_FN int type_shares_kernels(int type)
 {
-	return type_rows[type].bytes == 2 && type_rows[type].kind != TYPE_FLOAT;
+	return type_rows[type].kind == TYPE_SIGNED || type_rows[type].kind == TYPE_UNSIGNED;
 }
 
 /* True for the types that are summed in float32 and are narrower: their partial sums may be float32. */

@@ -34,11 +34,6 @@ static int check_type_has(struct comm *comm, const struct call *call)
 		return log_error(CORALE_EINVAL, comm->rank, "%s: %s has no operator %s; it has %s",
 				 coll_table[r->coll].name, corale_type_name(r->type), corale_op_name(r->op),
 				 names_of(type_rows[r->type].ops, names, sizeof names));
-	if (comm->gpu && !(type_kernel_ops(r->type) >> r->op & 1))
-		return log_error(CORALE_ENOTSUP, comm->rank,
-				 "%s: %s of %s has no kernels: only communicators of hosts offer it; reduce "
-				 "host memory there",
-				 coll_table[r->coll].name, corale_op_name(r->op), corale_type_name(r->type));
 	return 0;
 }
 

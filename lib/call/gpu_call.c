@@ -75,12 +75,27 @@ static int is_prepared(const struct gpu_launch *l, const struct plan_call *key)
 	return l && l->cut.machine && l->cut.bytes == key->bytes && l->cut.unaligned == key->unaligned;
 }
 
+/* Whether no codelet folds the call's operator: then no choice is asked. */
+static int folds_lowered(const struct call *c)
+{
+	const struct record *r = &c->record;
+	return coll_folds(r->coll) && type_folds_lowered(r->type, op_kind(r->op));
+}
+
 /* The launch of a call: of a choice with a codelet one that stays; else *own, by the plan. */
 static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct gpu_launch *own,
 		       const struct gpu_launch **out)
 {
 	const int memory = key->memory;
 	const struct choices *choices;
+	if (folds_lowered(c)) {
+		const int error = gpu_plan(comm, c, NULL, &own->cut);
+		own->cut.unaligned = (uint8_t)key->unaligned;
+		*out = own;
+		if (!error)
+			engine_cuda.prepare(comm->gpu, own);
+		return error;
+	}
 	int ret = plans_choices(&comm->gpu_plans, comm->rank, key->coll, c->record.type, memory, &choices);
 	const struct row_choice *choice = ret ? NULL : choices_find(choices, key->bytes);
 	ret = ret ? ret : make_scratch(comm, c, choice->row, key);
@@ -116,7 +131,7 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 		return 0;
 	}
 	if (latest->type == c->record.type && latest->memory == key->memory &&
-	    is_prepared(latest->launch, key)) {
+	    is_prepared(latest->launch, key) && !folds_lowered(c)) {
 		*out = latest->launch;
 		return 0;
 	}

@@ -15,7 +15,7 @@ int gpu_call(struct comm *comm, struct call *calls, int n, int admitted, void *s
 /* gpu_plan.c: plans of calls that no codelet runs. Their lists are made ahead, so that a first call does not wait. */
 int gpu_plans_open(struct comm *comm);
 void gpu_plans_close(struct comm *comm);
-/* The launch of a call by the plan of its choice. CORALE_ENOTSUP (no row), CORALE_ENOMEM, CORALE_EDEVICE. */
+/* The launch of a call by the plan of its choice; NULL: among rows without a codelet. CORALE_ENOTSUP (no row), CORALE_ENOMEM, CORALE_EDEVICE. */
 int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *choice, struct launch *launch);
 
 #endif

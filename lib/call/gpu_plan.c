@@ -147,7 +147,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 	int ret = find_list(comm, c, choice, &entry, &list);
 	if (!ret && !list->made)
 		ret = make_list(comm, &entry->plan,
-				choice->single_channel ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS,
+				entry->single_channel ? REMOTE_OF_SINGLE_CHANNEL : REMOTE_OF_PLANS,
 				c->record.root, list);
 	if (ret)
 		return ret;
@@ -157,7 +157,7 @@ int gpu_plan(struct comm *comm, const struct call *c, const struct row_choice *c
 				   .bytes = call_bytes(c),
 				   .plan = &entry->plan,
 				   .list = list->number,
-				   .single_channel = choice->single_channel,
+				   .single_channel = (uint8_t)entry->single_channel,
 				   .messages = list->counted ? &list->messages : NULL };
 	return 0;
 }

@@ -36,18 +36,31 @@ static int grow(struct plans *p, int rank)
 	return 0;
 }
 
-/* Says why nothing runs calls of the key. */
-static int refuse(const struct plans *p, int rank, const struct plan_key *key)
+/* Rows without a codelet have as much room for their connections as was counted. */
+static struct planner planner_with_room(const struct plans *p)
+{
+	struct planner planner = p->planner;
+	planner.room = p->choices && p->choices->has_room ? &p->choices->room : NULL;
+	return planner;
+}
+
+/* By rows without a codelet; says why none runs calls of the key. */
+static int make_plain(const struct plans *p, int rank, const struct plan_key *key, struct plan *out)
 {
 	char error[512] = "";
 	struct planner_fits fits = { 0 };
-	struct planner planner = p->planner;
-	struct plan plan;
-	planner.room = p->choices->has_room ? &p->choices->room : NULL;
-	const int ret = planner_plan_plain(&planner, key, &fits, &plan, error, sizeof error);
-	return log_error(ret ? ret : CORALE_EINTERNAL, rank, "no plan for %s of %s: %s",
-			 corale_coll_name((corale_coll)key->coll), corale_type_name((corale_type)key->type),
-			 error);
+	const struct planner planner = planner_with_room(p);
+	const int ret = planner_plan_plain(&planner, key, &fits, out, error, sizeof error);
+	return ret ? log_error(ret, rank, "no plan for %s of %s: %s",
+			       corale_coll_name((corale_coll)key->coll),
+			       corale_type_name((corale_type)key->type), error)
+		   : 0;
+}
+
+static int is_single_channel(const struct plans *p, const struct plan *plan)
+{
+	const struct planner planner = planner_with_room(p);
+	return planner.single && planner_by_room(&planner, &plan->key, plan->algo) == planner.single;
 }
 
 /* Without the cache, which one thread alone may use. choice NULL: as hosts choose. */
@@ -56,12 +69,14 @@ static int make(struct plans *p, int rank, const struct plan_key *key, const str
 {
 	const corale_coll coll = (corale_coll)key->coll;
 	const struct choices *list;
+	if (!choice && p->planner.gpus)
+		return make_plain(p, rank, key, out);
 	int ret = choice ? 0 : plans_choices(p, rank, coll, (corale_type)key->type, 0, &list);
 	if (ret)
 		return ret;
 	choice = choice ? choice : choices_find(list, (uint64_t)1 << key->size_class);
 	if (!choice->row)
-		return refuse(p, rank, key);
+		return make_plain(p, rank, key, out);
 	ret = choices_build(&p->planner, choice, key, out);
 	return ret ? log_error(ret, rank, "%s by %s: its plan can't be made", corale_coll_name(coll),
 			       choice->row->name)
@@ -127,6 +142,7 @@ int plans_find(struct plans *p, int rank, const struct plan_key *key, const stru
 		free(entry);
 		return ret;
 	}
+	entry->single_channel = choice ? choice->single_channel : is_single_channel(p, &entry->plan);
 	log_plan(p, rank, &entry->plan);
 	*find_slot(p->slots, p->nslots, word) = (struct plans_slot){ word, entry };
 	*out = entry;

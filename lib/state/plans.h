@@ -16,6 +16,7 @@ struct plans_list {
 /* An entry; it stays where it is until the cache is freed. */
 struct plans_entry {
 	struct plan plan;
+	int single_channel; /* between nodes: by the connections of such plans */
 	struct plans_list *lists; /* on GPUs: by root; NULL: none is lowered */
 	struct host_fast *fast; /* on hosts: of small calls; NULL: none was made */
 };
@@ -47,7 +48,7 @@ static inline int plans_choices(struct plans *plans, int rank, corale_coll coll,
 void plans_log_forced(const struct plans *plans, int rank, corale_coll coll, corale_type type, int memory,
 		      const struct choices *list);
 
-/* The plan of a key whose choice has no codelet; choice NULL: as hosts choose. CORALE_ENOTSUP (nothing runs it), CORALE_ENOMEM. */
+/* The plan of a key whose choice has no codelet; choice NULL: as hosts choose, on GPUs among rows without one. CORALE_ENOTSUP (nothing runs it), CORALE_ENOMEM. */
 int plans_find(struct plans *plans, int rank, const struct plan_key *key, const struct row_choice *choice,
 	       struct plans_entry **out);
 /* The same as hosts choose, without the cache: any thread, once a list was asked for. */

@@ -39,7 +39,7 @@ static void add_calls(struct script *s, struct test_call c, const size_t *counts
 		for (size_t t = 0; t < COUNT(types); t += (size_t)(test_thin ? 3 : 1)) {
 			size_t turn = t + i;
 			c.type = types[turn % COUNT(types)];
-			c.op = coll_folds(c.coll) ? op_of_kernels(c.type, turn + i) : 0;
+			c.op = coll_folds(c.coll) ? op_of_codelets(c.type, turn + i) : 0;
 			c.count = counts[i];
 			c.root = (int)(turn % (size_t)s->params.ranks);
 			c.send_shift = turn % 3 == 2 ? 1 + (unsigned)turn % 15 : 0;
@@ -322,13 +322,13 @@ static const struct row *row_of(const struct gpu_machine *machine, const struct 
 static struct test_call draw_call(const struct gpu_machine *machine)
 {
 	static const size_t most[] = { 4, 60, 500, 5000 };
-	struct test_call c = { .type = type_of_kernels(draw(CORALE_NUM_TYPES)) };
+	struct test_call c = { .type = type_of_codelets(draw(CORALE_NUM_TYPES)) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
 		c.codelet = draw(4) ? (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0)) : BY_BULK;
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 	} while (!row_of(machine, &c, 0));
-	c.op = coll_folds(c.coll) ? op_of_kernels(c.type, draw(CORALE_NUM_OPS + 1)) : 0;
+	c.op = coll_folds(c.coll) ? op_of_codelets(c.type, draw(CORALE_NUM_OPS + 1)) : 0;
 	c.root = (int)draw((size_t)machine->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
 	c.in_place <<= c.coll == CORALE_REDUCE_SCATTER && draw(2); /* CALL_AT_FRONT */

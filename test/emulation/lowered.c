@@ -63,8 +63,8 @@ static void set_type(struct test_call *c, int i, int partials_float32)
 	static const corale_type small_floats[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
 						    CORALE_FLOAT8_E5M2 };
 	c->type = partials_float32 ? small_floats[(size_t)i % COUNT(small_floats)]
-				   : type_of_kernels((size_t)i * 5 + 8);
-	c->op = coll_folds(c->coll) ? op_of_kernels(c->type, (size_t)i) : 0;
+				   : (corale_type)((size_t)(i * 5 + 8) % CORALE_NUM_TYPES);
+	c->op = coll_folds(c->coll) ? op_of_type(c->type, (size_t)i) : 0;
 	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
 
@@ -82,6 +82,8 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 		size_t turn = (size_t)i + test_seed;
 		set_type(&c, i + row + (int)(test_seed % 7), way.partials_float32);
 		c.count = counts[spans][(size_t)i % COUNT(*counts)];
+		if (spans && corale_type_bytes(c.type) > 8) /* half of all blocks fit a slot */
+			c.count /= 2;
 		c.root = roots ? i % roots : 0;
 		c.send_shift = i % 3 ? 0 : shifts[turn % COUNT(shifts)];
 		c.recv_shift = i % 3 ? 0 : shifts[turn / 2 % COUNT(shifts)];

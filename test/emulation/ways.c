@@ -105,8 +105,8 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 		if (coll == CORALE_BROADCAST)
 			c.coll = i % 2 ? CORALE_ALL_GATHER : coll;
 		c.root = i % p.ranks;
-		c.type = sums ? type_of_kernels((size_t)i * 5 + 8) : CORALE_INT32;
-		c.op = sums ? op_of_kernels(c.type, (size_t)i) : 0;
+		c.type = sums ? type_of_codelets((size_t)i * 5 + 8) : CORALE_INT32;
+		c.op = sums ? op_of_codelets(c.type, (size_t)i) : 0;
 		c.count = counts[i % 4];
 		c.scratch = i % 3 != 2;
 		c.place = (size_t)place;
@@ -185,7 +185,7 @@ static int premultiplied(const struct way *way, int ranks)
 	};
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < 2 * CORALE_NUM_TYPES; i += test_thin ? 11 : 1) {
-		if (!(type_kernel_ops(i % CORALE_NUM_TYPES) >> CORALE_NUM_OPS & 1))
+		if (!(type_codelet_ops(i % CORALE_NUM_TYPES) >> CORALE_NUM_OPS & 1))
 			continue;
 		struct test_call c = { .codelet = way->codelet,
 				       .coll = way->coll,
@@ -229,12 +229,12 @@ static int uneven_sums(const struct way *way, int ranks)
 	for (size_t i = 0; i < (test_thin ? 3 : 12); i++) {
 		struct test_call c = { .codelet = way->codelet,
 				       .coll = way->coll,
-				       .type = type_of_kernels(i * 5 + 8),
+				       .type = type_of_codelets(i * 5 + 8),
 				       .count = i % 4 == 3 ? 2 : way->count - i,
 				       .scratch = way->scratch,
 				       .in_place = (int)i % 3,
 				       .send_shift = i % 5 == 4 ? 3 : 0 };
-		c.op = op_of_kernels(c.type, i);
+		c.op = op_of_codelets(c.type, i);
 		if (way->codelet == BY_COPIES && c.op == CORALE_NUM_OPS) /* which copies do not run */
 			c.op = CORALE_SUM;
 		script_add(s, c);

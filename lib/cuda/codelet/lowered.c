@@ -45,7 +45,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
-	    plan->spans || l->float32_partials || c->send_counts)
+	    plan->spans || l->float32_partials || l->element || c->send_counts)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(words_only ? plan_round(2 * message + 1, CODELET_LINE)
@@ -153,6 +153,16 @@ static int launch_all_to_all_v(struct engine *e, const struct call *c, const str
 	return engine_check(e, codelets_lowered_all_to_all_v(&uneven, blocks, stream), "launching a kernel");
 }
 
+/* Kernels move and fold the parts of complex numbers, and of other elements of 16 bytes their halves. */
+static void count_parts(const struct call *c, struct lowered_call *call)
+{
+	const struct type_row *type = &type_rows[c->record.type];
+	const size_t parts = type->kind == TYPE_COMPLEX || type->bytes > 8 ? 2 : 1;
+	call->count *= parts;
+	call->chunk *= parts;
+	call->unit *= parts;
+}
+
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *prepared, cudaStream_t stream)
 {
 	const struct launch *launch = &prepared->cut;
@@ -180,6 +190,8 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	l.npeers = (uint16_t)list->host.npeers;
 	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
 	l.float32_partials = plan->wire_type != plan->key.type;
+	if (coll_folds(c->record.coll) && type_folds_lowered(c->record.type, op_kind(c->record.op)))
+		l.element = (uint8_t)corale_type_bytes(c->record.type);
 	struct lowered_room room;
 	struct lowered_call counted = l.call;
 	counted.send_counts = c->send_counts;
@@ -191,6 +203,8 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	engine_begin_launch(e, launch, blocks);
 	if (c->send_counts)
 		return launch_all_to_all_v(e, c, &l, blocks, stream);
+	if (!l.element)
+		count_parts(c, &l.call);
 	return engine_check(e, codelets_lowered(&l, blocks, (int)c->record.type, stream),
 			    "launching a kernel");
 }
