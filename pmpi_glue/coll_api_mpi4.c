@@ -2,7 +2,7 @@
 #include "coll_fill.h"
 #include "door.h"
 
-#if MPI_VERSION >= 4
+#if PMPI_HAS_MPI4
 
 /* clang-format off */
 #define WITH_REQUEST(...) (__VA_ARGS__, MPI_Request *request)
@@ -33,6 +33,7 @@
 #undef COUNT
 #undef DISPL
 
+#if MPI_VERSION >= 4
 #define COUNT MPI_Count
 #define DISPL MPI_Aint
 #define COLLECTIVE(NAME, Name, name, parameters, arguments, fill)                                            \
@@ -42,5 +43,6 @@
 	DEFINE(PI_##Name##_init_c, WITH_INFO parameters, !pmpi.device, WITH_INFO_ARGUMENT arguments, fill,   \
 	       .function = PMPI_##NAME, .request = request, .info = info, .is_persistent = 1, .is_big = 1)
 #include "coll_api.def"
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 /* MPI's functions, by a call's record: blocking and non-blocking ones. */
 #include "coll.h"
+#include "door.h"
 
 #define COUNT(side) ((int)call->side.count)
 #define COUNTS(array) ((const int *)(array))
@@ -37,7 +38,7 @@ static int non_blocking(const struct coll_call *call)
 #undef CASE
 }
 
-#if MPI_VERSION >= 4
+#if PMPI_HAS_MPI4
 
 static int persistent(const struct coll_call *call)
 {
@@ -52,6 +53,17 @@ static int persistent(const struct coll_call *call)
 #undef CASE
 }
 
+#else
+
+static int persistent(const struct coll_call *call)
+{
+	(void)call;
+	return MPI_ERR_INTERN; /* coll_api_mpi4.c has no function of it */
+}
+
+#endif
+
+#if MPI_VERSION >= 4
 #undef COUNT
 #undef COUNTS
 #undef DISPLS
@@ -79,15 +91,10 @@ static int big(const struct coll_call *call)
 
 #else
 
-static int persistent(const struct coll_call *call)
-{
-	(void)call;
-	return MPI_ERR_INTERN; /* coll_api_mpi4.c has no function of it */
-}
-
 static int big(const struct coll_call *call)
 {
-	return persistent(call);
+	(void)call;
+	return MPI_ERR_INTERN; /* as above */
 }
 
 #endif

@@ -22,6 +22,13 @@
 /* The MPI functions that the library replaces are visible; all else is hidden. */
 #define PMPI_EXPORT __attribute__((visibility("default")))
 
+/* Persistent collectives, MPI_Isendrecv and partitioned messages: functions of MPI 4 that Open MPI offers from 5 on, though it says that it is MPI 3.1. */
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
+#define PMPI_HAS_MPI4 1
+#else
+#define PMPI_HAS_MPI4 0
+#endif
+
 enum pmpi_mode {
 	PMPI_MODE_DEVICE,
 	PMPI_MODE_ALL,

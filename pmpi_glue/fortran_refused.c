@@ -1,6 +1,6 @@
 /*
- * What refused.c refuses, for programs of Fortran with Open MPI, whose bindings call PMPI_ functions of C; and the non-blocking or neighbour forms of Alltoallw, which
- * have no entries that stage. A call without device buffers goes to Open MPI's own entry, whose arguments are a1, a2 ... and ierr.
+ * What refused.c refuses, for programs of Fortran with Open MPI, whose bindings call PMPI_ functions of C; and functions that
+ * have no entries that stage: non-blocking and neighbour forms of Alltoallw, persistent collectives and MPI_Isendrecv of Open MPI 5. A call without device buffers goes to Open MPI's own entry, whose arguments are a1, a2 ... and ierr.
  */
 #include <stddef.h>
 
@@ -120,6 +120,34 @@ REFUSED(file_write_at_all_begin, FILE_WRITE_AT_ALL_BEGIN, "MPI_File_write_at_all
 REFUSED(ialltoallw, IALLTOALLW, "MPI_Ialltoallw", 10, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
 REFUSED(neighbor_alltoallw, NEIGHBOR_ALLTOALLW, "MPI_Neighbor_alltoallw", 9, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
 REFUSED(ineighbor_alltoallw, INEIGHBOR_ALLTOALLW, "MPI_Ineighbor_alltoallw", 10, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+
+#if PMPI_HAS_MPI4
+REFUSED(bcast_init, BCAST_INIT, "MPI_Bcast_init", 7, comm, F_COMM((int *)a5), F_BYTES(a1, 1), NO_OTHER)
+REFUSED(allreduce_init, ALLREDUCE_INIT, "MPI_Allreduce_init", 8, comm, F_COMM((int *)a6), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(scan_init, SCAN_INIT, "MPI_Scan_init", 8, comm, F_COMM((int *)a6), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(exscan_init, EXSCAN_INIT, "MPI_Exscan_init", 8, comm, F_COMM((int *)a6), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(reduce_scatter_block_init, REDUCE_SCATTER_BLOCK_INIT, "MPI_Reduce_scatter_block_init", 8, comm, F_COMM((int *)a6), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(reduce_scatter_init, REDUCE_SCATTER_INIT, "MPI_Reduce_scatter_init", 8, comm, F_COMM((int *)a6), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(reduce_init, REDUCE_INIT, "MPI_Reduce_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), F_BYTES(a2, 1))
+REFUSED(allgather_init, ALLGATHER_INIT, "MPI_Allgather_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(allgatherv_init, ALLGATHERV_INIT, "MPI_Allgatherv_init", 10, comm, F_COMM((int *)a8), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(alltoall_init, ALLTOALL_INIT, "MPI_Alltoall_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(alltoallv_init, ALLTOALLV_INIT, "MPI_Alltoallv_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+REFUSED(alltoallw_init, ALLTOALLW_INIT, "MPI_Alltoallw_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+REFUSED(neighbor_allgather_init, NEIGHBOR_ALLGATHER_INIT, "MPI_Neighbor_allgather_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(neighbor_allgatherv_init, NEIGHBOR_ALLGATHERV_INIT, "MPI_Neighbor_allgatherv_init", 10, comm, F_COMM((int *)a8), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(neighbor_alltoall_init, NEIGHBOR_ALLTOALL_INIT, "MPI_Neighbor_alltoall_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(neighbor_alltoallv_init, NEIGHBOR_ALLTOALLV_INIT, "MPI_Neighbor_alltoallv_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+REFUSED(neighbor_alltoallw_init, NEIGHBOR_ALLTOALLW_INIT, "MPI_Neighbor_alltoallw_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+REFUSED(gather_init, GATHER_INIT, "MPI_Gather_init", 10, comm, F_COMM((int *)a8), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(gatherv_init, GATHERV_INIT, "MPI_Gatherv_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(scatter_init, SCATTER_INIT, "MPI_Scatter_init", 10, comm, F_COMM((int *)a8), F_BYTES(a1, 1), F_BYTES(a4, 1))
+REFUSED(scatterv_init, SCATTERV_INIT, "MPI_Scatterv_init", 11, comm, F_COMM((int *)a9), F_BYTES(a1, 1), F_BYTES(a5, 1))
+REFUSED(isendrecv, ISENDRECV, "MPI_Isendrecv", 12, comm, F_COMM((int *)a11), F_BYTES(a1, 1), F_BYTES(a6, 1))
+REFUSED(isendrecv_replace, ISENDRECV_REPLACE, "MPI_Isendrecv_replace", 9, comm, F_COMM((int *)a8), F_BYTES(a1, 1), NO_OTHER)
+REFUSED(psend_init, PSEND_INIT, "MPI_Psend_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), NO_OTHER)
+REFUSED(precv_init, PRECV_INIT, "MPI_Precv_init", 9, comm, F_COMM((int *)a7), F_BYTES(a1, 1), NO_OTHER)
+#endif
 /* clang-format on */
 
 /* All ranks make a window, so MPI_Win_create takes part without the memory that it refuses. */

@@ -5,13 +5,6 @@
 #include "functions.h"
 #include "staging.h"
 
-/* MPI 4 has some functions that Open MPI offers from 5 on, though it says that it is MPI 3.1. */
-#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
-#define PMPI_HAS_ISENDRECV 1
-#else
-#define PMPI_HAS_ISENDRECV 0
-#endif
-
 /* pmpi_stage_find for a message to or from a peer; nothing is staged for MPI_PROC_NULL. */
 int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count count, MPI_Datatype type);
 

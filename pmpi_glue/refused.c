@@ -132,7 +132,7 @@ PMPI_EXPORT int MPI_Win_create(void *base, MPI_Aint bytes, int unit, MPI_Info in
 
 /* ---- Partitioned messages, which MPI 4 offers ---------------------------------------------------------- */
 
-#if MPI_VERSION >= 4
+#if PMPI_HAS_MPI4
 #undef MPI
 #undef PMPI
 #define MPI(name) SINGLE(name)

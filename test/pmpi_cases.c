@@ -15,6 +15,13 @@
 
 enum { N = 20000 };
 
+/* Persistent collectives: Open MPI has them from 5 on, though it says that it is MPI 3.1. */
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
+#define HAS_PERSISTENT 1
+#else
+#define HAS_PERSISTENT 0
+#endif
+
 static void *(*device_alloc)(int, size_t);
 static void (*device_free)(void *), (*device_copy)(void *, const void *, size_t);
 static int rank, size;
@@ -296,9 +303,9 @@ static int reduce_local(void)
 	return wrong;
 }
 
-/* ---- Persistent requests */
+/* ---- Persistent collectives */
 
-#if MPI_VERSION >= 4
+#if HAS_PERSISTENT
 /* A call that completes requests finds nothing to do for one that has not been started, whatever the program has put into the buffer since. */
 static int inactive(void)
 {
@@ -321,6 +328,31 @@ static int inactive(void)
 	release(1, in);
 	release(1, out);
 	release(1, own);
+	return wrong;
+}
+
+/* Persistent collectives take what is in device memory when they start. */
+static int persistent(void)
+{
+	int wrong = 0;
+	double *in = doubles(1, N, 0), *out = doubles(1, N, 0), *all = doubles(1, N * size, 0);
+	MPI_Request requests[2];
+	MPI_Allreduce_init(in, out, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+	MPI_Allgather_init(in, N, MPI_DOUBLE, all, N, MPI_DOUBLE, MPI_COMM_WORLD, MPI_INFO_NULL,
+			   &requests[1]);
+	for (int turn = 1; turn <= 3; turn++) {
+		double *host = doubles(0, N, turn);
+		device_copy(in, host, sizeof(double) * N);
+		free(host);
+		MPI_Startall(2, requests);
+		MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+		wrong += differ(1, out, N, turn * size) + differ(1, all, N * size, turn);
+	}
+	for (int i = 0; i < 2; i++)
+		MPI_Request_free(&requests[i]);
+	device_free(in);
+	device_free(out);
+	device_free(all);
 	return wrong;
 }
 #endif
@@ -389,8 +421,9 @@ static const struct {
 	      { "neighbours", neighbours },
 	      { "user_operator", user_operator },
 	      { "reduce_local", reduce_local },
-#if MPI_VERSION >= 4
+#if HAS_PERSISTENT
 	      { "inactive", inactive },
+	      { "persistent", persistent },
 #endif
 	      { "threads", threads },
 	      { "die", die } };
