@@ -446,6 +446,28 @@ static void leave_by_kill(struct world_rank *me)
 }
 
 /* Everybody exits without destroy, some in the middle of other ranks' last call. */
+/* Rank 2 is killed before it takes what the others send: it is as much as goes from memory to memory inside a node. */
+static void death_of_a_reader(struct world_rank *me)
+{
+	enum { BYTES = 32 << 20 };
+	ncclComm_t comm = world_comm(me, 0);
+	char *sent = calloc(1, BYTES);
+	if (me->rank == 2) {
+		nap_ms(200);
+		kill(getpid(), SIGKILL);
+	}
+	const double start = now();
+	world_expect(me, ncclSend(sent, BYTES, ncclChar, 2, comm, NULL), ncclRemoteError, "a send to rank 2");
+	world_expect_text(me, "rank 2", "a send to rank 2");
+	world_expect_text(me, "has died", "a send to rank 2");
+	if (now() - start > 2 * busy_times())
+		world_fault(me, "the send ended after %.1f s", now() - start);
+	atomic_fetch_add(&me->world->flags[0], 1);
+	world_await(me, 0, me->size - 1); /* none leaves before all have named rank 2 */
+	WORLD_OK(me, ncclCommAbort(comm));
+	free(sent);
+}
+
 static void exit_all(struct world_rank *me)
 {
 	ncclComm_t comm = world_comm(me, 0);
@@ -1394,6 +1416,7 @@ static const struct world_case cases[] = {
 	{ "abort beside a stopped rank", 2, WORLD_PROCESSES, abort_beside_stopped, NULL, 0 },
 	{ "exit without destroy", 4, WORLD_PROCESSES, leave_by_exit, NULL, 0 },
 	{ "a rank is killed", 4, WORLD_PROCESSES, leave_by_kill, NULL, 1 },
+	{ "a rank is killed that reads large messages", 3, WORLD_PROCESSES, death_of_a_reader, NULL, 1 },
 	{ "all exit without destroy", 6, WORLD_BOTH, exit_all, NULL, 0 },
 	{ "forked children", 2, WORLD_PROCESSES, forks, NULL, 0 },
 	{ "mismatches", 3, WORLD_BOTH, mismatches, NULL, 0 },

@@ -80,6 +80,29 @@ int host_lend_answer(struct host_run *run, const struct host_channel *ch)
 	return ret;
 }
 
+/* The local rank of a queue's reader that has not read all messages by reference, or -1. d: the queue's reader, or e->locals: all others read it. */
+static int late_reader(const struct host_engine *e, const struct host_out *out, int d)
+{
+	for (int i = 0; out->reference > out->consumed && i < out->nreaders; i++)
+		if (atomic_load_explicit(out->readers[i], memory_order_acquire) < out->reference)
+			return d < e->locals ? d : i + (i >= e->local);
+	return -1;
+}
+
+int host_lend_awaits(const struct host_run *run, int channel)
+{
+	struct host_engine *e = run->engine;
+	const int first = e->map.node_first[e->map.node_of[e->rank]];
+	for (int d = 0; run->channels[channel].referenced && d <= e->locals; d++) {
+		for (int ring = 0; ring < run->plan->nqueues; ring++) {
+			const int q = late_reader(e, host_out(e, d, channel, ring), d);
+			if (q >= 0)
+				return e->map.member[first + q];
+		}
+	}
+	return PLAN_NONE;
+}
+
 static int poll_readers(void *arg)
 {
 	const struct window_control *own = arg;

@@ -402,5 +402,9 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 				 sent);
 		return;
 	}
-	snprintf(buf, bytes, "the readers of this rank's buffers");
+	const int reader = host_lend_awaits(run, channel);
+	if (reader >= 0)
+		snprintf(buf, bytes, "rank %d to read this rank's buffer", reader);
+	else
+		snprintf(buf, bytes, "the readers of this rank's buffers");
 }
