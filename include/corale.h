@@ -529,8 +529,8 @@ int corale_all_to_all_v(const void *send, const size_t *send_counts, const size_
  * - They choose algorithms as the even calls do, by the largest block.
  * - On CUDA communicators all_gather_v, gather_v and scatter_v run as an all_to_all_v of the same blocks, by its kernels: each rank sends its block to each
  *   other one. corale_reduce_scatter_v takes as long there as a corale_reduce_scatter whose blocks are as long as the largest, and where copy engines do not
- *   move it a copy of the buffer within the GPU, with as much memory while the call runs as those blocks and one more have (captured calls: as with all_to_all
- *   in place). Of counts that differ while the largest is the same, the log has a hash of each rank's.
+ *   move it a copy of the buffer within the GPU, with memory while the call runs of as many bytes as those blocks and one more have, or at most 256 MiB (captured
+ *   calls: as with all_to_all in place). Of counts that differ while the largest is the same, the log has a hash of each rank's.
  */
 
 /* recv[displs[r] + i] = rank r's send[i]. send: counts[rank] elements. In place: send == recv + displs[rank]. Sends between (n-1) counts[rank] elements

@@ -224,15 +224,32 @@ static int admit(struct comm *comm, struct call *c, void *stream)
 }
 
 /* What chooses the launch of a v-form, whose own record is for other ranks: blocks are moved as by an all_to_all_v, and folded as by a reduce_scatter
- * whose blocks are the largest one, in whole vectors. */
-static void make_launched(struct record *r)
+ * whose blocks are the largest one, in whole vectors and as many rounds as take at most so many bytes each. */
+static void make_launched(struct record *r, uint64_t most)
 {
 	enum { VECTOR_BYTES = 16 };
-	const uint64_t element = corale_type_bytes(r->type);
+	const uint64_t element = corale_type_bytes(r->type), bytes = r->count * element,
+		       rounds = bytes ? (bytes + most - 1) / most : 1;
 	const int folds = coll_folds(r->coll);
 	r->coll = folds ? CORALE_REDUCE_SCATTER : CORALE_ALL_TO_ALL_V;
-	r->count = folds ? plan_round(r->count * element, VECTOR_BYTES) / element : 0;
+	r->count = folds ? plan_round((bytes + rounds - 1) / rounds, VECTOR_BYTES) / element : 0;
 	r->root = 0;
+}
+
+/* The launch of a v-form. Copy engines need no copy of what is folded (lib/cuda/codelet/run.c); one of all blocks and a result has limited room. */
+static int prepare_uneven(struct comm *comm, struct call *c, struct gpu_launch *own,
+			  const struct gpu_launch **launch)
+{
+	const uint64_t most = (((uint64_t)256 << 20) / ((uint64_t)comm->size + 1)) & ~(uint64_t)15;
+	const int folds = coll_folds(c->record.coll);
+	const struct record given = c->record;
+	make_launched(&c->record, UINT64_MAX / 2);
+	const int ret = prepare(comm, c, own, launch);
+	if (ret || !folds || (*launch)->cut.codelet == &copies_codelet || (*launch)->cut.bytes <= most)
+		return ret;
+	c->record = given;
+	make_launched(&c->record, most);
+	return prepare(comm, c, own, launch);
 }
 
 static int submit_collective(struct comm *comm, const struct call *given, void *stream)
@@ -240,9 +257,7 @@ static int submit_collective(struct comm *comm, const struct call *given, void *
 	struct call copy = *given, *c = &copy;
 	struct gpu_launch own;
 	const struct gpu_launch *launch;
-	if (c->send_counts)
-		make_launched(&c->record);
-	int ret = prepare(comm, c, &own, &launch);
+	int ret = c->send_counts ? prepare_uneven(comm, c, &own, &launch) : prepare(comm, c, &own, &launch);
 	c->record.coll = given->record.coll;
 	c->record.count = given->record.count;
 	c->record.root = given->record.root;

@@ -370,9 +370,9 @@ int engine_stage_messages(struct engine *engine, const struct call *messages, in
 /* Runs an all_to_all in place from a copy of what it sends. */
 int engine_copy_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
 		     cudaStream_t stream, engine_launch_call *run);
-/* Runs a reduce_scatter of uneven blocks, whose count is at least the largest, from a copy in which all have that count. */
-int engine_copy_uneven(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
-		       cudaStream_t stream, engine_launch_call *run);
+/* Runs a reduce_scatter of uneven blocks, of which the largest has so many bytes, from a copy in which all have the call's count: in rounds, if that is less. */
+int engine_copy_uneven(struct engine *engine, const struct call *call, uint64_t largest,
+		       const struct gpu_launch *launch, cudaStream_t stream, engine_launch_call *run);
 
 /* ---- engine_cuda_kind.c */
 

@@ -266,16 +266,35 @@ static int copy_within(struct stage *s, void *to, const void *from, uint64_t byt
 		     : 0;
 }
 
-/* Each rank's block of what is sent: to where it would lie if the buffer began at `copy`, or, with a stride, that many bytes behind the one before. */
-static int copy_blocks(struct stage *s, const struct call *c, uintptr_t copy, uint64_t stride)
+static uint64_t at_most(uint64_t bytes, uint64_t most)
+{
+	return bytes < most ? bytes : most;
+}
+
+/* Each rank's block of what is sent: to where it would lie if the buffer began at `copy`. */
+static int copy_blocks(struct stage *s, const struct call *c, uintptr_t copy)
 {
 	const size_t element = corale_type_bytes(c->record.type);
 	int ret = 0;
 	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
 		const uint64_t at = c->send_displs[r] * element;
-		ret = copy_within(s, (void *)(copy + (stride ? (uint64_t)r * stride : at)),
-				  (const unsigned char *)c->send + at, c->send_counts[r] * element,
-				  "copying what a call sends");
+		ret = copy_within(s, (void *)(copy + at), (const unsigned char *)c->send + at,
+				  c->send_counts[r] * element, "copying what a call in place sends");
+	}
+	return ret;
+}
+
+/* The same from byte `done` of each block on, one piece behind the other. */
+static int copy_pieces(struct stage *s, const struct call *c, unsigned char *copy, uint64_t done,
+		       uint64_t piece)
+{
+	const size_t element = corale_type_bytes(c->record.type);
+	int ret = 0;
+	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
+		const uint64_t all = c->send_counts[r] * element, at = at_most(done, all);
+		ret = copy_within(s, copy + (uint64_t)r * piece,
+				  (const unsigned char *)c->send + c->send_displs[r] * element + at,
+				  at_most(all - at, piece), "copying what an uneven call sends");
 	}
 	return ret;
 }
@@ -302,28 +321,39 @@ int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_la
 	int ret = reserve_copy(&s, c, bytes, &copy);
 	copied.send = (const void *)((uintptr_t)copy - first);
 	if (!ret)
-		ret = c->send_counts ? copy_blocks(&s, c, (uintptr_t)copied.send, 0)
-				     : copy_within(&s, copy, c->send, bytes, "copying what a call sends");
+		ret = c->send_counts
+			  ? copy_blocks(&s, c, (uintptr_t)copied.send)
+			  : copy_within(&s, copy, c->send, bytes, "copying what a call in place sends");
 	return end(&s, ret ? ret : run(e, &copied, launch, stream));
 }
 
-int engine_copy_uneven(struct engine *e, const struct call *c, const struct gpu_launch *launch,
-		       cudaStream_t stream, engine_launch_call *run)
+int engine_copy_uneven(struct engine *e, const struct call *c, uint64_t largest,
+		       const struct gpu_launch *launch, cudaStream_t stream, engine_launch_call *run)
 {
 	struct stage s = { .engine = e, .stream = stream };
 	struct call even = *c;
-	const uint64_t block = call_bytes(c), ranks = (uint64_t)e->world_ranks,
+	const uint64_t piece = call_bytes(c), ranks = (uint64_t)e->world_ranks,
 		       own = c->send_counts[e->world_rank] * corale_type_bytes(c->record.type);
+	/* At the front the result would lie where later rounds read. */
+	const int is_apart = call_overwrites(c, e->world_rank) && piece < largest;
 	unsigned char *copy;
 	even.send_counts = even.send_displs = even.recv_counts = even.recv_displs = NULL;
-	if (!block)
+	if (!piece)
 		return run(e, &even, launch, stream);
-	int ret = reserve_copy(&s, c, (ranks + 1) * block, &copy);
+	int ret = reserve_copy(&s, c, (ranks + 1) * piece + (is_apart ? own : 0), &copy);
 	even.send = copy;
-	even.recv = copy + ranks * block; /* as all of a block is written */
-	ret = ret ? ret : copy_blocks(&s, c, (uintptr_t)copy, block);
-	ret = ret ? ret : run(e, &even, launch, stream);
-	ret = ret ? ret : copy_within(&s, c->recv, even.recv, own, "copying a result to its place");
+	even.recv = copy + ranks * piece; /* as all of a piece is written */
+	unsigned char *results = is_apart ? copy + (ranks + 1) * piece : c->recv;
+	for (uint64_t done = 0; !ret && done < largest; done += piece) {
+		const uint64_t at = at_most(done, own);
+		ret = copy_pieces(&s, c, copy, done, piece);
+		ret = ret ? ret : run(e, &even, launch, stream);
+		ret = ret ? ret
+			  : copy_within(&s, results + at, even.recv, at_most(own - at, piece),
+					"copying a result to its place");
+	}
+	if (!ret && is_apart)
+		ret = copy_within(&s, c->recv, results, own, "copying a result to the front");
 	return end(&s, ret);
 }
 

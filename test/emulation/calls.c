@@ -191,7 +191,8 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	const int folds_uneven = coll_folds_uneven(c->coll);
 	const corale_coll launched = folds_uneven ? CORALE_REDUCE_SCATTER : c->coll;
 	const size_t element = corale_type_bytes(c->type),
-		     count = folds_uneven ? plan_round(count_of(s) * element, 16) / element : c->count;
+		     largest = count_of(s) / (c->rounds ? c->rounds : 1) + 1,
+		     count = folds_uneven ? plan_round(largest * element, 16) / element : c->count;
 	struct call call = { .record = { .coll = c->coll,
 					 .type = c->type,
 					 .op = (corale_op)c->op,

@@ -17,6 +17,7 @@ struct test_call {
 	int scalar_changes; /* of a premultiplied sum: it lies in memory, which holds it only while the kernel runs */
 	size_t
 	    count; /* elements of a block or vector; of an edge of all_to_all_v, or a block of reduce_scatter_v, about */
+	size_t rounds; /* of a reduce_scatter_v; 0 is 1 */
 	size_t astray; /* so many elements more of rank 0 awaits rank 1 in an all_to_all_v; 1 at most */
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */

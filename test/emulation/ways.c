@@ -233,6 +233,7 @@ static int uneven_sums(const struct way *way, int ranks)
 				       .count = i % 4 == 3 ? 2 : way->count - i,
 				       .scratch = way->scratch,
 				       .in_place = (int)i % 3,
+				       .rounds = way->codelet == BY_COPIES ? 1 : 1 + i % 4 / 2,
 				       .send_shift = i % 5 == 4 ? 3 : 0 };
 		c.op = op_of_codelets(c.type, i);
 		if (way->codelet == BY_COPIES && c.op == CORALE_NUM_OPS) /* which copies do not run */

@@ -41,17 +41,19 @@ static int overwrites(const struct engine *e, const struct call *c, const struct
 static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
 		       cudaStream_t stream);
 
-/* A reduce_scatter_v, by the launch of a reduce_scatter of its largest block. Copy engines take each block from its place, others from a copy with even ones. */
+/* A reduce_scatter_v, by the launch of a reduce_scatter of its largest block, or of rounds of it. Copy engines take each block from its place, others from
+ * a copy with even ones. */
 static int launch_uneven(struct engine *e, const struct call *c, const struct gpu_launch *l,
 			 cudaStream_t stream)
 {
 	struct call even = *c;
+	const uint64_t element = corale_type_bytes(c->record.type);
 	even.record.coll = CORALE_REDUCE_SCATTER;
-	even.record.count = l->cut.bytes / corale_type_bytes(c->record.type);
+	even.record.count = l->cut.bytes / element;
 	even.record.target = 0;
 	if (l->cut.codelet == &copies_codelet && !call_overwrites(c, e->world_rank))
 		return codelet_of(&l->cut)->run(e, &even, l, stream);
-	return engine_copy_uneven(e, &even, l, stream, launch_call);
+	return engine_copy_uneven(e, &even, c->record.count * element, l, stream, launch_call);
 }
 
 static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
