@@ -315,6 +315,7 @@ static int run(struct engine *e, const struct call *call, const struct gpu_launc
 		s->lowered = launch->cut.plan != NULL;
 		s->coll = launch->cut.coll;
 		s->bytes = launch->cut.bytes;
+		s->signature = call->record.signature;
 	}
 	return enqueue(e, stream);
 }

@@ -19,7 +19,8 @@ struct fake_stream {
 	uint64_t capture; /* that it is in; 0: none */
 	atomic_int calls, joins; /* enqueued on it */
 	int lowered; /* the last call of a collective runs by its plan, not by a codelet */
-	uint64_t bytes; /* of a block of the launch of the last call of a collective, */
+	uint64_t signature; /* of that call, */
+	uint64_t bytes; /* of a block of its launch, */
 	int coll; /* its collective, */
 	size_t edges
 	    [4]

@@ -259,6 +259,26 @@ static void v_forms(struct team_member *m)
 	expect_whole(m);
 }
 
+/* No message of a fold says how many elements its block has: where counts differ, and the largest is the same, signatures do. */
+static void counts_that_differ(struct team_member *m)
+{
+	static int32_t send[MOST_RANKS][16], recv[MOST_RANKS][16];
+	static uint64_t signatures[2][MOST_RANKS];
+	const size_t displs[MOST_RANKS] = { 0, 4, 8 };
+	size_t counts[MOST_RANKS] = { 3, 2, 1 };
+	struct fake_stream s = { 0 };
+	for (int i = 0; i < 2; i++) {
+		counts[1] = i && is_last(m) ? 1 : 2;
+		corale_reduce_scatter_v(send[m->rank], counts, displs, recv[m->rank], CORALE_INT32,
+					CORALE_SUM, m->comm, &s);
+		signatures[i][m->rank] = s.signature;
+		team_barrier(m);
+		if ((signatures[i][0] != signatures[i][m->size - 1]) != i)
+			team_fault(m, "signatures of counts that are %s", i ? "not the same" : "the same");
+		team_barrier(m);
+	}
+}
+
 /* ---- Running ------------------------------------------------------------------------------------------------ */
 
 /* ---- Operators that no codelet folds: by plans, whatever ran before ----------------------------------------- */
@@ -296,6 +316,7 @@ static const struct team_case cases[] = {
 	{ "a group of two communicators", group_of_communicators },
 	{ "a group of captured and eager calls", group_half_captured },
 	{ "v-forms", v_forms },
+	{ "v-forms whose counts differ", counts_that_differ },
 	{ "any operator", any_operator },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
