@@ -38,7 +38,7 @@ cudaError_t cudaFreeHost(void *memory)
 }
 
 static int registered, mallocs;
-static unsigned char on_gpus[4][MEBI]; /* by number of the cudaMalloc; on GPU 0, 1, 0, 1 */
+static unsigned char on_gpus[4][MEBI]; /* by number of the cudaMalloc */
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
@@ -58,9 +58,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
 {
-	const size_t at = (size_t)((uintptr_t)memory - (uintptr_t)on_gpus);
-	attributes->type = forgets ? 0 : at < sizeof on_gpus ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
-	attributes->device = (int)(at / MEBI % 2);
+	(void)memory;
+	attributes->type = forgets ? 0 : cudaMemoryTypeHost;
 	return cudaSuccess;
 }
 
@@ -69,10 +68,22 @@ cudaError_t cudaGetLastError(void)
 	return cudaSuccess;
 }
 
+static unsigned long long resets; /* of the GPUs: other memory lies there */
+
+static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr at)
+{
+	assert_int_equal(attribute, CU_POINTER_ATTRIBUTE_BUFFER_ID);
+	*(unsigned long long *)value = at + resets;
+	return CUDA_SUCCESS;
+}
+
+static const struct engine engines[2] = { { .driver.pointer_attribute = pointer_attribute },
+					  { .driver.pointer_attribute = pointer_attribute, .ordinal = 1 } };
+
 static unsigned char *take(size_t bytes)
 {
 	void *memory = NULL;
-	assert_int_equal(engine_pool_take(POOL_PINNED, 0, bytes, &memory), cudaSuccess);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_PINNED, bytes, &memory), cudaSuccess);
 	for (size_t i = 0; i < bytes; i += 4096)
 		assert_int_equal(((unsigned char *)memory)[i], 0);
 	memset(memory, 1, bytes);
@@ -118,19 +129,23 @@ static void others(void **state)
 {
 	void *words = NULL, *again = NULL, *gpus[2] = { NULL, NULL }, *third = NULL;
 	(void)state;
-	assert_int_equal(engine_pool_take(POOL_WORDS, 0, 4096, &words), cudaSuccess);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_WORDS, 4096, &words), cudaSuccess);
 	memset(words, 1, 4096);
 	engine_pool_give(words);
-	assert_int_equal(engine_pool_take(POOL_WORDS, 0, 4096, &again), cudaSuccess);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_WORDS, 4096, &again), cudaSuccess);
 	assert_true(again == words && registered == 1 && !*(char *)again);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(engine_pool_take(POOL_GPU, i, MEBI, &gpus[i]), cudaSuccess);
+		assert_int_equal(engine_pool_take(&engines[i], POOL_GPU, MEBI, &gpus[i]), cudaSuccess);
 	engine_pool_give(gpus[0]);
-	assert_int_equal(engine_pool_take(POOL_GPU, 0, MEBI / 2, &third), cudaSuccess);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_GPU, MEBI / 2, &third), cudaSuccess);
 	assert_ptr_equal(third, gpus[0]);
 	engine_pool_give(gpus[1]);
-	assert_int_equal(engine_pool_take(POOL_GPU, 0, MEBI, &third), cudaSuccess);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_GPU, MEBI, &third), cudaSuccess);
 	assert_true(third != gpus[1] && mallocs == 3);
+	engine_pool_give(third);
+	resets++;
+	assert_int_equal(engine_pool_take(&engines[0], POOL_GPU, MEBI, &gpus[0]), cudaSuccess);
+	assert_true(gpus[0] != third && mallocs == 4);
 	engine_pool_give(again);
 	assert_int_equal(frees, 2);
 }
@@ -148,7 +163,8 @@ static void lost(void **state)
 	take(15 * MEBI);
 	assert_int_equal(allocations, before + 2);
 	fails = 1;
-	assert_int_equal(engine_pool_take(POOL_PINNED, 0, MEBI, &memory), cudaErrorMemoryAllocation);
+	assert_int_equal(engine_pool_take(&engines[0], POOL_PINNED, MEBI, &memory),
+			 cudaErrorMemoryAllocation);
 	assert_null(memory);
 }
 

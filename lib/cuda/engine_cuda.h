@@ -324,11 +324,11 @@ void engine_close_remote(struct engine *engine);
 enum engine_pool {
 	POOL_PINNED, /* for messages between nodes: zeroed, every page there, for kernels of all GPUs. Up to 256 MiB of it stay, what is more is freed */
 	POOL_WORDS, /* the same of few bytes, which outlive the CUDA context: struct engine_words. Never freed */
-	POOL_GPU /* of the current GPU, `device`, not initialized: less than a unit of its memory (engine_malloc). Never freed */
+	POOL_GPU /* of the engine's GPU, not initialized: less than a unit of its memory (engine_malloc). Never freed */
 };
 
 /* A block that was given back, if one of up to twice the size is left, or a new one. Any thread. */
-cudaError_t engine_pool_take(enum engine_pool kind, int device, size_t bytes, void **out);
+cudaError_t engine_pool_take(const struct engine *engine, enum engine_pool kind, size_t bytes, void **out);
 /* Nothing reads or writes it any more. NULL is nothing. Any thread; never blocks, but where POOL_PINNED is freed. */
 void engine_pool_give(void *memory);
 

@@ -21,10 +21,9 @@ enum { MAPPED_BYTES = 2 << 20 };
 
 int engine_malloc(struct engine *e, size_t bytes, void **out)
 {
-	const int ret =
-	    bytes < MAPPED_BYTES
-		? engine_check(e, engine_pool_take(POOL_GPU, e->ordinal, bytes, out), "allocating memory")
-		: engine_alloc(e, bytes, out);
+	const int ret = bytes < MAPPED_BYTES
+			    ? engine_check(e, engine_pool_take(e, POOL_GPU, bytes, out), "allocating memory")
+			    : engine_alloc(e, bytes, out);
 	e->bytes += ret ? 0 : bytes;
 	return ret;
 }

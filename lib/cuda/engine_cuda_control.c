@@ -16,7 +16,7 @@ enum { FILL_PIECE = 1 << 20 };
 static int make_words(struct engine *e)
 {
 	void *gpu = NULL, *at = NULL;
-	int ret = engine_check(e, engine_pool_take(POOL_WORDS, 0, sizeof(*e->words), &at),
+	int ret = engine_check(e, engine_pool_take(e, POOL_WORDS, sizeof(*e->words), &at),
 			       "registering host memory");
 	e->words = at;
 	if (ret)

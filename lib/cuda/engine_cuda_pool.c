@@ -19,6 +19,7 @@ struct block {
 	size_t bytes;
 	enum engine_pool kind;
 	int device; /* of POOL_GPU */
+	unsigned long long id; /* of POOL_GPU: of the driver, for no other memory of the process */
 	int taken;
 };
 
@@ -28,14 +29,24 @@ static struct {
 	size_t spare; /* bytes of POOL_PINNED that are not taken */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* Of memory of a GPU; 0: it is none. */
+static unsigned long long id_of(const struct engine *e, const void *memory)
+{
+	unsigned long long id = 0;
+	return e->driver.pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+					   (CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS
+		   ? id
+		   : 0;
+}
+
 /* 0: the program has reset the device, and the memory is gone. */
-static int is_there(const struct block *b)
+static int is_there(const struct engine *e, const struct block *b)
 {
 	struct cudaPointerAttributes attributes;
+	if (b->kind == POOL_GPU) /* the program may have other memory there now */
+		return b->id && id_of(e, b->memory) == b->id;
 	if (cudaPointerGetAttributes(&attributes, b->memory) == cudaSuccess)
-		return b->kind == POOL_GPU
-			   ? attributes.type == cudaMemoryTypeDevice && attributes.device == b->device
-			   : attributes.type == cudaMemoryTypeHost;
+		return attributes.type == cudaMemoryTypeHost;
 	cudaGetLastError(); /* ours, not the user's */
 	return 0;
 }
@@ -66,14 +77,14 @@ static void forget(struct block *b)
 }
 
 /* NULL: there is none. */
-static struct block *take_spare(enum engine_pool kind, int device, size_t bytes)
+static struct block *take_spare(const struct engine *e, enum engine_pool kind, size_t bytes)
 {
 	struct block *b;
 	pthread_mutex_lock(&pool.lock);
-	while ((b = smallest_for(kind, device, bytes))) {
+	while ((b = smallest_for(kind, e->ordinal, bytes))) {
 		count_spare(b, 0);
 		b->taken = 1;
-		if (is_there(b))
+		if (is_there(e, b))
 			break;
 		forget(b);
 	}
@@ -107,7 +118,7 @@ static cudaError_t ask_driver(enum engine_pool kind, size_t bytes, void **out)
 	return kind == POOL_GPU ? cudaMalloc(out, bytes) : map_words(bytes, out);
 }
 
-static cudaError_t allocate(enum engine_pool kind, int device, size_t bytes, struct block **out)
+static cudaError_t allocate(const struct engine *e, enum engine_pool kind, size_t bytes, struct block **out)
 {
 	struct block *b = calloc(1, sizeof *b);
 	if (!b)
@@ -119,7 +130,8 @@ static cudaError_t allocate(enum engine_pool kind, int device, size_t bytes, str
 	}
 	b->bytes = bytes;
 	b->kind = kind;
-	b->device = device;
+	b->device = e->ordinal;
+	b->id = kind == POOL_GPU ? id_of(e, b->memory) : 0;
 	b->taken = 1;
 	pthread_mutex_lock(&pool.lock);
 	b->next = pool.first;
@@ -129,10 +141,10 @@ static cudaError_t allocate(enum engine_pool kind, int device, size_t bytes, str
 	return cudaSuccess;
 }
 
-cudaError_t engine_pool_take(enum engine_pool kind, int device, size_t bytes, void **out)
+cudaError_t engine_pool_take(const struct engine *e, enum engine_pool kind, size_t bytes, void **out)
 {
-	struct block *b = take_spare(kind, device, bytes);
-	const cudaError_t error = b ? cudaSuccess : allocate(kind, device, bytes, &b);
+	struct block *b = take_spare(e, kind, bytes);
+	const cudaError_t error = b ? cudaSuccess : allocate(e, kind, bytes, &b);
 	if (error != cudaSuccess)
 		return error;
 	if (kind != POOL_GPU)

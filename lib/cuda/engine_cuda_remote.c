@@ -47,7 +47,7 @@ int engine_open_remote(struct engine *e, const struct engine_params *p)
 	e->remote.remote.peers = peers;
 	if (!ret)
 		ret = engine_check(e,
-				   engine_pool_take(POOL_PINNED, 0, bytes, (void **)&e->remote.remote.memory),
+				   engine_pool_take(e, POOL_PINNED, bytes, (void **)&e->remote.remote.memory),
 				   "allocating pinned memory for messages between nodes");
 	remote_set_data(&e->remote.remote, e->remote.remote.memory);
 	ret = ret ? ret : engine_connections_open(e);

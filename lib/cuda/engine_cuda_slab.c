@@ -141,7 +141,7 @@ static int put_messages(struct engine *e, const struct engine_probe *p)
 static int make_words(struct engine *e, int senders)
 {
 	const size_t bytes = (size_t)PROBES * (size_t)senders * sizeof *e->slab.words;
-	const int ret = engine_check(e, engine_pool_take(POOL_PINNED, 0, bytes, (void **)&e->slab.words),
+	const int ret = engine_check(e, engine_pool_take(e, POOL_PINNED, bytes, (void **)&e->slab.words),
 				     "allocating pinned memory for probes");
 	e->slab.senders = ret ? 0 : senders;
 	return ret;
