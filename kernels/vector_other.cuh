@@ -192,7 +192,7 @@ VECTOR_FN vector_words vector_other_finish(int type, vector_words v)
 
 /* The running fold of one vector; op: codelet_op. */
 template <> struct vector_sum<VECTOR_OTHER> {
-	vector_words sum;
+	vector_words sum = {}; /* so that compilers see it set */
 
 	VECTOR_FN void start(vector v)
 	{
