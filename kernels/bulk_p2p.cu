@@ -101,7 +101,7 @@ __device__ static inline bool begin_message(const codelet_p2p &all, list_lane *l
 	const codelet_message &m = *l->e.m;
 	l->e.path.number = blockIdx.x;
 	l->channels = is_own(*l) ? gridDim.x : codelet_channels(&all.group, m.bytes);
-	if (blockIdx.x >= l->channels || m.data == m.from)
+	if (blockIdx.x >= l->channels || (is_own(*l) && m.data == m.from))
 		return false;
 	if (m.sending)
 		store_count(l->e);

@@ -22,10 +22,13 @@ static struct reference reference_of(const struct test_call *c, int ranks)
 				   .seed = c->seed };
 }
 
-/* Elements from one rank to another in an all_to_all_v; in a reduce_scatter_v the same from each. */
+/* Elements from one rank to another in an all_to_all_v, which may be a scatter_v's or gather_v's; in a reduce_scatter_v the same from each. */
 static size_t edge_count(const struct test_call *c, int from, int to)
 {
 	const int folds = coll_folds_uneven(c->coll);
+	const uint64_t form = folds ? 0 : c->seed % 5;
+	if ((form == 3 && from != c->root) || (form == 4 && to != c->root))
+		return 0;
 	return ((size_t)(folds ? to : from * 3 + to) + c->seed) % 4 * c->count / 2;
 }
 
@@ -183,6 +186,15 @@ static void copy_scalar(struct started *s, int behind, void *stream)
 	cudaMemcpyAsync(&s->scalar, &s->scalars[behind], sizeof s->scalar, cudaMemcpyDefault, stream);
 }
 
+/* Without elements there need be no buffer. */
+static unsigned char *buffer_of(const struct started *s, unsigned char *buffer, const size_t *counts)
+{
+	size_t all = !coll_is_uneven(s->call->coll);
+	for (int r = 0; r < s->ranks; r++)
+		all += counts[r];
+	return all ? buffer : NULL;
+}
+
 int call_start_on(struct started *s, struct world *w, int rank, const struct test_call *c, uint64_t signature,
 		  void *stream)
 {
@@ -199,8 +211,8 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 					 .count = count_of(s),
 					 .signature = signature,
 					 .root = c->root },
-			     .send = s->send,
-			     .recv = s->recv,
+			     .send = buffer_of(s, s->send, s->send_counts),
+			     .recv = buffer_of(s, s->recv, s->recv_counts),
 			     .number = c->number };
 	struct gpu_launch prepared = { .cut.machine = &e->machine };
 	struct launch *launch = &prepared.cut;

@@ -38,6 +38,12 @@ static int overwrites(const struct engine *e, const struct call *c, const struct
 	return from_copy || (l->bytes && codelet_of(l)->overwrites(e, l));
 }
 
+static int launch_codelet(struct engine *e, const struct call *c, const struct gpu_launch *l,
+			  cudaStream_t stream)
+{
+	return codelet_of(&l->cut)->run(e, c, l, stream);
+}
+
 static int launch_call(struct engine *e, const struct call *c, const struct gpu_launch *l,
 		       cudaStream_t stream);
 
@@ -64,8 +70,8 @@ static int launch_call(struct engine *e, const struct call *c, const struct gpu_
 	if (c->send_counts && coll_folds(c->record.coll))
 		return launch_uneven(e, c, l, stream);
 	if (overwrites(e, c, &l->cut))
-		return engine_copy_call(e, c, l, stream, launch_call);
-	return codelet_of(&l->cut)->run(e, c, l, stream);
+		return engine_copy_call(e, c, l, stream, launch_codelet);
+	return launch_codelet(e, c, l, stream);
 }
 
 int engine_run(struct engine *e, const struct call *c, const struct gpu_launch *l, void *stream)
