@@ -20,8 +20,7 @@ _Static_assert(CODELET_TARGET_SHIFT == (int)ENGINE_TARGET_SHIFT, "kernels read t
 static void cut_slots(const struct gpu_machine *machine, struct codelet_group *g, uint64_t room)
 {
 	g->args.area_bytes = (uint32_t)room;
-	g->args.slot_bytes =
-	    (uint32_t)launch_p2p_slot_bytes(machine, g->pairs != CODELET_NO_PAIRS, room, g->most_channels);
+	g->args.slot_bytes = (uint32_t)launch_p2p_slot_bytes(machine, room, g->most_channels);
 }
 
 static void begin_p2p(const struct engine *e, const struct codelet_args *args, enum codelet_pairs pairs,
@@ -30,7 +29,7 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	g->group.args = *args;
 	g->group.most_channels = (uint16_t)launch_most_channels(&e->machine, pairs != CODELET_NO_PAIRS);
 	g->group.pairs = (uint16_t)pairs;
-	g->group.args.depth = (uint32_t)launch_p2p_depth(&e->machine, pairs != CODELET_NO_PAIRS);
+	g->group.args.depth = (uint32_t)launch_p2p_depth(&e->machine);
 	cut_slots(&e->machine, &g->group, e->layout.slots_bytes);
 	g->group.rings = (uint16_t)e->layout.pair_rings;
 	g->group.depth = (uint16_t)e->layout.ring_depth;
@@ -157,9 +156,8 @@ static int share_teams(const struct engine *e, struct codelet_p2p *g)
 	for (int i = 0; i < g->group.lists; i++)
 		if (!add_team_list(g, g->first[i], &work))
 			return 0;
-	if (!launch_p2p_by_teams(&e->machine, g->group.pairs != CODELET_NO_PAIRS, work.longest) ||
-	    work.in_lines > g->group.blocks || work.in_lines == g->group.lists ||
-	    work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
+	if (!launch_p2p_by_teams(&e->machine, work.longest) || work.in_lines > g->group.blocks ||
+	    work.in_lines == g->group.lists || work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
 		return 0;
 	sort_lists_of_teams(g);
 	g->group.teams = 1;

@@ -96,15 +96,15 @@ size_t launch_print(const struct launch *launch, char *buf, size_t bytes);
 int launch_blocks_of_lists(const struct gpu_machine *machine, int pairs, int many_blocks, int one_block);
 int launch_most_channels(const struct gpu_machine *machine, int pairs);
 /* Messages in flight of a channel, and bytes of each. */
-int launch_p2p_depth(const struct gpu_machine *machine, int pairs);
-uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, int pairs, uint64_t room, int channels);
+int launch_p2p_depth(const struct gpu_machine *machine);
+uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room, int channels);
 /* Of those that its receiver cuts a message of so many bytes into, where slots have room for slot_bytes. */
 uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, uint32_t channels,
 			    uint64_t slot_bytes);
 /* Most bytes of a message that goes in lines where its receiver has no registered buffer; room: of the rings. */
 uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room);
 /* 1 if teams of warps run a launch whose longest message has so many bytes; each end may choose for itself. */
-int launch_p2p_by_teams(const struct gpu_machine *machine, int pairs, uint64_t bytes);
+int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes);
 
 /* ---- Copies */
 

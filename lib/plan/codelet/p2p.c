@@ -17,14 +17,10 @@ enum {
 	LEAST_LONG_BYTES = 1 << 20 /* of a message that leaves the lines for them */
 };
 
-/*
- * Both ends cut long messages for teams, which may run them. Edges of a collective only where BULK is asked for: with 24 blocks on 4 GPUs a scatter_v, which runs as
- * an all_to_all_v, waited for ever, and why is not known.
- */
-static int has_teams(const struct gpu_machine *machine, int pairs)
+/* Both ends cut long messages for teams, which may run them. */
+static int has_teams(const struct gpu_machine *machine)
 {
-	return machine->forced ? machine->forced == PLAN_BULK
-			       : pairs && machine->max_blocks <= LAUNCH_BULK_BLOCKS;
+	return machine->forced ? machine->forced == PLAN_BULK : machine->max_blocks <= LAUNCH_BULK_BLOCKS;
 }
 
 /* An all_to_all between nodes is a codelet's only where its messages exceed a lowered list. */
@@ -62,10 +58,9 @@ int launch_most_channels(const struct gpu_machine *machine, int pairs)
 {
 	int all = launch_blocks_of_lists(machine, pairs, 2 * machine->ranks - 1, 0),
 	    rounds = LAUNCH_CHANNELS / all;
-	uint64_t most =
-		     machine->slots_bytes / ((uint64_t)launch_p2p_depth(machine, pairs) * LEAST_SLOT_BYTES),
+	uint64_t most = machine->slots_bytes / ((uint64_t)launch_p2p_depth(machine) * LEAST_SLOT_BYTES),
 		 n = (uint64_t)all;
-	if (has_teams(machine, pairs))
+	if (has_teams(machine))
 		n = (uint64_t)machine->max_blocks;
 	else if (pairs)
 		n = all < LEAST_SHARE ? FEW_CHANNELS
@@ -75,14 +70,14 @@ int launch_most_channels(const struct gpu_machine *machine, int pairs)
 	return (int)(n < most ? n : most);
 }
 
-int launch_p2p_depth(const struct gpu_machine *machine, int pairs)
+int launch_p2p_depth(const struct gpu_machine *machine)
 {
-	return has_teams(machine, pairs) ? TEAM_DEPTH : LAUNCH_SLOT_DEPTH;
+	return has_teams(machine) ? TEAM_DEPTH : LAUNCH_SLOT_DEPTH;
 }
 
-uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, int pairs, uint64_t room, int channels)
+uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room, int channels)
 {
-	return slots_bytes(room, channels, 1, (uint32_t)launch_p2p_depth(machine, pairs), MESSAGE_SLOT_BYTES);
+	return slots_bytes(room, channels, 1, (uint32_t)launch_p2p_depth(machine), MESSAGE_SLOT_BYTES);
 }
 
 /* For teams: while one is taken in the next ones come. */
@@ -92,21 +87,21 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 	const uint64_t pieces = (uint64_t)channels * LEAST_MESSAGES,
 		       each = plan_round((bytes + pieces - 1) / pieces, LAUNCH_LINE),
 		       message = each > LEAST_MESSAGE_BYTES ? each : LEAST_MESSAGE_BYTES;
-	return has_teams(machine, 1) && message < slot_bytes ? message : slot_bytes;
+	return has_teams(machine) && message < slot_bytes ? message : slot_bytes;
 }
 
 /* What fits the rings goes in lines anyway. */
 uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
 {
 	const uint64_t least = machine->forced == PLAN_BULK ? 0 : LEAST_LONG_BYTES, most = LONG_LINES * room;
-	if (!has_teams(machine, 1) || most < least)
+	if (!has_teams(machine) || most < least)
 		return most;
 	return room > least ? room : least;
 }
 
-int launch_p2p_by_teams(const struct gpu_machine *machine, int pairs, uint64_t bytes)
+int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes)
 {
-	return has_teams(machine, pairs) && !machine->over_nodes &&
+	return has_teams(machine) && !machine->over_nodes &&
 	       (machine->forced == PLAN_BULK || bytes >= TEAM_BYTES);
 }
 
@@ -118,11 +113,11 @@ static void cut(struct launch *l)
 	const uint64_t channels = l->bytes / LAUNCH_CHANNEL_BYTES + 1;
 	int blocks = channels < (uint64_t)most ? (int)channels : most,
 	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
-	l->variant = launch_p2p_by_teams(l->machine, 0, l->bytes) ? P2P_BULK : P2P_LISTS;
+	l->variant = launch_p2p_by_teams(l->machine, l->bytes) ? P2P_BULK : P2P_LISTS;
 	l->grid.blocks = l->variant == P2P_BULK ? blocks : lists * (blocks < limit ? blocks : limit);
 	l->grid.threads = l->variant == P2P_BULK ? LAUNCH_BULK_THREADS : PLAN_CODELET_THREADS;
-	l->depth = (uint32_t)launch_p2p_depth(l->machine, 0);
-	l->message = launch_p2p_slot_bytes(l->machine, 0, l->machine->slots_bytes, most);
+	l->depth = (uint32_t)launch_p2p_depth(l->machine);
+	l->message = launch_p2p_slot_bytes(l->machine, l->machine->slots_bytes, most);
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
