@@ -130,8 +130,8 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 		*out = &held->launch;
 		return 0;
 	}
-	if (latest->type == c->record.type && latest->memory == key->memory &&
-	    is_prepared(latest->launch, key) && !folds_lowered(c)) {
+	if (latest->type == c->record.type && latest->op == c->record.op && latest->memory == key->memory &&
+	    is_prepared(latest->launch, key)) {
 		*out = latest->launch;
 		return 0;
 	}
@@ -140,7 +140,7 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 		held->launch = **out;
 		held->memory = key->memory;
 	} else if (!ret && *out != own) {
-		*latest = (struct latest_launch){ *out, c->record.type, key->memory };
+		*latest = (struct latest_launch){ *out, c->record.type, c->record.op, key->memory };
 	}
 	return ret;
 }

@@ -80,6 +80,7 @@ struct comm_peer {
 struct latest_launch {
 	const struct gpu_launch *launch; /* NULL: none yet */
 	corale_type type;
+	corale_op op;
 	int memory;
 };
 
