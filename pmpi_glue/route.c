@@ -32,7 +32,7 @@ static int vote(struct pmpi_route *route, struct pmpi_comm *comm)
 }
 
 /*
- * On host memory MPI is faster here, on any machine that was measured: a root that has sent few bytes goes on before they have arrived, and large reduces are
+ * On host memory MPI is faster here (test/beside_pmpi, 2 cores): a root that has sent few bytes goes on before they have arrived, and large reduces are
  * folded in segments while others are under way.
  */
 static int mpi_is_faster(enum pmpi_function function, size_t bytes)
