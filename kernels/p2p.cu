@@ -151,6 +151,8 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 		return warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)) && receive_direct(&e, b.blocks, channels);
 	if (HOLDS == LONG || (HOLDS == ANY && !codelet_in_long_lines(b.g, m.bytes)))
 		return run_slots(b, e, channels);
+	if (m.sending) /* all have read the grant before a warp sends: behind the message's last line the receiver grants the next one */
+		warp_group_sync(whole_block());
 	return run_lines<true>({ b.g, &m, e.path, b.aborted }, channels, b.blocks);
 }
 
