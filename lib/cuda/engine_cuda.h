@@ -202,9 +202,6 @@ struct cuda_device engine_device(const struct engine *engine);
 /* Errors of runtime and driver as CORALE_E*, logged with what was tried; 0 passes through. */
 int engine_check(const struct engine *engine, int error, const char *what);
 int engine_check_driver(const struct engine *engine, CUresult error, const char *what);
-/* Memory of the GPU, given back without waiting for the GPU: the engine's own work with it has ended (NULL is nothing). */
-int engine_malloc(struct engine *engine, size_t bytes, void **out);
-void engine_mfree(struct engine *engine, void *memory, size_t bytes);
 /* A stream that waits for no other one, of priority 0 or higher (less than 0); an event without a time. */
 int engine_make_stream(const struct engine *engine, int priority, cudaStream_t *out);
 int engine_make_event(const struct engine *engine, cudaEvent_t *out);
@@ -220,6 +217,12 @@ void engine_links(const struct engine_identity *gpus, int n, enum engine_link *o
 int engine_window_fd(struct engine *engine, int *fd);
 int engine_connect(struct engine *engine, const int *fds);
 void engine_close(struct engine *engine);
+
+/* ---- engine_cuda_malloc.c */
+
+/* Memory of the GPU, given back without waiting for the GPU: the engine's own work with it has ended (NULL is nothing). */
+int engine_malloc(struct engine *engine, size_t bytes, void **out);
+void engine_mfree(struct engine *engine, void *memory, size_t bytes);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
