@@ -44,5 +44,7 @@ __global__ __launch_bounds__(PIECES_THREADS) void pieces(const __grid_constant__
 
 int codelets_copy_pieces(const pieces_args *args, void *stream)
 {
-	return launch_behind((const void *)pieces, { PIECES_BLOCKS, PIECES_THREADS }, 0, args, stream);
+	const uint64_t parts = args->n * args->parts, warps = PIECES_THREADS / 32, needed = (parts + warps - 1) / warps;
+	const int blocks = needed < (uint64_t)PIECES_BLOCKS ? (int)needed : (int)PIECES_BLOCKS;
+	return launch_behind((const void *)pieces, { blocks, PIECES_THREADS }, 0, args, stream);
 }
