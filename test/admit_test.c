@@ -442,7 +442,7 @@ static void test_progress(void **state)
 	corale_set_progress(count_call, &calls);
 	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
 	assert_true(wait_now_ns() >= done_at);
-	assert_in_range(calls, 5, 5000000 / 20000);
+	assert_in_range(calls, 1, 5000000 / 20000); /* a busy machine may not let the thread run more often */
 	corale_set_progress(NULL, NULL);
 	assert_int_equal(allocated, 0);
 }
