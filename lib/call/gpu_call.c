@@ -82,20 +82,26 @@ static int folds_lowered(const struct call *c)
 	return coll_folds(r->coll) && type_folds_lowered(r->type, op_kind(r->op));
 }
 
+/* The launch of a call that runs by its plan. choice: as gpu_plan has it. */
+static int make_by_plan(struct comm *comm, const struct call *c, const struct plan_call *key,
+			const struct row_choice *choice, struct gpu_launch *own)
+{
+	const int ret = gpu_plan(comm, c, choice, &own->cut);
+	own->cut.unaligned = (uint8_t)key->unaligned;
+	if (!ret)
+		engine_cuda.prepare(comm->gpu, own);
+	return ret;
+}
+
 /* The launch of a call: of a choice with a codelet one that stays; else *own, by the plan. */
 static int find_launch(struct comm *comm, const struct call *c, struct plan_call *key, struct gpu_launch *own,
 		       const struct gpu_launch **out)
 {
 	const int memory = key->memory;
 	const struct choices *choices;
-	if (folds_lowered(c)) {
-		const int error = gpu_plan(comm, c, NULL, &own->cut);
-		own->cut.unaligned = (uint8_t)key->unaligned;
-		*out = own;
-		if (!error)
-			engine_cuda.prepare(comm->gpu, own);
-		return error;
-	}
+	*out = own;
+	if (folds_lowered(c))
+		return make_by_plan(comm, c, key, NULL, own);
 	int ret = plans_choices(&comm->gpu_plans, comm->rank, key->coll, c->record.type, memory, &choices);
 	const struct row_choice *choice = ret ? NULL : choices_find(choices, key->bytes);
 	ret = ret ? ret : make_scratch(comm, c, choice->row, key);
@@ -106,18 +112,15 @@ static int find_launch(struct comm *comm, const struct call *c, struct plan_call
 	struct gpu_launch *l = launches_of(comm, c, memory, choices);
 	if (!l)
 		return CORALE_ENOMEM;
-	const int has_codelet = choice->row && choice->row->codelet;
-	*out = l = has_codelet ? l + (choice - choices->best) : own;
-	if (has_codelet && is_prepared(l, key))
+	if (!choice->row || !choice->row->codelet)
+		return make_by_plan(comm, c, key, choice, own);
+	*out = l += choice - choices->best;
+	if (is_prepared(l, key))
 		return 0;
-	if (has_codelet)
-		l->cut = launch_of(choice->row, &comm->machine, key);
-	else
-		ret = gpu_plan(comm, c, choice, &l->cut);
+	l->cut = launch_of(choice->row, &comm->machine, key);
 	l->cut.unaligned = (uint8_t)key->unaligned;
-	if (!ret)
-		engine_cuda.prepare(comm->gpu, l);
-	return ret;
+	engine_cuda.prepare(comm->gpu, l);
+	return 0;
 }
 
 /* The launch of the last call if it is like this one, else find_launch. A persistent plan holds its own. */
