@@ -177,6 +177,16 @@ static const struct way {
 	{ BY_BULK, CORALE_ALL_REDUCE, 5000, 3, 1 },      { BY_BULK, CORALE_REDUCE, 5000, 3, 0 },
 };
 
+/* Each way, by two ranks and by more. */
+static int run_ways(const struct way *ways, size_t n, int (*run)(const struct way *way, int ranks))
+{
+	int faults = 0;
+	for (size_t i = 0; !faults && i < n; i++)
+		for (int ranks = 2; !faults && ranks <= ways[i].most_ranks; ranks += test_thin ? 4 : 1)
+			faults = run(&ways[i], ranks);
+	return faults;
+}
+
 /* Each type, so that each has its own multiplication; small counts in each way. */
 static int premultiplied(const struct way *way, int ranks)
 {
@@ -202,11 +212,7 @@ static int premultiplied(const struct way *way, int ranks)
 
 int test_premultiplied(void)
 {
-	int faults = 0;
-	for (size_t i = 0; !faults && i < COUNT(sums); i++)
-		for (int ranks = 2; !faults && ranks <= sums[i].most_ranks; ranks += test_thin ? 4 : 1)
-			faults = premultiplied(&sums[i], ranks);
-	return faults;
+	return run_ways(sums, COUNT(sums), premultiplied);
 }
 
 /* ---- Uneven sums ----------------------------------------------------------------------------------------------- */
@@ -245,9 +251,5 @@ static int uneven_sums(const struct way *way, int ranks)
 
 int test_uneven_sums(void)
 {
-	int faults = 0;
-	for (size_t i = 0; !faults && i < COUNT(uneven); i++)
-		for (int ranks = 2; !faults && ranks <= uneven[i].most_ranks; ranks += test_thin ? 4 : 1)
-			faults = uneven_sums(&uneven[i], ranks);
-	return faults;
+	return run_ways(uneven, COUNT(uneven), uneven_sums);
 }
