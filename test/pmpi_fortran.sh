@@ -23,7 +23,7 @@ run()
 		echo "ok $number - $name"
 	else
 		echo "not ok $number - $name"
-		tail -n 30 "$scratch/log" | sed 's/^/# /'
+		{ grep '^not ok' "$scratch/log"; tail -n 30 "$scratch/log"; } | cut -c-300 | sed 's/^/# /'
 	fi
 }
 
