@@ -242,8 +242,10 @@ static int leave_unmet(struct forked *r)
 		       "a receive from a rank that left");
 	const double ms = (double)(now_ns() - start) * 1e-6;
 	const char *text = corale_comm_last_error(comm);
-	if (r->rank == RANKS - 1 && !strstr(text, "waits for rank 1"))
-		forked_fault(r, "\"%s\" should name rank 1", text);
+	const char *word =
+	    process_stays(s->how) ? s->word : "has died, or its node or link is lost"; /* it can't say more */
+	if (r->rank == RANKS - 1 && (!strstr(text, "waits for rank 1") || !strstr(text, word)))
+		forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", text, word);
 	if (ms > LIMIT_MS * busy_times())
 		forked_fault(r, "the call failed after %.0f ms", ms);
 	if (process_stays(s->how))

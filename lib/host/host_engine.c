@@ -164,7 +164,8 @@ int host_no_link(const struct host_engine *e, int rank)
 	char cause[320];
 	snprintf(cause, sizeof cause, "%s", log_last_error());
 	return log_error(code, e->rank, "%s rank %d: %s",
-			 code == CORALE_ENOMEM ? "there is no memory for messages to" : "no network leads to",
+			 code == CORALE_ENOMEM ? "there is no memory for messages to"
+					       : "there is no connection to",
 			 rank, cause);
 }
 

@@ -94,17 +94,13 @@ static int progress(struct transport *t)
 	return ucx_try_progress(of(t)->worker);
 }
 
-/* A peer that was never met may have ended before: no connection will say so. */
 static int control(struct transport *t, int peer, const void *message, size_t bytes)
 {
-	static const char reason[] = "it can't be connected to";
 	struct ucx_comm *c = of(t);
 	struct ucx_peer *p;
 
 	ucx_lock(c->worker);
 	int ret = ucx_comm_peer(c, peer, &p);
-	if (ret == CORALE_EPEER)
-		ucx_comm_add_event(c, peer, ret, reason, sizeof(reason));
 	if (!ret)
 		ret = p->state == UCX_PEER_FINE ? ucx_comm_note(c, peer, 0, UCX_CONTROL, 0, message, bytes)
 						: CORALE_EPEER;

@@ -115,6 +115,9 @@ void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *h
 		note_sent(NULL, UCS_PTR_STATUS(request), note);
 }
 
+static const char unreached[] = "no connection to it can be made; if its process lives, CORALE_NET_DEVICES "
+				"and UCX_TLS leave no network that both share";
+
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 {
 	struct ucx_peer *p = c->peers[rank];
@@ -126,6 +129,8 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out)
 		int ret = ucx_endpoint_get(c->worker, a->uid, a->worker, c->params.rank, &p->endpoint);
 		if (ret) {
 			free(p);
+			if (ret == CORALE_EPEER) /* no connection will say that it has ended */
+				ucx_comm_add_event(c, rank, ret, unreached, sizeof(unreached));
 			return ret;
 		}
 		p->lost = c->failure;

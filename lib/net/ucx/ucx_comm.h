@@ -64,7 +64,7 @@ static inline enum ucx_scheme ucx_comm_way(const struct ucx_comm *c, int peer)
 }
 
 struct ucx_comm *ucx_comm_find(struct ucx_worker *w, uint64_t comm_id, uint32_t rank);
-/* The state of a peer, made and greeted at first contact. */
+/* The state of a peer, made and greeted at first contact. CORALE_EPEER, which on_failure will hear too: no connection can be made. */
 int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
 /* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
 int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,

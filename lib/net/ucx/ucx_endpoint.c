@@ -217,11 +217,10 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 	}
 	if (status != UCS_OK) {
 		free(e);
-		return log_error(
-		    ucx_code(status), rank,
-		    "transport ucx: cannot connect: %s; do CORALE_NET_DEVICES and UCX_TLS leave a network "
-		    "that both processes share?",
-		    ucs_status_string(status));
+		return log_error(ucx_code(status), rank,
+				 "transport ucx: cannot connect: %s; has the other process ended, or do "
+				 "CORALE_NET_DEVICES and UCX_TLS leave no network that both share?",
+				 ucs_status_string(status));
 	}
 	e->next = w->endpoints;
 	w->endpoints = e;
