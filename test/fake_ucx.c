@@ -239,7 +239,9 @@ ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buf, size_t bytes, uc
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buf, size_t bytes, uint64_t address, ucp_rkey_h key,
 			     const ucp_request_param_t *param)
 {
-	(void)address, (void)key;
+	(void)address;
+	if (*(ucp_ep_h *)(void *)key != ep)
+		abort(); /* a key serves the endpoint that unpacked it */
 	return post(SEND, ep, buf, bytes, param);
 }
 
@@ -363,9 +365,12 @@ void ucp_rkey_buffer_release(void *key)
 /* UCX is not told the length either: it reads what it expects. */
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *packed, ucp_rkey_h *key)
 {
-	(void)ep;
-	*key = malloc(1);
-	return sum_of(packed, KEY_BYTES) > 1 ? UCS_ERR_INVALID_PARAM : UCS_OK;
+	ucp_ep_h *of = sum_of(packed, KEY_BYTES) > 1 ? NULL : malloc(sizeof(ep));
+	if (!of)
+		return UCS_ERR_INVALID_PARAM;
+	*of = ep;
+	*key = (ucp_rkey_h)of;
+	return UCS_OK;
 }
 
 void ucp_rkey_destroy(ucp_rkey_h key)

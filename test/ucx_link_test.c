@@ -319,6 +319,44 @@ static void emulates_no_put(void **state)
 	fake_ucx_minor = minor;
 }
 
+static int connections(void)
+{
+	const struct ucx_endpoint *e = comm->peers[PEER]->endpoint;
+	return e->data == e->ep ? 1 : 2;
+}
+
+/* Small messages, credits and notes go over the connection that tells of deaths; the first large one, sent or received, makes another one. */
+static void makes_connections(void **state)
+{
+	const char *lanes = fake_ucx_lanes;
+	struct ucx_wire credit = make(UCX_CREDIT, 0, 0), small = make(UCX_SLOT, 1, 0),
+			large = make(UCX_SLOT, BIG, 1);
+	unsigned char byte = 7;
+	(void)state;
+	credit.number = 1;
+	for (int receives = 0; receives < 2; receives++) {
+		start_sending();
+		assert_int_equal(link_ready(to_peer), 0);
+		assert_int_equal(link_post(to_peer, header, NULL, UCX_EAGER_BYTES), 0);
+		deliver(&credit, NULL, 0, 0);
+		deliver(&small, &byte, 1, 0);
+		take(1, 7);
+		assert_int_equal(connections(), 1);
+		if (receives)
+			deliver(&large, NULL, BIG, UCP_AM_RECV_ATTR_FLAG_RNDV);
+		else
+			assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
+		assert_int_equal(connections(), 2);
+		finish();
+	}
+	fake_ucx_lanes = "# lane[0]: 0:rc_mlx5/mlx5_0:1.0 md[0] -> md[0]\n";
+	start_sending();
+	assert_int_equal(link_post(to_peer, header, NULL, BIG), 0);
+	assert_int_equal(connections(), 1);
+	finish();
+	fake_ucx_lanes = lanes;
+}
+
 /* A slot is free when UCX has let go of it, too; the notice of a put comes behind its flush. */
 static void is_held(void **state)
 {
@@ -498,6 +536,7 @@ int main(void)
 		cmocka_unit_test(is_sent),
 		cmocka_unit_test(is_sent_by_every_way),
 		cmocka_unit_test(emulates_no_put),
+		cmocka_unit_test(makes_connections),
 		cmocka_unit_test(is_held),
 		cmocka_unit_test(exchange_without_credits),
 		cmocka_unit_test(one_way_credits),

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "ucx_devices.h"
 
-/* Of both directions, for messages and for data, while they are made. */
-enum { CONNECTION_DESCRIPTORS = 8 };
+/* Of both directions, while they are made. */
+enum { CONNECTION_DESCRIPTORS = 4 };
 
 int ucx_code(ucs_status_t status)
 {
@@ -222,6 +222,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 				 "CORALE_NET_DEVICES and UCX_TLS leave no network that both share?",
 				 ucs_status_string(status));
 	}
+	e->data = e->ep;
 	e->next = w->endpoints;
 	w->endpoints = e;
 	w->nudge = 1;
@@ -231,22 +232,21 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 
 int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
 {
-	if (e->data)
-		return 0;
+	ucp_ep_h data;
 	/* A queue pair that fails without error handling makes UCX end the process; with it an adapter puts from user memory all the same. */
-	if (e->class->rdma) {
-		e->data = e->ep;
+	if (e->data != e->ep || e->failed || e->class->rdma)
 		return 0;
-	}
-	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_NONE, &e->data);
-	struct ucx_class *class = status == UCS_OK ? find_class(e->worker, e->data) : NULL;
+	if (descriptors_need(CONNECTION_DESCRIPTORS, rank, "a connection of UCX"))
+		return CORALE_ESYSTEM;
+	const ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_NONE, &data);
+	if (status != UCS_OK)
+		return ucx_failed("cannot make a second connection, for data", rank, status);
+	struct ucx_class *class = find_class(e->worker, data);
 	if (class)
 		e->class = class;
+	e->data = data;
 	e->worker->nudge = 1;
-	if (status == UCS_OK)
-		return 0;
-	e->data = NULL;
-	return ucx_failed("cannot make a second connection, for data", rank, status);
+	return 0;
 }
 
 void ucx_endpoint_close(struct ucx_endpoint *e)

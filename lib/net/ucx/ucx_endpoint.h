@@ -21,8 +21,8 @@ struct ucx_endpoint {
 	struct ucx_worker *worker;
 	uint64_t uid; /* the peer's worker */
 	ucp_ep_h ep; /* reports the peer's death, and can be made to release the user's buffers */
-	ucp_ep_h data; /* of links, or NULL; ep itself for RDMA adapters, else without error handling */
-	struct ucx_class *class; /* of data's lanes, once it is there */
+	ucp_ep_h data; /* of links: ep itself, unless ucx_endpoint_data has made one without error handling */
+	struct ucx_class *class; /* of data's lanes */
 	int failed; /* 0 or a CORALE_E* code */
 	char reason[120];
 	int closed; /* by force, after a failure */
@@ -32,7 +32,7 @@ struct ucx_endpoint {
 /* Finds or makes the endpoint to a worker. Under the lock. */
 int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, int rank,
 		     struct ucx_endpoint **out);
-/* Makes the endpoint for data, if it is not there; 0 or an error. Under the lock. */
+/* Makes an endpoint for large messages, where it moves them faster and is not there; 0 or an error. Under the lock. */
 int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank);
 /* Ends it without waiting for the peer: its requests end with an error. Under the lock. */
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);

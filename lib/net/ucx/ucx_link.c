@@ -148,15 +148,50 @@ void ucx_link_want(struct ucx_comm *c, int peer, int index)
  * UCX unpacks a key without knowing its length. Its map of 64 memory domains and a byte of length for each reach 16.1 KiB at most. Copying the key in front of
  * so many zeros keeps UCX within the copy, even if the key is cut off or forged.
  */
-static ucs_status_t unpack_key(ucp_ep_h ep, const void *key, size_t bytes, ucp_rkey_h *out)
+static ucs_status_t unpack_key(struct ucx_link *l)
 {
 	enum { KEY_ROOM = 24 << 10 };
+	ucp_ep_h ep = l->p->endpoint->data;
+	ucp_rkey_h key;
 	unsigned char *room = calloc(1, KEY_ROOM);
 	if (!room)
 		return UCS_ERR_NO_MEMORY;
-	memcpy(room, key, bytes);
-	const ucs_status_t status = ucp_ep_rkey_unpack(ep, room, out);
+	memcpy(room, l->packed, l->packed_bytes);
+	const ucs_status_t status = ucp_ep_rkey_unpack(ep, room, &key);
 	free(room);
+	if (status != UCS_OK)
+		return status;
+	if (l->key) /* nothing was put with it: small messages are not */
+		ucp_rkey_destroy(l->key);
+	l->key = key;
+	l->key_ep = ep;
+	return UCS_OK;
+}
+
+int ucx_link_enlarge(struct ucx_link *l)
+{
+	struct ucx_comm *c = l->comm;
+	struct ucx_endpoint *e = l->p->endpoint;
+	const int ret = ucx_endpoint_data(e, ucx_comm_address(c, l->base.peer)->worker, c->params.rank);
+	if (ret || !l->key || l->key_ep == e->data)
+		return ret;
+	const ucs_status_t status = unpack_key(l);
+	return status == UCS_OK ? 0 : ucx_failed("the key of a peer's slots", c->params.rank, status);
+}
+
+/* Keeps the key, which each endpoint unpacks for itself. */
+static ucs_status_t keep_key(struct ucx_link *l, const void *key, size_t bytes)
+{
+	l->packed = malloc(bytes);
+	if (!l->packed)
+		return UCS_ERR_NO_MEMORY;
+	memcpy(l->packed, key, bytes);
+	l->packed_bytes = bytes;
+	const ucs_status_t status = unpack_key(l);
+	if (status == UCS_OK)
+		return UCS_OK;
+	free(l->packed);
+	l->packed = NULL;
 	return status;
 }
 
@@ -175,12 +210,10 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, "its slots are not as they should be");
 		return;
 	}
-	struct ucx_endpoint *e = l->p->endpoint;
-	const unsigned char *address = ucx_comm_address(c, (int)wire->from)->worker;
-	if (e->failed || ucx_endpoint_data(e, address, c->params.rank))
-		return;
-	ucs_status_t status =
-	    unpack_key(e->data, (const unsigned char *)data + sizeof(grant), bytes - sizeof(grant), &l->key);
+	if (l->p->endpoint->failed || (c->worker->has_memory && ucx_link_enlarge(l)))
+		return; /* shared memory is faster for small messages, too */
+	const ucs_status_t status =
+	    keep_key(l, (const unsigned char *)data + sizeof(grant), bytes - sizeof(grant));
 	if (status != UCS_OK) {
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, ucs_status_string(status));
 		return;
@@ -352,8 +385,11 @@ static ucs_status_t arrive_slot(struct ucx_link *l, const struct ucx_wire *wire,
 	}
 	struct ucx_in *in = &l->ins[number % (uint64_t)l->base.in_depth];
 	in->wire = *wire;
-	if (wire->bytes > UCX_EAGER_BYTES)
+	if (wire->bytes > UCX_EAGER_BYTES) {
+		ucx_link_enlarge(
+		    l); /* both ends have one, or none; an error was logged, and answers go as before */
 		ucx_slots_enlarge(l->worker, &l->in);
+	}
 	if (wire->kind == UCX_NOTICE && ucx_link_slab(l)) {
 		arrive_in_gpu(l, in);
 		return UCS_OK;
@@ -446,7 +482,7 @@ static int post(struct link *base, const void *header, const void *data, size_t 
 	struct ucx_link *l = of(base);
 	struct ucx_comm *c = l->comm;
 	ucx_lock(c->worker);
-	int ret = ucx_link_post(l, ucx_comm_way(c, base->peer), header, data, bytes);
+	int ret = ucx_link_post(l, UCX_SCHEMES, header, data, bytes);
 	ucx_unlock(c->worker);
 	return ret;
 }

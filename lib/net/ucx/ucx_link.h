@@ -1,7 +1,7 @@
 /*
  * Links over UCX (net/link.h). Slots are registered once and granted to the peer. Small messages carry their payload; large ones go straight into the slot, by
- * the scheme that was measured. Data travels over endpoints without error handling, which write into slots alone: slots therefore stay until the peer's BYE
- * (ucx_slots.c). A second endpoint, with error handling, reports the peer's death.
+ * the scheme that was measured. The peer's death is reported by an endpoint with error handling, which carries small messages, too. The first large message
+ * makes an endpoint without, where UCX would copy large messages else; it writes into slots alone: slots therefore stay until the peer's BYE (ucx_slots.c).
  */
 #ifndef UCX_LINK_H
 #define UCX_LINK_H
@@ -44,7 +44,10 @@ struct ucx_link {
 	struct ucx_slots out;
 	unsigned char *inline_out, *inline_in; /* of a slab's slots: LINK_INLINE_BYTES each, in host memory */
 	struct ucx_grant grant; /* the peer's; depth 0: not yet */
-	ucp_rkey_h key;
+	unsigned char *packed; /* of the grant: the key, */
+	size_t packed_bytes;
+	ucp_rkey_h key; /* for this endpoint: */
+	ucp_ep_h key_ep;
 	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
 	_Atomic int unread; /* one could not be read there: it never leaves */
 	uint64_t done, peer_taken; /* messages that UCX has let go of; that the peer has taken */
@@ -71,12 +74,14 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index);
 /* The peer asks for slots; or grants some. */
 void ucx_link_want(struct ucx_comm *c, int peer, int index);
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes);
+/* Makes the endpoint of large messages to the peer, and the key of its slots for it; 0 or an error. */
+int ucx_link_enlarge(struct ucx_link *l);
 /* A message or a credit. As ucx_message_arrive. */
 ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, void *data, size_t bytes,
 			     const ucp_am_recv_param_t *param);
 
 /* ucx_link_post.c */
-/* As link_post. */
+/* As link_post. scheme: of a large message; UCX_SCHEMES: the peer's. */
 int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header, const void *data,
 		  size_t bytes);
 /* The peer has taken so many messages. */

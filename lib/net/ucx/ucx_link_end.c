@@ -81,6 +81,7 @@ int ucx_link_retire(struct ucx_link *l)
 		ucp_rkey_destroy(l->key);
 	ucx_slots_free(l->worker, &l->in);
 	ucx_slots_free(l->worker, &l->out);
+	free(l->packed);
 	free(l->inline_out);
 	free(l->inline_in);
 	free(l->outs);

@@ -207,10 +207,14 @@ int ucx_link_post(struct ucx_link *l, enum ucx_scheme scheme, const void *header
 {
 	const uint64_t slot = l->base.posted % (uint64_t)l->base.out_depth;
 	struct ucx_out *out = &l->outs[slot];
-	const int small = is_eager(l, scheme, data, bytes);
 	int ret = refuse(l);
+	if (!ret && bytes > UCX_EAGER_BYTES)
+		ret = ucx_link_enlarge(l);
 	if (ret)
 		return ret;
+	if (scheme == UCX_SCHEMES)
+		scheme = ucx_comm_way(l->comm, l->base.peer);
+	const int small = is_eager(l, scheme, data, bytes);
 	if (ucx_link_slab(l)) {
 		scheme = UCX_SCHEME_PUT;
 		out->is_inline = data != NULL;
@@ -266,8 +270,6 @@ void ucx_link_credit(struct ucx_link *l)
 	struct ucx_endpoint *e = l->p->endpoint;
 	struct ucx_credit *credit = l->credits[0].busy ? &l->credits[1] : &l->credits[0];
 	if (!ucx_link_owes_credit(l) || credit->busy || l->p->state != UCX_PEER_FINE || e->failed)
-		return;
-	if (ucx_endpoint_data(e, ucx_comm_address(c, l->base.peer)->worker, c->params.rank))
 		return;
 	fill_wire(l, &credit->wire, UCX_CREDIT);
 	ucp_request_param_t param = ucx_request(credit_sent, credit);
