@@ -169,8 +169,13 @@ cudaError_t cudaDeviceSynchronize(void)
 	return wait_for_all();
 }
 
+/* The calling thread's; a capture ends in the default one where it allocates. */
+static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+static int is_capturing;
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
+	assert_true(!is_capturing || capture_mode == cudaStreamCaptureModeRelaxed);
 	*memory = calloc(1, bytes);
 	return cudaSuccess;
 }
@@ -300,6 +305,9 @@ const char *cudaGetErrorString(cudaError_t error)
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
+	const enum cudaStreamCaptureMode before = capture_mode;
+	capture_mode = *mode;
+	*mode = before;
 	return cudaSuccess;
 }
 
@@ -432,7 +440,10 @@ static void test_captured(void **state)
 	static struct engine *kept; /* for its graph: no leak */
 	(void)state;
 	kept = open_engine(RANKS, RANKS);
+	is_capturing = 1;
 	engine_note_capture(kept);
+	is_capturing = 0;
+	assert_int_equal(capture_mode, cudaStreamCaptureModeGlobal);
 	engine_close(kept);
 	assert_int_equal(kept->captured, 1);
 	assert_int_equal(atomic_exchange(&whole_waits, 0), 1);

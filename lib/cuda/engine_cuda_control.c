@@ -111,10 +111,15 @@ static void make_spare(struct engine *e)
 		cudaFree(spare);
 }
 
+/* The call is being captured: to allocate memory would end the capture in the mode that captures have by default. */
 void engine_note_capture(struct engine *e)
 {
-	if (!e->captured)
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	if (!e->captured) {
+		cudaThreadExchangeStreamCaptureMode(&mode);
 		make_spare(e);
+		cudaThreadExchangeStreamCaptureMode(&mode);
+	}
 	e->captured = 1;
 }
 
