@@ -110,7 +110,8 @@ static void sweep(struct team_member *m,
 	const size_t n = sizeof counts / sizeof *counts, nops = sizeof ops / sizeof *ops,
 		     all = n * nops * sizeof types / sizeof *types, step = (size_t)thin_step();
 	for (size_t i = (size_t)thin_first((int)step); i < all; i += step)
-		call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
+		if (thin_takes(i, 3))
+			call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
 }
 
 /* ---- Parts of a vector ---- */

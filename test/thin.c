@@ -18,3 +18,14 @@ uint64_t thin_seed(void)
 	const char *text = getenv("TEST_SEED");
 	return text && *text ? strtoull(text, NULL, 0) : 1;
 }
+
+/* Of each so many neighbours one is drawn anew, so that no property that comes again in a list is left out. */
+int thin_takes(uint64_t i, unsigned one_in)
+{
+	const char *text = getenv("TEST_DRAW");
+	if (!text || !*text)
+		return 1;
+	uint64_t x = (strtoull(text, NULL, 0) << 32 ^ i / one_in) * 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9u;
+	return i % one_in == (x >> 33) % one_in;
+}

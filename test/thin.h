@@ -16,4 +16,10 @@ int thin_first(int end);
 /* The seed of cases that a test draws itself: TEST_SEED, otherwise 1. */
 uint64_t thin_seed(void);
 
+/*
+ * Whether a test takes the i-th case of a list that is too long for each run: with TEST_DRAW one of each so many neighbours, by draws of others
+ * the others, otherwise all. Without TEST_THIN test/run-unit.sh draws TEST_DRAW and prints it.
+ */
+int thin_takes(uint64_t i, unsigned one_in);
+
 #endif

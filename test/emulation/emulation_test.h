@@ -41,6 +41,7 @@ int test_lowered_many_messages(void);
 
 struct world_params;
 
+enum { REMOTE_WAYS = 2 /* each group of nodes with slots in pinned memory, and with slots in slabs */ };
 /* Nodes of the i-th world of several: whose ranks, and whether slots between them lie in a slab; 0: there are no more. */
 int remote_nodes(int i, struct world_params *params);
 /* Whether it is one of the first nodes, or of those that the seed draws. */

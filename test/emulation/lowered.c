@@ -8,6 +8,7 @@
 #include "op_sets.h"
 #include "plan/codelet/row.h"
 #include "script.h"
+#include "thin.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -110,12 +111,13 @@ static int run_row(int row, int spans, int ranks, struct way way)
 	return faults;
 }
 
-static int run_rows_of(int ranks, struct way way, int *ran)
+/* Of the rows one in so many (test/thin.h), others in another turn. */
+static int run_rows_of(int ranks, struct way way, int turn, unsigned one_in, int *ran)
 {
 	int rows, faults = 0, spans;
 	row_table(&rows);
 	for (int row = 0; !faults && row < rows; row++) {
-		if (!applies(row, ranks, way, &spans))
+		if (!thin_takes((uint64_t)(turn * rows + row), one_in) || !applies(row, ranks, way, &spans))
 			continue;
 		faults = run_row(row, spans, ranks, way);
 		++*ran;
@@ -127,11 +129,11 @@ static int run_rows(struct way way)
 {
 	int faults = 0, ran = 0;
 	for (int ranks = 1; !faults && ranks <= (test_thin ? 3 : 5); ranks += test_thin ? 2 : 1)
-		faults = run_rows_of(ranks, way, &ran);
+		faults = run_rows_of(ranks, way, 0, 1, &ran);
 	return faults ? faults : !ran;
 }
 
-/* all: groups of nodes, or the first one and one that the seed draws. */
+/* all: groups of nodes, of which those behind the first take one row in four, or the first one and one that the seed draws. */
 static int run_rows_remote(int partials_float32, int all)
 {
 	int faults = 0, ran = 0;
@@ -141,7 +143,7 @@ static int run_rows_remote(int partials_float32, int all)
 					 .nodes = p.nodes,
 					 .slab_rails = p.slab_rails };
 		if (all || remote_is_drawn(i))
-			faults = run_rows_of(p.ranks, way, &ran);
+			faults = run_rows_of(p.ranks, way, i, all && i >= REMOTE_WAYS ? 4 : 1, &ran);
 	}
 	return faults ? faults : !ran;
 }
