@@ -11,9 +11,8 @@ __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const 
 {
 	auto edge = [&](int to) { return to != a.root; };
 	return bulk_scatter(a, t, b, a.peers, edge, [&](int to, uint32_t m, const range &part) {
-		bulk_copy(t, bulk_target(a, b, 0, to, m, part.at), a.send + part.at, part.bytes, !a.peers);
-		if (a.send != a.recv)
-			bulk_copy(t, a.recv + part.at, a.send + part.at, part.bytes, false);
+		unsigned char *own = a.send != a.recv ? a.recv + part.at : nullptr;
+		copy_also<BULK_IN_FLIGHT>(t.workers, bulk_target(a, b, 0, to, m, part.at), !a.peers, own, a.send + part.at, part.bytes);
 	});
 }
 
@@ -60,7 +59,7 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const 
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bool good = run_warp(a, bulk_begin_parts(a, epoch));
+	const bool good = run_warp(a, bulk_begin_parts(a, epoch, false));
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

@@ -7,22 +7,33 @@
 
 #include "bulk.cuh"
 
-/* Ranks without blocks of their own share the vector; a root has no part of it, so that each link carries the vector once. */
-__device__ static inline range part_of_vector(const codelet_args &a, int rank)
+/* Of two ranks the root folds all. */
+__device__ static inline bool root_folds(const codelet_args &a)
+{
+	return a.root >= 0 && a.ranks == 2;
+}
+
+/*
+ * Ranks without blocks of their own share the vector; a root has no part of it, so that each link carries the vector once. folds: what the ranks send is folded.
+ */
+__device__ static inline range part_of_vector(const codelet_args &a, int rank, bool folds)
 {
 	const bool rooted = a.root >= 0;
 	if (a.send_block)
 		return { (uint64_t)rank * a.send_block, a.bytes };
+	if (folds && root_folds(a))
+		return { 0, rank == a.root ? a.bytes : 0 };
 	if (rank == a.root)
 		return { 0, 0 };
 	return cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)(a.ranks - rooted), (uint32_t)(rank - (rooted && rank > a.root)));
 }
 
 /* The first part is the longest. */
-__device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint64_t epoch)
+__device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint64_t epoch, bool folds)
 {
-	const uint64_t largest = part_of_vector(a, a.root == 0).bytes;
-	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank); });
+	const int first = folds && root_folds(a) ? a.root : a.root == 0;
+	const uint64_t largest = part_of_vector(a, first, folds).bytes;
+	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank, folds); });
 }
 
 /* Sends their parts to the owners. store(to, m, part): all workers. direct: not into slots. */

@@ -14,7 +14,7 @@ template <int TYPE> static constexpr int folded_together = vector_is_float<TYPE>
 /* Whether a rank has a part. */
 __device__ static inline bool owns(const codelet_args &a, int rank)
 {
-	return rank != a.root;
+	return (rank == a.root) == root_folds(a);
 }
 
 /* Whether the result of one rank goes to another one. */
@@ -221,7 +221,7 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 	const range part = bulk_message(a, b->peers[a.rank].part, m);
 	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
 	const folded d = { { a.send + part.at, bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
-			   a.root < 0 ? to : nullptr,
+			   a.root < 0 || a.rank == a.root ? to : nullptr,
 			   a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes,
 			   part.bytes,
 			   t.workers };
@@ -254,8 +254,12 @@ __device__ static bool gather(const codelet_args &a, const bulk_team &t, const b
 template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 {
 	const bool two = !a.send_block; /* exchanges */
-	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, scatterers = two ? (warps + 1) * 3 / 10 : warps * 2 / 5;
-	const uint32_t folders = two ? (warps + 1) * 9 / 20 : warps - scatterers;
+	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32;
+	uint32_t scatterers = two ? (warps + 1) * 3 / 10 : warps * 2 / 5, folders = two ? (warps + 1) * 9 / 20 : warps - scatterers;
+	if (root_folds(a)) {
+		scatterers = owns(a, a.rank) ? 0 : warps;
+		folders = warps - scatterers;
+	}
 	if (warp < scatterers)
 		return scatter<TYPE>(a, bulk_team_of(0, scatterers, true, 1), b);
 	if (warp < scatterers + folders)
@@ -268,7 +272,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bool good = run_warp<TYPE>(a, bulk_begin_parts(a, epoch));
+	const bool good = run_warp<TYPE>(a, bulk_begin_parts(a, epoch, true));
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

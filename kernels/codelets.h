@@ -569,6 +569,7 @@ int codelets_load_bulk_moves(void);
 int codelets_load_bulk_reduce(void);
 int codelets_load_bulk_broadcast(void);
 int codelets_load_bulk_p2p(void);
+int codelets_load_chain(void);
 int codelets_load_copies(void);
 int codelets_load_lowered(void);
 int codelets_load_order(void);
@@ -592,6 +593,7 @@ int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void 
 int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
 int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
 int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_chain(const struct codelet_args *args, struct grid grid, void *stream);
 /* broadcast */
 int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */

@@ -138,16 +138,17 @@ __device__ static inline void copy(const warp_group &w, unsigned char *to, const
 }
 
 /* To a second place too, unless that is NULL: in one pass where all is aligned. */
+template <uint32_t N = IN_FLIGHT>
 __device__ static inline void copy_also(const warp_group &w, unsigned char *to, bool whole, unsigned char *also, const unsigned char *from,
 					uint64_t bytes)
 {
 	if ((((uintptr_t)to | (uintptr_t)also | (uintptr_t)from | bytes) & 15) == 0) {
-		copy_vectors<IN_FLIGHT>(w, to, also, from, bytes);
+		copy_vectors<N>(w, to, also, from, bytes);
 		return;
 	}
-	copy(w, to, from, bytes, whole);
+	copy<N>(w, to, from, bytes, whole);
 	if (also)
-		copy(w, also, from, bytes, false);
+		copy<N>(w, also, from, bytes, false);
 }
 
 /* ---- Cuts ------------------------------------------------------------------------------------------------ */

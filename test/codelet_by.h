@@ -12,14 +12,15 @@ enum codelet_by {
 	BY_SLOTS,
 	BY_COPIES,
 	BY_BULK,
+	BY_CHAIN,
 	BY_KINDS,
 	BY_P2P = BY_KINDS + 1 /* over nodes */
 };
 
 static inline const char *by_name(enum codelet_by by)
 {
-	static const char *const names[BY_KINDS] = { "lowered", "one_shot", "two_shot",
-						     "slots",   "copies",   "bulk" };
+	static const char *const names[BY_KINDS] = { "lowered", "one_shot", "two_shot", "slots",
+						     "copies",  "bulk",     "chain" };
 	return by < BY_KINDS ? names[by] : "p2p";
 }
 
@@ -30,6 +31,7 @@ static inline enum codelet_by by_of(const struct row *row)
 	       : row->codelet == &two_shot_codelet ? BY_TWO_SHOT
 	       : row->codelet == &copies_codelet   ? BY_COPIES
 	       : row->codelet == &bulk_codelet     ? BY_BULK
+	       : row->codelet == &chain_codelet    ? BY_CHAIN
 						   : BY_SLOTS;
 }
 
@@ -47,6 +49,7 @@ static inline const struct codelet *codelet_by(enum codelet_by by, corale_coll c
 	       : by == BY_TWO_SHOT ? &two_shot_codelet
 	       : by == BY_COPIES   ? &copies_codelet
 	       : by == BY_BULK     ? &bulk_codelet
+	       : by == BY_CHAIN    ? &chain_codelet
 				   : &lowered_codelet;
 }
 

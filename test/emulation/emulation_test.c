@@ -185,9 +185,10 @@ static int bulk(void)
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		for (int blocks = 1; !faults && blocks <= (test_thin ? 1 : 2); blocks++)
 			faults = slots(colls[i], BY_BULK, blocks);
+	faults = faults ? faults : slots(CORALE_BROADCAST, BY_CHAIN, 2);
 	for (size_t i = 0; !faults && i < COUNT(direct); i++)
 		faults = slots_into(direct[i], BY_BULK, test_thin ? 1 : 2, 1 + test_seed % 2);
-	return faults;
+	return faults ? faults : slots_into(CORALE_BROADCAST, BY_CHAIN, 1, 1 + test_seed % 2);
 }
 
 /* A case again with messages between two ranks by few blocks. */
@@ -325,7 +326,8 @@ static struct test_call draw_call(const struct gpu_machine *machine)
 	struct test_call c = { .type = type_of_codelets(draw(CORALE_NUM_TYPES)) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
-		c.codelet = draw(4) ? (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0)) : BY_BULK;
+		c.codelet = draw(4) ? (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0))
+				    : (enum codelet_by)(BY_BULK + draw(2));
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
 	} while (!row_of(machine, &c, 0));
 	c.op = coll_folds(c.coll) ? op_of_codelets(c.type, draw(CORALE_NUM_OPS + 1)) : 0;

@@ -145,6 +145,7 @@ static int run_scenes(enum trouble trouble, int code)
 		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_BULK, .coll = CORALE_REDUCE, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_BULK, .coll = CORALE_SCATTER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_CHAIN, .coll = CORALE_BROADCAST, .type = CORALE_INT32, .count = 2000 },
 	};
 	int faults = 0;
 	for (size_t i = test_thin ? test_seed % 2 : 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls);

@@ -324,7 +324,7 @@ int test_slots_in_use(void)
 		{ CORALE_REDUCE_SCATTER, BY_SLOTS }, { CORALE_ALL_REDUCE, BY_SLOTS },
 		{ CORALE_BROADCAST, BY_SLOTS },      { CORALE_ALL_TO_ALL_V, BY_SLOTS },
 		{ CORALE_ALL_GATHER, BY_BULK },      { CORALE_ALL_REDUCE, BY_BULK },
-		{ CORALE_BROADCAST, BY_BULK },
+		{ CORALE_BROADCAST, BY_BULK },       { CORALE_BROADCAST, BY_CHAIN },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {

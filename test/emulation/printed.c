@@ -46,11 +46,11 @@ static uint64_t bytes_of(const struct printed *p)
 	return most * corale_type_bytes(p->call.type);
 }
 
-/* A kernel of rank 0 has that grid. The emulator runs some kernels by fewer threads (p2p.cc, copies.cc, bulk_*.cc). */
+/* A kernel of rank 0 has that grid. The emulator runs some kernels by fewer threads (p2p.cc, copies.cc, bulk_*.cc, chain.cc). */
 static int was_launched(const struct launch *planned)
 {
 	const int any_threads = planned->codelet == &p2p_codelet || planned->codelet == &copies_codelet ||
-				planned->codelet == &bulk_codelet;
+				planned->codelet == &bulk_codelet || planned->codelet == &chain_codelet;
 	size_t n;
 	const struct gpu_launched *l = gpu_launches(&n);
 	for (size_t i = 0; i < n; i++)

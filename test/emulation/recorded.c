@@ -116,11 +116,13 @@ static int uses_packets(const struct test_call *c)
 	return c->codelet == BY_ONE_SHOT || c->codelet == BY_TWO_SHOT;
 }
 
-static int is_two_shot(const struct test_call *c)
+/* Of two ranks the root folds all. */
+static int is_two_shot(const struct reader *r)
 {
+	const struct test_call *c = r->call;
 	if (c->codelet == BY_BULK)
 		return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_BROADCAST ||
-		       c->coll == CORALE_REDUCE;
+		       (c->coll == CORALE_REDUCE && r->world->ranks > 2);
 	return c->codelet == BY_TWO_SHOT || (c->codelet == BY_SLOTS && c->coll == CORALE_ALL_REDUCE);
 }
 
@@ -146,7 +148,7 @@ static void cut(struct item *m, size_t unit, size_t n, size_t i)
 static void set_message(const struct reader *r, struct item *m)
 {
 	const struct codelet_args *a = m->launch->args;
-	int two_shot = is_two_shot(r->call), owner = m->exchange ? m->from : m->to;
+	int two_shot = is_two_shot(r), owner = m->exchange ? m->from : m->to;
 	size_t ranks = (size_t)a->ranks;
 	struct piece piece = piece_of(m->launch, m->number);
 	m->begin = piece.at;
@@ -270,7 +272,7 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 {
 	const struct codelet_args *a = m->launch->args;
 	size_t sender = at / a->area_bytes, others = (size_t)a->ranks - 1, in = at % a->area_bytes;
-	size_t exchange_bytes = is_two_shot(r->call) ? a->area_bytes / 2 : a->area_bytes;
+	size_t exchange_bytes = is_two_shot(r) ? a->area_bytes / 2 : a->area_bytes;
 	if (m->owner == m->launch->rank) {
 		if (!in_words(r->call) || !is_filled(m->store->value, VECTOR, EMPTY))
 			complain(r, m, "its own packets");
@@ -298,7 +300,7 @@ static void read_packet(struct reader *r, struct item *m, size_t at)
 static size_t most_packets(const struct reader *r, const struct recorded_launch *l)
 {
 	const struct codelet_args *a = l->args;
-	size_t parts = is_two_shot(r->call) ? (size_t)(a->ranks - (a->root >= 0)) : 1, begin;
+	size_t parts = is_two_shot(r) ? (size_t)(a->ranks - (a->root >= 0)) : 1, begin;
 	size_t bytes = plan_cut(a->piece, PLAN_UNIT_BYTES, parts, 0, &begin);
 	if (in_words(r->call))
 		return (bytes + VECTOR - 1) / VECTOR;
@@ -309,7 +311,7 @@ static size_t most_packets(const struct reader *r, const struct recorded_launch 
 static void check_sent(struct reader *r, const struct recorded_launch *l)
 {
 	const struct codelet_args *a = l->args;
-	int exchanges = is_two_shot(r->call) && a->root < 0 ? 2 : 1;
+	int exchanges = is_two_shot(r) && a->root < 0 ? 2 : 1;
 	size_t planned = pieces_of(l) * most_packets(r, l) * (size_t)exchanges;
 	for (int to = 0; to < a->ranks; to++) {
 		int hears = to != l->rank;
@@ -398,7 +400,7 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	m->exchange = (int)s.second;
 	m->from = (int)sender + ((int)sender >= m->owner);
 	m->to = m->owner;
-	if (s.second > (size_t)is_two_shot(r->call) || m->owner == m->launch->rank) {
+	if (s.second > (size_t)is_two_shot(r) || m->owner == m->launch->rank) {
 		complain(r, m, "no slot of this call");
 		return;
 	}
@@ -494,10 +496,10 @@ static void read_direct(struct reader *r, struct item *m, size_t at)
 	size_t block = m->launch->args->recv_block;
 	if (m->owner == m->launch->rank) /* its own results */
 		return;
-	m->exchange = is_two_shot(r->call);
+	m->exchange = is_two_shot(r);
 	m->from = m->launch->rank;
 	m->to = m->owner;
-	if (r->call->coll == CORALE_BROADCAST)
+	if (r->call->coll == CORALE_BROADCAST && r->call->codelet != BY_CHAIN)
 		m->exchange = m->from != r->call->root;
 	m->begin = 0;
 	m->bytes = r->seen->bytes;

@@ -21,7 +21,7 @@ struct cuda_codelet {
 };
 
 extern const struct cuda_codelet cuda_lowered, cuda_one_shot, cuda_two_shot, cuda_fifo, cuda_direct,
-    cuda_scatter_allgather, cuda_p2p, cuda_copies, cuda_bulk;
+    cuda_scatter_allgather, cuda_p2p, cuda_copies, cuda_bulk, cuda_chain;
 
 /* run.c */
 int engine_run(struct engine *engine, const struct call *call, const struct gpu_launch *launch, void *stream);

@@ -7,7 +7,7 @@
 
 static const struct cuda_codelet *const cuda_codelets[] = {
 	&cuda_lowered,           &cuda_one_shot, &cuda_two_shot, &cuda_fifo, &cuda_direct,
-	&cuda_scatter_allgather, &cuda_p2p,      &cuda_copies,   &cuda_bulk
+	&cuda_scatter_allgather, &cuda_p2p,      &cuda_copies,   &cuda_bulk, &cuda_chain
 };
 _Static_assert(sizeof cuda_codelets / sizeof *cuda_codelets == CODELETS, "a codelet of the engine for each");
 

@@ -35,11 +35,11 @@ void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
 }
 
 /* The last rank has nobody to pass it on to. */
-void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
+static void chain_broadcast(const struct algo_call *call, struct plan *plan, enum plan_engine engine)
 {
 	int n = call->topo->map.ranks;
 	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1);
-	plan_program(plan, PLAN_CE);
+	plan_program(plan, engine);
 	uint8_t chunk = algo_chunk_loop(plan), zero = plan_const(plan, 0), last = plan_const(plan, n - 1);
 	uint8_t position = plan_base(plan, PLAN_POSITION, PLAN_WORLD, 0);
 	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
@@ -56,4 +56,14 @@ void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
 		plan_step(plan, algo_if(pass, PLAN_LT, position, last));
 	plan_step(plan, algo_if(take, PLAN_EQ, position, last));
 	algo_end(plan, 2);
+}
+
+void algo_chain_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	chain_broadcast(call, plan, PLAN_SM);
+}
+
+void algo_ce_chain_broadcast(const struct algo_call *call, struct plan *plan)
+{
+	chain_broadcast(call, plan, PLAN_CE);
 }

@@ -18,9 +18,19 @@ static int one_rank(const struct algo_call *call)
 	return call->topo->map.ranks == 1;
 }
 
+static int two_ranks(const struct algo_call *call)
+{
+	return call->topo->map.ranks == 2;
+}
+
 static int few_ranks(const struct algo_call *call)
 {
 	return several_ranks(call) && call->topo->map.ranks <= call->most_at_once;
+}
+
+static int few_more_ranks(const struct algo_call *call)
+{
+	return few_ranks(call) && !two_ranks(call);
 }
 
 /* Contributions of more ranks wait in cells, on hosts: where no sum on the way may take their place. */

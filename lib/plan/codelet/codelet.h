@@ -58,8 +58,9 @@ extern const struct codelet p2p_codelet; /* messages between two ranks: sends, r
 extern const struct codelet copies_codelet; /* copy engines, into registered memory or through scratch */
 
 extern const struct codelet bulk_codelet; /* as fifo, by few blocks whose warps divide the work */
+extern const struct codelet chain_codelet; /* broadcast: from rank to rank, by few blocks */
 
-enum { CODELETS = 9 };
+enum { CODELETS = 10 };
 extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
 
 /* GB/s of a row's calls: of one GPU's link, and of each block of the kernel (0: copy engines move the bytes), by the machine's rates. */

@@ -1,0 +1,75 @@
+/* Broadcasts from rank to rank by few blocks, message behind message. Protocol BULK. */
+#include "cut.h"
+
+enum {
+	MOST_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
+	LEAST_BYTES = 8 << 10,
+	LEAST_MESSAGES = 8, /* of each block: a rank waits for one at each rank before it */
+	IN_FLIGHT = 4, /* at a time: both where they are not too short */
+	MOST_DEPTH = 8,
+	PASS_US = 6 /* a fence and a flag */
+};
+
+/* A block's room for what comes from the rank before. */
+static uint64_t room_of(const struct gpu_machine *machine, uint64_t room)
+{
+	return room / (uint64_t)machine->max_blocks;
+}
+
+static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	(void)call;
+	const int few = machine->max_blocks <= LAUNCH_BULK_BLOCKS || machine->forced == (int)row->protocol;
+	return few && machine->ranks > 1 && room_of(machine, machine->slots_bytes) >= 2 * LAUNCH_LINE;
+}
+
+static uint64_t message_of(const struct gpu_machine *machine, uint64_t bytes, uint64_t room)
+{
+	const uint64_t pieces = (uint64_t)machine->max_blocks * LEAST_MESSAGES,
+		       each = plan_round((bytes + pieces - 1) / pieces, LAUNCH_LINE),
+		       fitting = room / IN_FLIGHT, most = fitting < MOST_BYTES ? fitting : MOST_BYTES,
+		       message = each < most ? each : most;
+	return message < LEAST_BYTES ? LEAST_BYTES : message;
+}
+
+static struct codelet_rate rate(const struct row *row, int ranks)
+{
+	(void)row, (void)ranks;
+	return (struct codelet_rate){ { [RATES_HOPPER] = { 13, 340, 0 }, [RATES_UNKNOWN] = { 20, 230, 0 } },
+				      1,
+				      RATES_TEAM_MOVING };
+}
+
+/* Each rank between the root and the last one adds the time of a message. */
+static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	const struct codelet_speed speed = codelet_speed_of(row, machine);
+	const uint64_t blocks = (uint64_t)machine->max_blocks, room = room_of(machine, machine->slots_bytes),
+		       message = message_of(machine, call->bytes, room),
+		       first = message * blocks < call->bytes ? message * blocks : call->bytes;
+	return codelet_us(row, machine, call) +
+	       (machine->ranks - 2) * (PASS_US + (double)first / codelet_gbs(&speed, machine) / 1e3);
+}
+
+static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
+{
+	(void)row, (void)machine;
+	return (double)bytes;
+}
+
+static void cut(struct launch *l)
+{
+	const uint64_t room = room_of(l->machine, slots_room(l)),
+		       most = message_of(l->machine, l->bytes, room), depth = room / most;
+	l->grid.threads = LAUNCH_BULK_THREADS;
+	l->depth = (uint32_t)(depth < 2 ? 2 : depth < MOST_DEPTH ? depth : MOST_DEPTH);
+	l->message = slots_bytes(room, 1, 1, l->depth, most);
+}
+
+static size_t print(const struct launch *l, char *buf, size_t bytes)
+{
+	return launch_print_kernel(l, "chain", buf, bytes);
+}
+
+const struct codelet chain_codelet = { "chain",           9,   PLAN_SM,      can,  us, rate, sent,
+				       codelet_one_piece, cut, launch_block, print };

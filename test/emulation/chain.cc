@@ -1,0 +1,9 @@
+/* kernels/chain.cu as C++. */
+#include <cuda_runtime.h>
+
+#define LAUNCH_MOST_THREADS 192
+#include "launch.h"
+#include "sync.h"
+#include "shared.h"
+
+#include "../../kernels/chain.cu"
