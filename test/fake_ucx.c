@@ -158,7 +158,8 @@ void fake_ucx_cancel_all(void)
 ucs_status_t fake_ucx_deliver(struct ucx_worker *w, const struct ucx_wire *wire, size_t header_bytes,
 			      const void *data, size_t bytes, uint64_t attr)
 {
-	const ucp_am_recv_param_t param = { .recv_attr = attr };
+	static struct fake_ep sender;
+	const ucp_am_recv_param_t param = { .recv_attr = attr, .reply_ep = (ucp_ep_h)&sender };
 	size_t told = attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? 1 : bytes; /* a descriptor, not the payload */
 	unsigned char *copy = malloc(told ? told : 1), *header = malloc(header_bytes ? header_bytes : 1);
 	if (!copy || !header)

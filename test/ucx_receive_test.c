@@ -159,6 +159,39 @@ static void fields(void **state)
 }
 
 /* A key that was cut off: UCX would read behind its end. */
+/* A ping is answered where it can be. The last communicator's end pings, and gives up a peer that does not answer. */
+static void pings(void **state)
+{
+	struct ucx_wire ping = { .kind = UCX_PING, .number = 77 }, pong = { .kind = UCX_PONG };
+	struct ucx_peer *p;
+	(void)state;
+	start();
+	const unsigned count = fake_ucx_count();
+	deliver(&ping, 0);
+	assert_int_equal(fake_ucx_count(), count);
+	deliver_as(&ping, 0, UCP_AM_RECV_ATTR_FIELD_REPLY_EP);
+	assert_int_equal(fake_ucx_count(), count + 1);
+	assert_int_equal(fake_ucx_sent(count)->wire.kind, UCX_PONG);
+	assert_int_equal(fake_ucx_sent(count)->wire.number, 77);
+
+	ucx_lock(world.worker);
+	assert_int_equal(ucx_comm_peer(world.worker->comms, PEER, &p), 0);
+	ucx_unlock(world.worker);
+	p->endpoint->flushing = 1;
+	pong.number = p->endpoint->uid + 1;
+	deliver(&pong, 0);
+	assert_int_equal(p->endpoint->flushing, 1);
+	pong.number = p->endpoint->uid;
+	deliver(&pong, 0);
+	deliver(&pong, 0); /* nobody asked */
+	assert_int_equal(p->endpoint->flushing, 0);
+	ucx_end_flush(world.worker, 0);
+	assert_int_equal(fake_ucx_sent(fake_ucx_count() - 1)->wire.kind, UCX_PING);
+	assert_int_equal(fake_ucx_sent(fake_ucx_count() - 1)->wire.number, p->endpoint->uid);
+	assert_int_equal(p->endpoint->failed, CORALE_EPEER);
+	finish();
+}
+
 static void short_keys(void **state)
 {
 	unsigned char payload[sizeof(struct ucx_grant) + 64] = { 0 };
@@ -364,6 +397,7 @@ int main(void)
 		cmocka_unit_test(lengths),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(fields),
+		cmocka_unit_test(pings),
 		cmocka_unit_test(short_keys),
 		cmocka_unit_test(early),
 		cmocka_unit_test(early_and_large),

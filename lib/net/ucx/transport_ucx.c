@@ -41,7 +41,7 @@ static int make_address(struct ucx_comm *c)
 static void free_unconnected(struct ucx_comm *c)
 {
 	if (c->worker)
-		ucx_worker_release(c->worker);
+		ucx_worker_release(c->worker, c->in_order);
 	ucx_comm_free(c);
 }
 

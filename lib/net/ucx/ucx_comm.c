@@ -97,22 +97,29 @@ int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, u
 	return UCS_PTR_IS_ERR(request) ? ucx_code(UCS_PTR_STATUS(request)) : 0;
 }
 
-void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *hello)
+int ucx_comm_tell(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *wire)
 {
 	struct note *note = malloc(sizeof(*note));
 	if (!note)
-		return;
-	note->wire = (struct ucx_wire){ .comm_id = hello->comm_id,
-					.from = hello->to,
-					.to = hello->from,
-					.kind = UCX_BYE,
-					.number = UCX_BYE_UNMET };
+		return CORALE_ENOMEM;
+	note->wire = *wire;
 	ucp_request_param_t param = ucx_request(note_sent, note);
 	param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-	param.flags = UCP_AM_SEND_FLAG_EAGER;
+	param.flags = UCP_AM_SEND_FLAG_EAGER | (wire->kind == UCX_PING ? UCP_AM_SEND_FLAG_REPLY : 0u);
 	void *request = ucp_am_send_nbx(ep, 0, &note->wire, sizeof(note->wire), NULL, 0, &param);
 	if (!ucx_goes_on(w, request))
 		note_sent(NULL, UCS_PTR_STATUS(request), note);
+	return 0;
+}
+
+void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *hello)
+{
+	ucx_comm_tell(w, ep,
+		      &(struct ucx_wire){ .comm_id = hello->comm_id,
+					  .from = hello->to,
+					  .to = hello->from,
+					  .kind = UCX_BYE,
+					  .number = UCX_BYE_UNMET });
 }
 
 static const char unreached[] = "no connection to it can be made; if its process lives, CORALE_NET_DEVICES "

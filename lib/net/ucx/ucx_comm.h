@@ -41,6 +41,7 @@ struct ucx_comm {
 	struct ucx_event *events, **events_end;
 	int dispatching; /* some thread calls handlers */
 	int failure; /* the code of fail */
+	int in_order; /* it has ended without a failure, and all peers had answered */
 	int forced; /* enum ucx_scheme, or -1: by measurement */
 	void (*on_lost)(struct ucx_peer *p); /* before a lost connection is reported; or NULL */
 };
@@ -69,6 +70,8 @@ int ucx_comm_peer(struct ucx_comm *c, int rank, struct ucx_peer **out);
 /* Sends a note of some kind with a payload, which is copied; number: as in the wire. 0 or an error. */
 int ucx_comm_note(struct ucx_comm *c, int peer, int index, enum ucx_kind kind, uint64_t number,
 		  const void *payload, size_t bytes);
+/* Sends a note without payload, of no open communicator. 0, or CORALE_ENOMEM, not logged. */
+int ucx_comm_tell(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *wire);
 /* Answers the greeting for a communicator that is closed here, and that had not met the peer: it has left. */
 void ucx_comm_refuse(struct ucx_worker *w, ucp_ep_h ep, const struct ucx_wire *hello);
 /* All links end with the code of the first call. */
@@ -97,14 +100,14 @@ void ucx_message_free_early(struct ucx_worker *w);
  * takes at most about 50 ms, once they are connected. */
 void ucx_calibrate(struct ucx_comm *c);
 
-/* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut. */
+/* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut; 10 s where all was in order. */
 /* As transport_ops.leave. */
 void ucx_end_leave(struct ucx_comm *c);
 /* As transport_ops.fail. */
 void ucx_end_fail(struct ucx_comm *c, int code);
 /* Drains, sends BYE, and takes c out of the worker's list; waits up to 2 s more for sends that no peer receives. */
 void ucx_end_close(struct ucx_comm *c);
-/* Flushes all messages of all communicators to the network, until a deadline. */
-void ucx_end_flush(struct ucx_worker *w);
+/* Waits until peers have read all messages of all communicators: 1 s at most; in_order: 10 s. */
+void ucx_end_flush(struct ucx_worker *w, int in_order);
 
 #endif

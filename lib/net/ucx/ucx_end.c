@@ -8,6 +8,8 @@
 static const struct wait_policy lost_policy = { .spin_ns = 20000, .timeout_ns = 20 * 1000 * 1000 };
 static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns = 250 * 1000 * 1000 };
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
+/* Where all goes in order: a process that ends while a peer still connects to it, without a core for seconds, ends that peer by an assertion of UCX. */
+static const struct wait_policy answer_policy = { .spin_ns = 20000, .timeout_ns = 10 * 1000 * 1000 * 1000l };
 static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
 
 /* ---- What is under way ---- */
@@ -33,7 +35,7 @@ static int drain(struct ucx_comm *c, const struct wait_policy *policy)
 	ucx_lock(
 	    c->worker); /* a put whose request is complete may not be there yet; all other messages are */
 	for (int r = 0; r < c->params.size; r++)
-		if (c->peers[r])
+		if (c->peers[r] && c->peers[r]->endpoint->has_put)
 			ucx_endpoint_flush(c->peers[r]->endpoint, c->peers[r]->endpoint->data);
 	ucx_unlock(c->worker);
 	return wait_until(policy, poll_drained, c) > 0;
@@ -52,24 +54,45 @@ static int poll_flushed(void *arg)
 	return !left;
 }
 
-void ucx_end_flush(struct ucx_worker *w)
+/*
+ * Until all that was sent on an endpoint is read. Not by UCX's flush where cores carry messages: over tcp it asks the peer, and UCX (1.13 to 1.22) ends the
+ * process by an assertion where the answer is read after the connection has failed, by what was sent behind the question to a peer that has ended.
+ */
+static void flush(struct ucx_endpoint *e, ucp_ep_h ep)
+{
+	const struct ucx_wire ping = { .kind = UCX_PING, .number = e->uid };
+	if (e->class->rdma)
+		ucx_endpoint_flush(e, ep);
+	else if (!e->failed)
+		e->flushing += !ucx_comm_tell(e->worker, ep, &ping);
+}
+
+void ucx_end_flush(struct ucx_worker *w, int in_order)
 {
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
 		if (e->flushing)
 			continue;
-		ucx_endpoint_flush(e, e->ep);
+		flush(e, e->ep);
 		if (e->data != e->ep)
-			ucx_endpoint_flush(e, e->data);
+			flush(e, e->data);
 	}
 	ucx_unlock(w);
-	if (wait_until(&last_policy, poll_flushed, w) > 0)
+	if (wait_until(in_order ? &answer_policy : &last_policy, poll_flushed, w) > 0)
 		return;
+	int given_up = 0;
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		if (e->flushing)
+		if (e->flushing && !e->failed) {
 			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
+			given_up++;
+		}
 	ucx_unlock(w);
+	log_line(
+	    in_order ? LOG_WARN : LOG_INFO, -1,
+	    "transport ucx: at the end of the last communicator %d processes of other nodes have not read "
+	    "what was sent to them: they are stopped, or the way to them is cut",
+	    given_up);
 }
 
 /* ---- Failure ---- */
@@ -171,7 +194,7 @@ void ucx_end_leave(struct ucx_comm *c)
 	if (!c->failure)
 		drain(c, &last_policy);
 	say_goodbye(c);
-	ucx_end_flush(c->worker);
+	ucx_end_flush(c->worker, 0);
 }
 
 /* 1 once no thread is inside c's handlers. */
@@ -210,7 +233,14 @@ void ucx_end_close(struct ucx_comm *c)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with messages that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);
-	wait_until(&last_policy, poll_answered, c);
+	const int answered = wait_until(failed ? &last_policy : &answer_policy, poll_answered, c) > 0;
+	if (!answered && !failed)
+		log_line(
+		    LOG_WARN, c->params.rank,
+		    "transport ucx: closed although a rank of another node has not answered for %d s: it is "
+		    "stopped, or the way to it is cut",
+		    (int)(answer_policy.timeout_ns / 1000000000));
+	c->in_order = answered && !failed;
 	say_goodbye(c);
 	wait_until(&forever, poll_undispatched, c);
 	unregister(c);

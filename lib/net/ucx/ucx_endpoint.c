@@ -285,6 +285,15 @@ void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep)
 		flushed(NULL, UCS_PTR_STATUS(request), e);
 }
 
+void ucx_endpoint_answered(struct ucx_worker *w, uint64_t uid)
+{
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		if (e->uid == uid && !e->failed && e->flushing) {
+			e->flushing--;
+			return;
+		}
+}
+
 /* ---- A worker's endpoint to itself ---- */
 
 void ucx_endpoint_abandon_loop(struct ucx_worker *w)

@@ -149,6 +149,7 @@ static void send_put(struct ucx_out *out, int ordered)
 	struct ucx_link *l = out->link;
 	ucp_ep_h ep = l->p->endpoint->data;
 	const uint64_t place = (l->base.posted - 1) % l->grant.depth * l->grant.slot_bytes;
+	l->p->endpoint->has_put = 1;
 	if (ucx_link_slab(l)) { /* a put that may end at once is one that the CPU reads */
 		param.memory_type = UCS_MEMORY_TYPE_CUDA;
 		param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;

@@ -25,6 +25,9 @@ enum ucx_kind {
 	UCX_CONTROL, /* transport_ops.control */
 	UCX_WANT, /* the sender asks for slots; the receiving program may not have opened the link yet */
 	UCX_GRANT, /* slots are made; payload: where they are */
+	/* Notes of the worker, of no communicator. */
+	UCX_PING, /* the receiver answers once it has read all that came before it on this connection; number: the receiver's uid */
+	UCX_PONG, /* the answer, with its number */
 	/* Messages of links (ucx_link.h), to granted slots; number: messages of the other direction that were taken. */
 	UCX_SLOT, /* a message with its payload */
 	UCX_NOTICE, /* a message whose payload has been put, or comes by tag */

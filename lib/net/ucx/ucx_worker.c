@@ -226,10 +226,10 @@ int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t byt
 	return 0;
 }
 
-void ucx_worker_release(struct ucx_worker *w)
+void ucx_worker_release(struct ucx_worker *w, int in_order)
 {
 	pthread_mutex_lock(&process_lock);
 	if (--w->users == 0)
-		ucx_end_flush(w);
+		ucx_end_flush(w, in_order);
 	pthread_mutex_unlock(&process_lock);
 }

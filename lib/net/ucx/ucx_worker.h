@@ -76,8 +76,8 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
 /* What ucx_gpudirect_print says with these settings; 0 or an error. */
 int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t bytes);
-/* The last communicator flushes all messages, because the process may end now. */
-void ucx_worker_release(struct ucx_worker *w);
+/* The last communicator flushes all messages, because the process may end now. in_order: as in struct ucx_comm. */
+void ucx_worker_release(struct ucx_worker *w, int in_order);
 
 static inline void ucx_lock(struct ucx_worker *w)
 {
