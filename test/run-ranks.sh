@@ -3,6 +3,9 @@
 # A shape is RANKS:NODE_SIZE (0: the real nodes). The program's source names its own in a comment line
 # "shapes: 4:2 3:0"; TEST_SHAPES overrides. Rank 0 prints the TAP; TEST_RANKS tells the program how
 # many ranks it must see. Launcher options go through the environment, so that one line suits Open MPI 4, 5 and MPICH.
+# Where it draws from long lists (test/thin.h) it says by what, and draws that unless TEST_DRAW has it.
+export TEST_DRAW="${TEST_DRAW:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}"
+echo "# TEST_DRAW=$TEST_DRAW"
 program=$1
 source=$top_srcdir/test/$(basename "${program%.mpi}").c
 shapes=${TEST_SHAPES:-$(sed -n 's/.*shapes: *\([0-9: ]*[0-9]\).*/\1/p' "$source" | head -n 1)}

@@ -20,12 +20,20 @@ uint64_t thin_seed(void)
 }
 
 /* Of each so many neighbours one is drawn anew, so that no property that comes again in a list is left out. */
+static int is_drawn(uint64_t seed, uint64_t i, unsigned one_in)
+{
+	uint64_t x = (seed << 32 ^ i / one_in) * 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9u;
+	return i % one_in == (x >> 33) % one_in;
+}
+
 int thin_takes(uint64_t i, unsigned one_in)
 {
 	const char *text = getenv("TEST_DRAW");
-	if (!text || !*text)
-		return 1;
-	uint64_t x = (strtoull(text, NULL, 0) << 32 ^ i / one_in) * 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9u;
-	return i % one_in == (x >> 33) % one_in;
+	return !text || !*text || is_drawn(strtoull(text, NULL, 0), i, one_in);
+}
+
+int thin_keeps(uint64_t i, unsigned one_in)
+{
+	return thin_step() == 1 || is_drawn(thin_seed(), i, one_in);
 }

@@ -18,8 +18,11 @@ uint64_t thin_seed(void);
 
 /*
  * Whether a test takes the i-th case of a list that is too long for each run: with TEST_DRAW one of each so many neighbours, by draws of others
- * the others, otherwise all. Without TEST_THIN test/run-unit.sh draws TEST_DRAW and prints it.
+ * the others, otherwise all. Without TEST_THIN test/run-unit.sh and test/run-ranks.sh draw TEST_DRAW and print it.
  */
 int thin_takes(uint64_t i, unsigned one_in);
+
+/* The same of lists that are not thinned by a step: with TEST_THIN one of each so many, by TEST_SEED. */
+int thin_keeps(uint64_t i, unsigned one_in);
 
 #endif

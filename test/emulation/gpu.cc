@@ -192,15 +192,20 @@ void release_as(void *identity, const void *word)
 	be(now->identity);
 }
 
-/* ---- Records: nobody's memory, so that they order nobody ---------------------------------------------------- */
+/* ---- Records: nobody's memory, so that they order nobody. Who reads them comes after who made room for them ---- */
+
+void *recorder; /* an identity */
 
 void *grown(void *array, size_t n, size_t *most, size_t bytes)
 {
 	if (n < *most)
 		return array;
 	*most = *most ? 2 * *most : 256;
-	be(root.identity);
+	if (!recorder)
+		recorder = new_identity();
+	be(recorder);
 	array = realloc(array, *most * bytes);
+	release(&recorder);
 	be(now->identity);
 	if (!array)
 		abort();
@@ -797,12 +802,14 @@ void gpu_record(const void *begin, size_t bytes)
 
 const struct gpu_launched *gpu_launches(size_t *n)
 {
+	acquire(&recorder);
 	*n = nlaunches;
 	return launches;
 }
 
 const struct gpu_store *gpu_stores(size_t *n)
 {
+	acquire(&recorder);
 	*n = nstores;
 	return stores;
 }

@@ -4,7 +4,7 @@
  * from the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
  * And no row may pass with another plan: its plan with a slip in any step that sends must send something else.
  * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN (test/thin.h) in the
- * environment: less of all.
+ * environment: less of all, without a WORD half of the rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 	log_open(LOG_ERROR, NULL);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		name_row(&rows[i], name, sizeof(name));
-		if (!strstr(name, word))
+		if (*word ? !strstr(name, word) : !thin_keeps(i, 2))
 			continue;
 		int faults = run_row(&rows[i]);
 		faults |= check_algo(&rows[i]);
