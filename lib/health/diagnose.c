@@ -722,15 +722,32 @@ static int finder_of(const struct comm *comm)
 	return word && ending.culprit >= 0 ? ending.culprit : comm->rank;
 }
 
-/* Another rank has said that calls differ; here nothing shows it. */
+struct finder {
+	struct comm *comm;
+	int rank;
+	char reason[WINDOW_REASON];
+};
+
+static int poll_finder(void *arg)
+{
+	struct finder *f = arg;
+	struct transport *t = f->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	return read_reason(f->comm, f->rank, f->reason);
+}
+
+/* Another rank has said that calls differ; here nothing shows it. A third one may have told of it before its finder, which has yet to connect. */
 static void print_finder(struct comm *comm, const char *call, char *text, size_t bytes)
 {
-	const int finder = finder_of(comm), knows = finder != comm->rank;
-	char name[32] = "another rank", reason[WINDOW_REASON];
+	static const struct wait_policy soon = { .timeout_ns = COLLECT_MS * 1000000ll };
+	struct finder f = { .comm = comm, .rank = finder_of(comm) };
+	const int knows = f.rank != comm->rank;
+	char name[32] = "another rank";
 	if (knows)
-		snprintf(name, sizeof name, "rank %d", finder);
-	if (knows && read_reason(comm, finder, reason))
-		snprintf(text, bytes, "%s: %s found: %s", call, name, reason);
+		snprintf(name, sizeof name, "rank %d", f.rank);
+	if (knows && wait_until(&soon, poll_finder, &f) > 0)
+		snprintf(text, bytes, "%s: %s found: %s", call, name, f.reason);
 	else
 		snprintf(text, bytes,
 			 "%s: %s found that calls of this communicator do not match; its own line says which",
