@@ -34,7 +34,8 @@
  * - Graphs: the caller orders replays of graphs against each other and against calls outside of graphs, in the same
  *   order on all ranks. Within one capture, calls on cudaStreamPerThread of several threads are refused
  *   (CORALE_ENOTSUP). A call that is refused leaves the capture and the communicator as they were.
- * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread.
+ * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread, and in the CUDA context that was current when it
+ *   was made. Memory of that GPU that was allocated in another context and is out of its reach is refused (CORALE_EINVAL).
  * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So each communicator of a
  *   process has blocks of its own on its GPU: max_channels below says how many, and what is left to later ones. A GPU takes the
  *   streams of a process through 8 queues, and of two streams in one queue one may wait for the other's calls: with more than 8

@@ -131,7 +131,7 @@ static int pack_block(void *arg, int block, MPI_Aint at, size_t count, const str
 	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows, &rows);
 }
 
-/* Blocks of other layouts go through packed host memory. */
+/* Blocks of other layouts, and of contexts that are not the core's, go through packed host memory. */
 static int pack(struct coll_call *call, struct coll_side *side, struct packing *packing)
 {
 	struct bytes_side *to = packing->to;
@@ -150,9 +150,12 @@ static int pack(struct coll_call *call, struct coll_side *side, struct packing *
 	return side->is_read ? coll_each_block(call, side, pack_block, packing) : 0;
 }
 
-static int open_side(struct coll_call *call, struct coll_side *side, struct bytes_side *to)
+static int open_side(struct coll_call *call, struct pmpi_comm *comm, struct coll_side *side,
+		     struct bytes_side *to)
 {
-	struct packing packing = { .side = side, .to = to, .is_plain = 1 };
+	struct packing packing = { .side = side,
+				   .to = to,
+				   .is_plain = pmpi_ordinal_reaches(comm->ordinal, side->ordinal) };
 	memset(to->counts, 0, sizeof *to->counts * (size_t)side->blocks);
 	memset(to->displs, 0, sizeof *to->displs * (size_t)side->blocks);
 	int ret = coll_each_block(call, side, measure, &packing);
@@ -236,9 +239,9 @@ static int run_move(struct coll_call *call, struct pmpi_comm *comm)
 	const size_t n = (size_t)comm->size;
 	struct bytes_side s = { .counts = comm->arrays, .displs = comm->arrays + n };
 	struct bytes_side r = { .counts = comm->arrays + 2 * n, .displs = comm->arrays + 3 * n };
-	int ret = open_side(call, &call->send, &s);
+	int ret = open_side(call, comm, &call->send, &s);
 	if (!ret)
-		ret = open_side(call, &call->recv, &r);
+		ret = open_side(call, comm, &call->recv, &r);
 	if (!ret)
 		ret = move(comm, call, &s, &r);
 	if (!ret)
@@ -283,27 +286,47 @@ static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const 
 				       comm->stream);
 }
 
-static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
+/* Its elements as Corale takes them: pinned memory stands in for that of contexts that are not the core's. */
+static int find_elements(struct coll_call *call, struct pmpi_comm *comm, struct coll_side *side, char **out)
+{
+	const int is_own = pmpi_ordinal_reaches(comm->ordinal, side->ordinal);
+	const int ret = is_own ? 0 : coll_stage_side(call, side);
+	*out = is_own && pmpi.device ? pmpi.device->reach(side->buffer) : side->at;
+	return ret;
+}
+
+static int reduce(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
 {
 	const size_t count = (size_t)call->recv.count;
-	const int in_place = call->send.buffer == MPI_IN_PLACE;
-	struct reduction r;
-	int ret;
-	pmpi_reduction_find(call->recv.type, call->op, &r.type, &r.op);
-	r.to = pmpi.device ? pmpi.device->reach(call->recv.buffer) : call->recv.buffer;
-	r.from = in_place ? r.to : pmpi.device ? pmpi.device->reach(call->send.buffer) : call->send.buffer;
 	switch (call->function) {
 	case PMPI_ALLREDUCE:
-		ret = corale_all_reduce(r.from, r.to, count, r.type, r.op, comm->core, comm->stream);
-		break;
+		return corale_all_reduce(r->from, r->to, count, r->type, r->op, comm->core, comm->stream);
 	case PMPI_REDUCE:
-		ret = corale_reduce(r.from, call->recv.blocks ? r.to : NULL, count, r.type, r.op, call->root,
-				    comm->core, comm->stream);
-		break;
+		return corale_reduce(r->from, call->recv.blocks ? r->to : NULL, count, r->type, r->op,
+				     call->root, comm->core, comm->stream);
 	default:
-		ret = reduce_scatter(call, comm, &r);
+		return reduce_scatter(call, comm, r);
 	}
-	return ret ? ret : pmpi_comm_wait(comm);
+}
+
+static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
+{
+	struct reduction r;
+	char *from = NULL;
+	int ret = find_elements(call, comm, &call->recv, &r.to);
+	if (!ret && call->send.buffer != MPI_IN_PLACE)
+		ret = find_elements(call, comm, &call->send, &from);
+	r.from = call->send.buffer == MPI_IN_PLACE ? r.to : from;
+	pmpi_reduction_find(call->recv.type, call->op, &r.type, &r.op);
+	if (!ret)
+		ret = reduce(call, comm, &r);
+	if (!ret)
+		ret = pmpi_comm_wait(comm);
+	if (!ret)
+		ret = coll_deliver_side(call, &call->recv);
+	coll_unstage_side(&call->send);
+	coll_unstage_side(&call->recv);
+	return ret;
 }
 
 int coll_corale(struct coll_call *call, struct pmpi_comm *comm)

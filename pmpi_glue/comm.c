@@ -268,7 +268,7 @@ int pmpi_comm_open(struct pmpi_comm *comm, int ordinal)
 
 int pmpi_comm_enter(struct pmpi_comm *comm, int *before)
 {
-	return pmpi.device ? pmpi.device->enter(comm->ordinal, before) : 0;
+	return pmpi.device ? pmpi_enter(comm->ordinal, before) : 0;
 }
 
 void pmpi_comm_leave(struct pmpi_comm *comm, int before)

@@ -23,11 +23,28 @@ int pmpi_ordinal(const void *p)
 	return pmpi.device && p ? pmpi.device->ordinal(p) : -1;
 }
 
-/* ---- Copies: a stream for each thread and device, which the process keeps. */
+int pmpi_ordinal_reaches(int ordinal, int memory)
+{
+	return memory == ordinal || (memory < PMPI_DEVICES && (memory < 0 || ordinal < PMPI_DEVICES));
+}
 
-enum { DEVICES = 64, POLLS = 32 };
+int pmpi_enter(int ordinal, int *before)
+{
+	if (ordinal < 0 || ordinal >= PMPI_NO_ORDINAL)
+		return log_error(
+		    CORALE_ENOTSUP, pmpi.rank,
+		    "a buffer is in the memory of GPU %d or higher, or in one of more than %d CUDA "
+		    "contexts that the program has made so far: the MPI door takes no such buffer; "
+		    "use the GPU's primary context (cudaSetDevice)",
+		    PMPI_DEVICES, PMPI_NO_ORDINAL - PMPI_DEVICES);
+	return pmpi.device->enter(ordinal, before);
+}
 
-static __thread void *streams[DEVICES] __attribute__((tls_model("initial-exec")));
+/* ---- Copies: a stream for each thread and ordinal, which the process keeps. */
+
+enum { POLLS = 32 };
+
+static __thread void *streams[PMPI_NO_ORDINAL] __attribute__((tls_model("initial-exec")));
 
 static int wait_for(void *stream)
 {
@@ -68,11 +85,8 @@ static int copy_on(int ordinal, const struct piece *pieces, size_t n, int by_ker
 
 static int copy_pieces(int ordinal, const struct piece *pieces, size_t n, int by_kernel)
 {
-	int before, ret;
-	if (ordinal < 0 || ordinal >= DEVICES)
-		return log_error(CORALE_EINVAL, pmpi.rank, "device %d: the door knows devices 0 to %d",
-				 ordinal, DEVICES - 1);
-	ret = pmpi.device->enter(ordinal, &before);
+	int before;
+	int ret = pmpi_enter(ordinal, &before);
 	if (ret)
 		return ret;
 	ret = copy_on(ordinal, pieces, n, by_kernel);

@@ -9,19 +9,25 @@
 
 #include "kernels/pieces.h"
 
-/* Functions that can fail return 0 or a CORALE_E* code, logged. An ordinal is a device's number in this process. Any thread. */
+/*
+ * Ordinals from PMPI_DEVICES on are contexts that the program has made on a device, each with memory of its own, which no other context reaches. Smaller ones
+ * are devices' numbers in this process. PMPI_NO_ORDINAL: of memory that is in neither; pmpi_enter refuses it.
+ */
+enum { PMPI_DEVICES = 64, PMPI_NO_ORDINAL = 2 * PMPI_DEVICES };
+
+/* Functions that can fail return 0 or a CORALE_E* code, logged. Any thread. */
 struct pmpi_device {
 	const char *name;
 	int corale_device; /* CORALE_DEVICE_*: of communicators that take this memory */
 	/* Whether this process could use a device. Makes no context. */
 	int (*is_there)(void);
-	/* The device whose memory p is in; -1: memory that a processor reads, managed and pinned memory too. */
+	/* The ordinal of the memory that p is in; -1: memory that a processor reads, managed and pinned memory too. */
 	int (*ordinal)(const void *p);
-	/* A device that the thread or the process uses already; -1: none. */
+	/* The ordinal of what the thread or the process uses already; -1: no device. */
 	int (*in_use)(void);
 	/* The address by which Corale's functions take memory at p, of a device or of the host. */
 	void *(*reach)(const void *p);
-	/* Makes a device the thread's current one; before: for leave. */
+	/* What follows in this thread is of that ordinal. before: for leave, behind which the thread's device and context are what they were. */
 	int (*enter)(int ordinal, int *before);
 	void (*leave)(int before);
 	/* Host memory that copies of all devices reach fast. */
@@ -48,8 +54,12 @@ const struct pmpi_device *pmpi_device_find(void);
 /* NULL: a build without CUDA. */
 extern const struct pmpi_device *const pmpi_device_gpu;
 
-/* The device whose memory p is in; -1: host memory, or the door takes no device memory. The driver is asked at each call. */
+/* The ordinal of the memory that p is in; -1: host memory, or the door takes no device memory. The driver is asked at each call. */
 int pmpi_ordinal(const void *p);
+/* Whether what runs at one ordinal takes memory of another, and of the host (-1). */
+int pmpi_ordinal_reaches(int ordinal, int memory);
+/* As enter of the device, with an error for PMPI_NO_ORDINAL. The thread leaves by leave. */
+int pmpi_enter(int ordinal, int *before);
 
 /* A copy that has ended when it returns, and that lets MPI go on meanwhile. ordinal: of the side that is a device's. */
 int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes);

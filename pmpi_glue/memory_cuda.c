@@ -1,5 +1,6 @@
 /* GPUs. All but the first three functions run where a context is there, as memory of a GPU was seen. */
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stddef.h>
 
 #include "base/log.h"
@@ -28,10 +29,77 @@ static int is_there(void)
 	return is_loaded && cuda_count() > 0;
 }
 
+/*
+ * ---- Contexts. Copies and kernels run in the context that the memory is in, as no other one reaches it. It is the primary one of its GPU in programs of the
+ * runtime; others make contexts of their own (cuCtxCreate, or OpenMP as GCC builds it).
+ */
+
+static _Atomic(CUcontext) primaries[PMPI_DEVICES]; /* NULL: not asked yet, or not there */
+static struct {
+	pthread_mutex_t lock;
+	int n;
+	struct own {
+		CUcontext context;
+		unsigned long long id; /* a handle may come again when its context is gone */
+	} of[PMPI_NO_ORDINAL - PMPI_DEVICES];
+} others = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static _Atomic int seen; /* a GPU of which memory was seen: it has a context */
+
+/* NULL: none, logged. It stays as long as the process. */
+static CUcontext make_primary(int device)
+{
+	CUcontext context = primaries[device];
+	const CUresult error = context ? CUDA_SUCCESS : driver.retain_primary(&context, device);
+	if (error != CUDA_SUCCESS) {
+		log_error(CORALE_EDEVICE, pmpi.rank,
+			  "GPU %d has no primary context: cuDevicePrimaryCtxRetain failed with error %d",
+			  device, (int)error);
+		return NULL;
+	}
+	return primaries[device] = context;
+}
+
+static int is_primary(CUcontext context, int device)
+{
+	unsigned flags;
+	int is_there = 1;
+	if (!primaries[device])
+		driver.primary_state(device, &flags, &is_there);
+	return is_there && make_primary(device) == context;
+}
+
+static int find_other(CUcontext context)
+{
+	unsigned long long id = 0;
+	int at = 0;
+	driver.context_id(context, &id);
+	pthread_mutex_lock(&others.lock);
+	while (at < others.n && (others.of[at].context != context || others.of[at].id != id))
+		at++;
+	if (at == others.n && PMPI_DEVICES + at < PMPI_NO_ORDINAL)
+		others.of[others.n++] = (struct own){ context, id };
+	pthread_mutex_unlock(&others.lock);
+	return PMPI_DEVICES + at;
+}
+
+/* context: NULL for memory that is in none, as cuMemCreate's and cudaMallocAsync's, and which all contexts of its GPU reach. */
+static int ordinal_of(CUcontext context, int device)
+{
+	if (device >= PMPI_DEVICES)
+		return PMPI_NO_ORDINAL;
+	seen = device;
+	return !context || is_primary(context, device) ? device : find_other(context);
+}
+
 static int ordinal(const void *p)
 {
 	corale_memory memory;
-	return !corale_memory_kind(p, &memory) && memory.kind == CORALE_MEMORY_DEVICE ? memory.device : -1;
+	CUcontext context = NULL;
+	if (corale_memory_kind(p, &memory) || memory.kind != CORALE_MEMORY_DEVICE)
+		return -1;
+	if (driver.pointer_attribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)p) != CUDA_SUCCESS)
+		context = NULL;
+	return ordinal_of(context, memory.device);
 }
 
 static int in_use(void)
@@ -40,7 +108,7 @@ static int in_use(void)
 	int current;
 	if (!is_loaded || driver.current_context(&context) != CUDA_SUCCESS || !context)
 		return -1;
-	return cudaGetDevice(&current) == cudaSuccess ? current : -1;
+	return cudaGetDevice(&current) == cudaSuccess ? ordinal_of(context, current) : -1;
 }
 
 static void *reach(const void *p)
@@ -48,27 +116,52 @@ static void *reach(const void *p)
 	return (void *)p;
 }
 
+/* *before: 1 if leave has to pop the context. cudaSetDevice would leave the primary one current in the place of the program's. */
 static int enter(int wanted, int *before)
 {
-	int ret = check(cudaGetDevice(before), "asking for the current GPU");
-	if (!ret && *before != wanted)
-		ret = check(cudaSetDevice(wanted), "making a GPU the current one");
-	return ret;
+	CUcontext now = NULL, context = wanted < PMPI_DEVICES ? make_primary(wanted)
+							      : others.of[wanted - PMPI_DEVICES].context;
+	*before = 0;
+	if (!context)
+		return CORALE_EDEVICE;
+	if (driver.current_context(&now) == CUDA_SUCCESS && now == context)
+		return 0;
+	const CUresult error = driver.push_context(context);
+	if (error != CUDA_SUCCESS)
+		return log_error(CORALE_EDEVICE, pmpi.rank,
+				 "the context of a buffer can't be made the current one: cuCtxPushCurrent "
+				 "failed with error %d",
+				 (int)error);
+	*before = 1;
+	return 0;
 }
 
 static void leave(int before)
 {
-	cudaSetDevice(before);
+	CUcontext ours;
+	if (before)
+		driver.pop_context(&ours);
 }
 
+/* In a primary context: memory that is pinned in another one goes with it, and the pool would keep its address. */
 static int pin(size_t bytes, void **memory)
 {
-	return check(cudaHostAlloc(memory, bytes, cudaHostAllocPortable), "pinning host memory");
+	int before;
+	int ret = enter(seen, &before);
+	if (ret)
+		return ret;
+	ret = check(cudaHostAlloc(memory, bytes, cudaHostAllocPortable), "pinning host memory");
+	leave(before);
+	return ret;
 }
 
 static void unpin(void *memory)
 {
+	int before;
+	if (enter(seen, &before))
+		return;
 	cudaFreeHost(memory);
+	leave(before);
 }
 
 static int stream_create(void **stream)

@@ -27,6 +27,8 @@ enum {
 
 static cudaStream_t const stream = (cudaStream_t)0x100;
 
+static CUcontext const own_context = (CUcontext)0x200, other_context = (CUcontext)0x300;
+
 /* ---- The driver and the runtime ----------------------------------------------------------------------------- */
 
 static struct {
@@ -38,7 +40,8 @@ static unsigned long long thread_id; /* of cudaStreamPerThread */
 static struct {
 	const void *at; /* the only memory that CUDA knows */
 	unsigned type, is_managed;
-	int ordinal;
+	int ordinal, is_out_of_reach;
+	CUcontext context;
 } known;
 static int enqueued, allocated, kept,
     waited; /* on any stream; pieces of memory of streams, of graphs; for a stream */
@@ -68,10 +71,20 @@ static CUresult pointer_attributes(unsigned n, CUpointer_attribute *attributes, 
 			*(unsigned *)values[i] = is_known ? known.type : 0;
 		else if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
 			*(unsigned *)values[i] = is_known ? known.is_managed : 0;
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
+			*(CUcontext *)values[i] = is_known ? known.context : NULL;
 		else
 			*(int *)values[i] = is_known ? known.ordinal : -2;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* Of another context's memory. */
+static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr at)
+{
+	assert_int_equal(attribute, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
+	*(CUdeviceptr *)value = at;
+	return known.is_out_of_reach ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t on)
@@ -170,7 +183,9 @@ static struct engine open_engine(void)
 	enqueued = allocated = kept = waited = fails_with = 0;
 	return (struct engine){ .driver = { .capture_info = capture_info,
 					    .stream_id = stream_id,
+					    .pointer_attribute = pointer_attribute,
 					    .pointer_attributes = pointer_attributes },
+				.context = own_context,
 				.ranks = RANKS,
 				.world_ranks = RANKS,
 				.ordinal = GPU,
@@ -221,6 +236,35 @@ static void test_memory(void **state)
 	known.is_managed = 1;
 	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
 	assert_int_equal(got.plain, 0);
+}
+
+/* Memory of the engine's GPU that was allocated in another context. */
+static void test_other_context(void **state)
+{
+	struct engine e = open_engine();
+	struct admission got;
+	char gpu[BYTES], plain[BYTES];
+	struct call call = reduction(plain, plain);
+	(void)state;
+	known.at = gpu;
+	known.type = CU_MEMORYTYPE_DEVICE;
+	known.ordinal = GPU;
+	known.context = own_context;
+	known.is_out_of_reach = 1; /* not asked */
+	assert_int_equal(admit(&e, gpu, gpu, &got), 0);
+	known.context = other_context;
+	assert_int_equal(admit(&e, plain, gpu, &got), CORALE_EINVAL);
+	assert_non_null(strstr(log_last_error(), "another CUDA context"));
+	assert_int_equal(admit(&e, gpu, plain, &got), CORALE_EINVAL);
+	call.scalar_at = gpu;
+	assert_int_equal(engine_admit(&e, &call, stream, &got), CORALE_EINVAL);
+	known.is_managed = 1;
+	assert_int_equal(admit(&e, gpu, plain, &got), 0);
+	known.is_managed = known.is_out_of_reach = 0;
+	assert_int_equal(admit(&e, gpu, plain, &got), 0);
+	known.is_out_of_reach = 1;
+	known.ordinal = GPU + 1; /* it is copied, whatever its context */
+	assert_int_equal(admit(&e, gpu, plain, &got), 0);
 }
 
 /* A scalar that a kernel will read. */
@@ -533,9 +577,10 @@ int main(void)
 		cmocka_unit_test(test_memory),           cmocka_unit_test(test_address_reused),
 		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
 		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
-		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_scalar),
-		cmocka_unit_test(test_in_place),         cmocka_unit_test(test_progress),
-		cmocka_unit_test(test_other_gpu),        cmocka_unit_test(test_in_place_v),
+		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_other_context),
+		cmocka_unit_test(test_scalar),           cmocka_unit_test(test_in_place),
+		cmocka_unit_test(test_progress),         cmocka_unit_test(test_other_gpu),
+		cmocka_unit_test(test_in_place_v),
 	};
 	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

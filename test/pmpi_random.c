@@ -15,8 +15,9 @@
 enum {
 	MOST = 3000,
 	GUARD = 32,
-	COMMS = 3
-}; /* elements of a block; bytes behind a buffer; communicators beside MPI_COMM_WORLD */
+	COMMS = 3,
+	DEVICES = 3
+}; /* elements of a block; bytes behind a buffer; communicators beside MPI_COMM_WORLD; FAKE_DEVICES */
 
 /* Two sequences: one that all ranks draw alike, one that differs from rank to rank. */
 static struct draw {
@@ -66,11 +67,12 @@ static void fill_image(char *image, size_t bytes, MPI_Datatype type)
 /* The draws are the same where all memory is the host's. */
 static struct buffer buffer_make(size_t bytes, MPI_Datatype type, int device)
 {
+	const int ordinal = (int)draw(&own, DEVICES);
 	struct buffer b = { .bytes = bytes + GUARD };
 	b.is_device = (int)draw(&own, 4) < device && device_alloc;
 	b.image = calloc(1, b.bytes);
 	fill_image(b.image, b.bytes, type);
-	b.at = b.is_device ? device_alloc(0, b.bytes) : malloc(b.bytes);
+	b.at = b.is_device ? device_alloc(ordinal, b.bytes) : malloc(b.bytes);
 	if (b.is_device)
 		device_copy(b.at, b.image, b.bytes);
 	else

@@ -25,6 +25,9 @@
 	F(current_context, cuCtxGetCurrent, 4000)                                                            \
 	F(push_context, cuCtxPushCurrent, 4000)                                                              \
 	F(pop_context, cuCtxPopCurrent, 4000)                                                                \
+	F(context_id, cuCtxGetId, 12000)                                                                     \
+	F(primary_state, cuDevicePrimaryCtxGetState, 7000)                                                   \
+	F(retain_primary, cuDevicePrimaryCtxRetain, 7000)                                                    \
 	F(capture_info, cuStreamGetCaptureInfo, 11030)                                                       \
 	F(stream_id, cuStreamGetId, 12000)                                                                   \
 	F(address_range, cuMemGetAddressRange, 3020)                                                         \

@@ -54,16 +54,17 @@ struct kind {
 	unsigned type; /* CUmemorytype; 0: of ordinary host memory */
 	unsigned is_managed;
 	int ordinal; /* of its GPU */
+	CUcontext context; /* that it was allocated in; NULL: in none, so that all of its GPU reach it */
 };
 
 /* Asked at each call: where memory of a GPU was freed there may be ordinary memory now. */
 static int find_kind(const struct engine *e, const void *memory, struct kind *kind)
 {
 	CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-					CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
-	void *answers[] = { &kind->type, &kind->is_managed, &kind->ordinal };
+					CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT };
+	void *answers[] = { &kind->type, &kind->is_managed, &kind->ordinal, &kind->context };
 	*kind = (struct kind){ 0 };
-	return engine_check_driver(e, e->driver.pointer_attributes(3, asked, answers, (CUdeviceptr)memory),
+	return engine_check_driver(e, e->driver.pointer_attributes(4, asked, answers, (CUdeviceptr)memory),
 				   "asking what a buffer is");
 }
 
@@ -78,6 +79,27 @@ static void warn_other_gpu(const struct engine *e, const struct call *c, const v
 			 corale_coll_name(c->record.coll), memory, ordinal, e->ordinal);
 }
 
+/* The engine's context, which is current, may reach memory of another one of its GPU, as of one with fewer processors (cuCtxFromGreenCtx). */
+static int is_out_of_reach(const struct engine *e, const struct kind *kind, const void *memory)
+{
+	CUdeviceptr reached = 0;
+	if (kind->type != CU_MEMORYTYPE_DEVICE || kind->is_managed || kind->ordinal != e->ordinal ||
+	    !kind->context || kind->context == e->context)
+		return 0;
+	return e->driver.pointer_attribute(&reached, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+					   (CUdeviceptr)memory) != CUDA_SUCCESS ||
+	       !reached;
+}
+
+static int refuse_context(const struct engine *e, const struct call *c, const void *memory)
+{
+	return log_error(CORALE_EINVAL, e->world_rank,
+			 "%s: the buffer at %p is in memory of GPU %d that belongs to another CUDA context "
+			 "than the one that was current when the communicator was made, whose kernels do not "
+			 "reach it: make communicator and buffer in one context",
+			 corale_coll_name(c->record.coll), memory, e->ordinal);
+}
+
 /* Adds the bit if memory is ordinary host memory, or another GPU's, which has one more bit. */
 static int find_plain(const struct engine *e, const struct call *c, const void *memory, int bit, int *plain)
 {
@@ -85,6 +107,8 @@ static int find_plain(const struct engine *e, const struct call *c, const void *
 	int ret = memory ? find_kind(e, memory, &kind) : 0;
 	if (!memory || ret)
 		return ret;
+	if (is_out_of_reach(e, &kind, memory))
+		return refuse_context(e, c, memory);
 	const int other = kind.type == CU_MEMORYTYPE_DEVICE && !kind.is_managed && kind.ordinal != e->ordinal;
 	if (other)
 		warn_other_gpu(e, c, memory, kind.ordinal);
@@ -114,6 +138,8 @@ static int check_scalar(const struct engine *e, const struct call *c)
 {
 	struct kind kind = { .type = CU_MEMORYTYPE_DEVICE, .ordinal = e->ordinal };
 	int ret = c->scalar_at && (call_bytes(c) || c->send_counts) ? find_kind(e, c->scalar_at, &kind) : 0;
+	if (!ret && is_out_of_reach(e, &kind, c->scalar_at))
+		return refuse_context(e, c, c->scalar_at);
 	if (ret || (kind.type &&
 		    (kind.type != CU_MEMORYTYPE_DEVICE || kind.is_managed || kind.ordinal == e->ordinal)))
 		return ret;

@@ -25,7 +25,9 @@ enum {
 	CUDA_ERROR_INVALID_CONTEXT = 201,
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CU_MEMORYTYPE_DEVICE = 2,
+	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
 	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+	CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
 	CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
 	CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
 	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
@@ -40,12 +42,15 @@ typedef enum {
 } CUdevice_attribute;
 
 /* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has,
- * lib/cuda/engine_cuda_admit.c, which admit_test has, and the life of an engine, which engine_close_test has. */
+ * lib/cuda/engine_cuda_admit.c, which admit_test has, pmpi_glue/memory_cuda.c, which pmpi_contexts_test has, and the life of an engine, which engine_close_test has. */
 #define CUDA_DRIVER_H
 struct cuda_driver {
 	CUresult (*current_context)(CUcontext *context);
 	CUresult (*push_context)(CUcontext context);
 	CUresult (*pop_context)(CUcontext *context);
+	CUresult (*context_id)(CUcontext context, unsigned long long *id);
+	CUresult (*primary_state)(CUdevice device, unsigned *flags, int *is_active);
+	CUresult (*retain_primary)(CUcontext *context, CUdevice device);
 	CUresult (*device_attribute)(int *value, CUdevice_attribute attribute, CUdevice device);
 	CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
 				 void *dependencies, void *n);
@@ -67,6 +72,8 @@ struct cuda_device {
 	int rank, ordinal;
 };
 
+int cuda_load_driver(struct cuda_driver *driver, char *why_not, size_t bytes);
+int cuda_count(void);
 int cuda_need_driver(struct cuda_driver *driver, int rank);
 int cuda_report(int rank, int device, int error, const char *what);
 int cuda_report_driver(struct cuda_device device, CUresult error, const char *what);

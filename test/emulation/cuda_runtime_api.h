@@ -75,4 +75,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 
+/* pmpi_contexts_test.c: copies of the MPI door */
+const char *cudaGetErrorName(cudaError_t error);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+			      size_t rows, int kind, cudaStream_t stream);
+
 #endif

@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-enum { FAKE_DEVICES = 2 };
+/* To the door the last one is a context of its own on a device: Corale must not be given its memory. */
+enum { FAKE_DEVICES = 3, FAKE_CONTEXT = FAKE_DEVICES - 1 };
 
 /* Memory of a device, 256-byte aligned, of undefined content. NULL: the device, 1 GB, is full. free takes NULL. */
 void *fake_device_alloc(int ordinal, size_t bytes);

@@ -52,6 +52,20 @@ static int is_there(void)
 	return 1;
 }
 
+static int ordinal(const void *p)
+{
+	const int found = fake_device_ordinal(p);
+	return found == FAKE_CONTEXT ? PMPI_DEVICES : found;
+}
+
+/* What is current has no way to memory of another context: that faults. */
+static void *reach(const void *p)
+{
+	const int memory = ordinal(p);
+	const int is_reached = memory == current || (memory < PMPI_DEVICES && current < PMPI_DEVICES);
+	return is_reached ? fake_device_reach(p) : (void *)p;
+}
+
 static int in_use(void)
 {
 	return current;
@@ -175,7 +189,7 @@ static int copy_pieces(const struct piece *pieces, size_t n, void *stream)
 	for (size_t i = 0; i < n; i++) {
 		const void *host = fake_device_ordinal(pieces[i].to) < 0 ? pieces[i].to : pieces[i].from;
 		const void *device = host == pieces[i].to ? pieces[i].from : pieces[i].to;
-		if (!is_pinned(&pieces[i]) || !is_pinned(host) || fake_device_ordinal(device) != current)
+		if (!is_pinned(&pieces[i]) || !is_pinned(host) || ordinal(device) != current)
 			abort();
 	}
 	return start(&(struct copy){ .pieces = pieces, .n = n }, stream);
@@ -209,9 +223,9 @@ __attribute__((visibility("default")))
 const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.corale_device = CORALE_DEVICE_HOST,
 						.is_there = is_there,
-						.ordinal = fake_device_ordinal,
+						.ordinal = ordinal,
 						.in_use = in_use,
-						.reach = fake_device_reach,
+						.reach = reach,
 						.enter = enter,
 						.leave = leave,
 						.pin = pin,

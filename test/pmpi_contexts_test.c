@@ -1,0 +1,308 @@
+/*
+ * The MPI door in programs that make CUDA contexts of their own (pmpi_glue/memory_cuda.c), by a driver that the test makes up: what the door does with memory it
+ * does in the context of that memory, the thread's context is afterwards what it was, and no primary context is made for memory of another one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cuda_runtime_api.h>
+
+#include "corale.h"
+#include "door.h"
+#include "kernels/pieces.h"
+
+enum { GPUS = 2, MOST = 8 };
+
+struct emulated_context {
+	int device, is_primary;
+	unsigned long long id;
+};
+
+static struct emulated_context primary[GPUS] = { { 0, 1, 1 }, { 1, 1, 2 } }, own = { 0, 0, 3 };
+static struct {
+	CUcontext stack[MOST];
+	int n, is_active[GPUS], refuses;
+	CUcontext worked_in; /* that the last call of the runtime used */
+} driver;
+
+struct pmpi_state pmpi;
+
+static CUcontext current(void)
+{
+	return driver.n ? driver.stack[driver.n - 1] : NULL;
+}
+
+/* ---- The driver */
+
+static CUresult current_context(CUcontext *context)
+{
+	*context = current();
+	return CUDA_SUCCESS;
+}
+
+static CUresult push_context(CUcontext context)
+{
+	if (driver.refuses)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	assert_true(driver.n < MOST);
+	driver.stack[driver.n++] = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop_context(CUcontext *context)
+{
+	assert_true(driver.n > 0);
+	*context = driver.stack[--driver.n];
+	return CUDA_SUCCESS;
+}
+
+static CUresult context_id(CUcontext context, unsigned long long *id)
+{
+	*id = context->id;
+	return CUDA_SUCCESS;
+}
+
+static CUresult primary_state(CUdevice device, unsigned *flags, int *is_active)
+{
+	*flags = 0;
+	*is_active = driver.is_active[device];
+	return CUDA_SUCCESS;
+}
+
+static CUresult retain_primary(CUcontext *context, CUdevice device)
+{
+	driver.is_active[device] = 1;
+	*context = &primary[device];
+	return CUDA_SUCCESS;
+}
+
+/* An address is that of its allocation's record. */
+struct allocation {
+	int device;
+	CUcontext context;
+};
+
+static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr at)
+{
+	assert_int_equal(attribute, CU_POINTER_ATTRIBUTE_CONTEXT);
+	*(CUcontext *)value = ((const struct allocation *)at)->context;
+	return CUDA_SUCCESS;
+}
+
+int cuda_load_driver(struct cuda_driver *out, char *why_not, size_t bytes)
+{
+	(void)why_not, (void)bytes;
+	*out = (struct cuda_driver){ .current_context = current_context,
+				     .push_context = push_context,
+				     .pop_context = pop_context,
+				     .context_id = context_id,
+				     .primary_state = primary_state,
+				     .retain_primary = retain_primary,
+				     .pointer_attribute = pointer_attribute };
+	return 1;
+}
+
+int cuda_count(void)
+{
+	return GPUS;
+}
+
+int corale_memory_kind(const void *p, corale_memory *out)
+{
+	*out =
+	    (corale_memory){ .kind = CORALE_MEMORY_DEVICE, .device = ((const struct allocation *)p)->device };
+	return 0;
+}
+
+/* ---- The runtime: a call of a thread without a context would make one */
+
+static cudaError_t work(void)
+{
+	assert_non_null(current());
+	driver.worked_in = current();
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	*device = current()->device;
+	return work();
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	(void)bytes;
+	assert_int_equal(flags, cudaHostAllocPortable);
+	*memory = &driver;
+	return work();
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+	assert_ptr_equal(memory, &driver);
+	return work();
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+	(void)stream, (void)flags;
+	return work();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	(void)stream;
+	return work();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	(void)stream;
+	return work();
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
+{
+	(void)to, (void)from, (void)bytes, (void)kind, (void)stream;
+	return work();
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+			      size_t rows, int kind, cudaStream_t stream)
+{
+	(void)to, (void)to_pitch, (void)from, (void)from_pitch, (void)width, (void)rows, (void)kind,
+	    (void)stream;
+	return work();
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+	(void)error;
+	return "error";
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	(void)error;
+	return "error";
+}
+
+int codelets_copy_pieces(const struct pieces_args *args, void *stream)
+{
+	(void)args, (void)stream;
+	return work();
+}
+
+/* ---- Cases */
+
+static const struct pmpi_device *open_device(CUcontext now)
+{
+	memset(&driver, 0, sizeof driver);
+	if (now)
+		driver.stack[driver.n++] = now;
+	assert_true(pmpi_device_gpu->is_there());
+	return pmpi_device_gpu;
+}
+
+/* A copy of memory in a thread whose context is `now`. */
+static int copy(CUcontext now, const struct allocation *memory)
+{
+	const struct pmpi_device *device = open_device(now);
+	char host;
+	int before;
+	for (int i = 0; i < GPUS; i++)
+		driver.is_active[i] = now == &primary[i] || memory->context == &primary[i];
+	const int ordinal = device->ordinal(memory);
+	assert_int_equal(device->enter(ordinal, &before), 0);
+	assert_int_equal(device->copy(&host, memory, 1, NULL), 0);
+	device->leave(before);
+	assert_ptr_equal(current(), now);
+	assert_int_equal(driver.n, now != NULL);
+	return ordinal;
+}
+
+static void test_own_context(void **state)
+{
+	const struct allocation memory = { 0, &own };
+	(void)state;
+	const int ordinal = copy(&own, &memory);
+	assert_true(ordinal >= PMPI_DEVICES && ordinal < PMPI_NO_ORDINAL);
+	assert_ptr_equal(driver.worked_in, &own);
+	assert_false(driver.is_active[0]);
+	assert_int_equal(copy(NULL, &memory), ordinal);
+	assert_ptr_equal(driver.worked_in, &own);
+	assert_int_equal(copy(&primary[0], &memory), ordinal);
+	assert_ptr_equal(driver.worked_in, &own);
+	driver.stack[0] = &own;
+	assert_int_equal(pmpi_device_gpu->in_use(), ordinal);
+}
+
+static void test_primary_context(void **state)
+{
+	const struct allocation memory = { 1, &primary[1] }, pool = { 1, NULL };
+	(void)state;
+	assert_int_equal(copy(&own, &memory), 1);
+	assert_ptr_equal(driver.worked_in, &primary[1]);
+	assert_int_equal(copy(&primary[0], &memory), 1);
+	assert_int_equal(copy(NULL, &memory), 1);
+	assert_int_equal(copy(&primary[1], &pool), 1);
+	assert_ptr_equal(driver.worked_in, &primary[1]);
+}
+
+/* Pinned memory outlives contexts of the program. */
+static void test_pinned(void **state)
+{
+	const struct allocation memory = { 1, &primary[1] };
+	void *pinned;
+	(void)state;
+	copy(&own, &memory);
+	assert_int_equal(pmpi_device_gpu->pin(1, &pinned), 0);
+	assert_ptr_equal(driver.worked_in, &primary[1]);
+	driver.n = 0;
+	pmpi_device_gpu->unpin(pinned);
+	assert_ptr_equal(driver.worked_in, &primary[1]);
+	assert_int_equal(driver.n, 0);
+}
+
+static void test_refused(void **state)
+{
+	const struct allocation memory = { 0, &own };
+	const struct pmpi_device *device = open_device(NULL);
+	int before;
+	(void)state;
+	driver.refuses = 1;
+	assert_int_equal(device->enter(device->ordinal(&memory), &before), CORALE_EDEVICE);
+	assert_int_equal(driver.n, 0);
+}
+
+/* A context at the address of one that is gone is another one; there is room for so many. */
+static void test_many(void **state)
+{
+	struct emulated_context again = { .id = 100 };
+	const struct allocation memory = { 0, &again };
+	const struct pmpi_device *device = open_device(NULL);
+	(void)state;
+	const int first = device->ordinal(&memory);
+	assert_int_equal(device->ordinal(&memory), first);
+	for (int i = 1; first + i < PMPI_NO_ORDINAL; i++) {
+		again.id++;
+		assert_int_equal(device->ordinal(&memory), first + i);
+	}
+	again.id++;
+	assert_int_equal(device->ordinal(&memory), PMPI_NO_ORDINAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own_context), cmocka_unit_test(test_primary_context),
+		cmocka_unit_test(test_pinned),      cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_many),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
