@@ -32,6 +32,9 @@ struct ucx_link *ucx_link_get(struct ucx_comm *c, int peer, int index)
 	for (int i = 0; i < 2; i++)
 		l->credits[i].link = l;
 	p->links[index] = l;
+	/* Shared memory is faster for small messages and credits, too. An error was logged: they go as notes do. */
+	if (c->worker->has_memory)
+		ucx_link_enlarge(l);
 	return l;
 }
 
@@ -210,8 +213,8 @@ void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void 
 		ucx_wire_refuse(&c->worker->refused, wire, bytes, "its slots are not as they should be");
 		return;
 	}
-	if (l->p->endpoint->failed || (c->worker->has_memory && ucx_link_enlarge(l)))
-		return; /* shared memory is faster for small messages, too */
+	if (l->p->endpoint->failed)
+		return;
 	const ucs_status_t status =
 	    keep_key(l, (const unsigned char *)data + sizeof(grant), bytes - sizeof(grant));
 	if (status != UCS_OK) {
