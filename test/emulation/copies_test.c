@@ -403,7 +403,7 @@ static int run(corale_coll coll, int ranks, int in_place, int staged, int drop, 
 	return faults;
 }
 
-/* All numbers of ranks, in place and not; thin: the fewest and the most, one of them in place, by the seed. */
+/* All numbers of ranks, in place and not; thin: the fewest or the most, in place or not, by the seed. */
 static int run_all(corale_coll coll, int staged)
 {
 	int faults = 0, places = coll != CORALE_ALL_TO_ALL && coll != CORALE_REDUCE_SCATTER ? 2 : 1;
@@ -411,7 +411,7 @@ static int run_all(corale_coll coll, int staged)
 		for (int in_place = 0; in_place < places; in_place++) {
 			const int left_out =
 			    thin && places == 2 && (seed + (ranks == 2)) % 2 != (uint64_t)in_place;
-			if (!left_out)
+			if (!left_out && thin_keeps((uint64_t)(4 * coll + 2 * staged + (ranks == 2)), 2))
 				faults += run(coll, ranks, in_place, staged, -1, 0) != 0;
 		}
 	return faults;

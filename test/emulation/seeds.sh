@@ -17,7 +17,7 @@ run()
 	fi
 	failed=1
 	echo "not ok $number - $1 $2 $3"
-	echo "# status $status; again: ${TEST_THIN:+TEST_THIN=$TEST_THIN }test/emulation/$1 $2 '$3'"
+	echo "# status $status; again: ${TEST_THIN:+TEST_THIN=$TEST_THIN TEST_SEED=$2 }test/emulation/$1 $2 '$3'"
 	echo "$said" | sed '/^ok/d; s/^\(# \)*/# /'
 }
 
@@ -29,7 +29,7 @@ run emulation_test 6007 "a pair beyond"
 # A seed beyond what an int holds.
 run emulation_test 67600122 edges
 
-export TEST_THIN=7
+export TEST_THIN=7 TEST_SEED="$fresh"
 for program in copies_test emulation_test packets_test; do
 	run $program "$fresh"
 done
