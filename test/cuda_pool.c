@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/types.h"
 #include "reduce/reduce.h"
 
 int cuda_pools_open(struct cuda_world *world, struct cuda_pools *pools, uint64_t seed)
@@ -17,7 +18,7 @@ int cuda_pools_open(struct cuda_world *world, struct cuda_pools *pools, uint64_t
 	for (int i = 0; i < CUDA_POOL_ENTRIES; i++) {
 		struct cuda_pool *pool = &pools->entries[i];
 		unsigned char *base;
-		size_t each = CUDA_POOL_LONG * sizeof(double);
+		size_t each = CUDA_POOL_LONG * (size_t)TYPE_MOST_BYTES;
 		if (!cuda_world_good(world, cudaMallocHost((void **)&base, ((size_t)world->size + 1) * each),
 				     "cudaMallocHost for inputs"))
 			return -1;
