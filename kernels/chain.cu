@@ -18,12 +18,25 @@ __device__ static inline neighbours neighbours_of(const codelet_args &a)
 	return { place > 0 ? (a.rank + a.ranks - 1) % a.ranks : -1, place < a.ranks - 1 ? (a.rank + 1) % a.ranks : -1 };
 }
 
+/* At a receiver: one rank alone sends to it, so the areas of all senders, which lie side by side, are that one's. */
+__device__ static inline unsigned char *slot_at(const codelet_args &a, int receiver, uint32_t m)
+{
+	const int first = receiver == 0;
+	return slots_of(a, first, receiver) + ((uint64_t)blockIdx.x * a.depth + m % a.depth) * a.slot_bytes;
+}
+
+/* Of the rank behind: its receive buffer where all ranks' are registered. */
+__device__ static inline unsigned char *target(const codelet_args &a, const neighbours &n, uint32_t m, const range &part)
+{
+	return a.peers ? recv_address(a, n.behind, part.at) : slot_at(a, n.behind, m);
+}
+
 /* The root reads what it sends, the others their slots or, where all are registered, their receive buffers. */
-__device__ static inline const unsigned char *source(const codelet_args &a, const bulk_call *b, const neighbours &n, uint32_t m, const range &part)
+__device__ static inline const unsigned char *source(const codelet_args &a, const neighbours &n, uint32_t m, const range &part)
 {
 	if (n.before < 0)
 		return a.send + part.at;
-	return a.peers ? a.recv + part.at : bulk_slot_here(a, b, 0, n.before, m);
+	return a.peers ? a.recv + part.at : slot_at(a, a.rank, m);
 }
 
 /* NULL where the message is in place. */
@@ -44,10 +57,10 @@ __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bul
 	};
 	auto work = [&](uint32_t m) {
 		const range part = bulk_message(a, b->peers[a.rank].part, m);
-		const unsigned char *from = source(a, b, n, m, part);
+		const unsigned char *from = source(a, n, m, part);
 		unsigned char *own = own_copy(a, n, part);
 		if (n.behind >= 0)
-			copy_also<BULK_IN_FLIGHT>(t.workers, bulk_target(a, b, 0, n.behind, m, part.at), !a.peers, own, from, part.bytes);
+			copy_also<BULK_IN_FLIGHT>(t.workers, target(a, n, m, part), !a.peers, own, from, part.bytes);
 		else if (own)
 			bulk_copy(t, own, from, part.bytes, false);
 	};

@@ -396,9 +396,12 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	const struct codelet_args *a = m->launch->args;
 	size_t sender = at / a->area_bytes, in = at % a->area_bytes;
 	size_t place = ((size_t)m->owner * 2 + (size_t)scratch) * r->slots_bytes + at;
+	const int chain = r->call->codelet == BY_CHAIN; /* one sender has the areas of all */
+	if (chain)
+		in = at;
 	struct slot s = slot_of(r, m, in / a->slot_bytes);
 	m->exchange = (int)s.second;
-	m->from = (int)sender + ((int)sender >= m->owner);
+	m->from = chain ? (m->owner + a->ranks - 1) % a->ranks : (int)sender + ((int)sender >= m->owner);
 	m->to = m->owner;
 	if (s.second > (size_t)is_two_shot(r) || m->owner == m->launch->rank) {
 		complain(r, m, "no slot of this call");
