@@ -19,6 +19,8 @@ int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count
 int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, double begin, int ret)
 {
 	MPI_Count size = 0;
+	if (function != PMPI_SEND)
+		pmpi_requests_progress();
 	if (!pmpi.counts)
 		return ret;
 	if (s->type != MPI_DATATYPE_NULL)

@@ -406,6 +406,58 @@ static int die(void)
 	_exit(0);
 }
 
+/* ---- What programs do wrong, and what they may do */
+
+static int is_not(int error, int class)
+{
+	MPI_Error_class(error, &error);
+	return error != class;
+}
+
+/* MPI says what is wrong with a call, and its communicator goes on. */
+static int wrong_arguments(void)
+{
+	MPI_Comm comm;
+	double *in = doubles(1, N, 1), *out = doubles(1, N, 0);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* Open MPI calls it for wrong buffers */
+	int wrong = all_reduce(comm, 1, N);
+	wrong += is_not(MPI_Bcast(in, N, MPI_DOUBLE, size, comm), MPI_ERR_ROOT);
+	wrong += is_not(MPI_Reduce(in, out, N, MPI_DOUBLE, MPI_SUM, -9, comm), MPI_ERR_ROOT);
+	wrong += is_not(MPI_Gather(in, 1, MPI_DOUBLE, out, 1, MPI_DOUBLE, size, comm), MPI_ERR_ROOT);
+	wrong += is_not(MPI_Scatter(in, 1, MPI_DOUBLE, out, 1, MPI_DOUBLE, size, comm), MPI_ERR_ROOT);
+	wrong += is_not(MPI_Bcast(in, N, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE);
+	wrong += is_not(MPI_Allgather(in, 1, MPI_DATATYPE_NULL, out, 1, MPI_DOUBLE, comm), MPI_ERR_TYPE);
+	wrong += is_not(MPI_Allreduce(in, out, -1, MPI_DOUBLE, MPI_SUM, comm), MPI_ERR_COUNT);
+	wrong += is_not(MPI_Allreduce(in, MPI_IN_PLACE, N, MPI_DOUBLE, MPI_SUM, comm), MPI_ERR_BUFFER);
+	wrong += all_reduce(comm, 1, N);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	MPI_Comm_free(&comm);
+	release(1, in);
+	release(1, out);
+	return wrong;
+}
+
+/* A receive whose request is freed is delivered by a later exchange on host memory, here of a rank with itself. */
+static int freed_receive(void)
+{
+	const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+	double *in = doubles(1, N, rank), *out = doubles(1, N, -1);
+	MPI_Request request;
+	int mine = 0, theirs;
+	MPI_Irecv(out, N, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, &request);
+	MPI_Request_free(&request);
+	MPI_Send(in, N, MPI_DOUBLE, right, 0, MPI_COMM_WORLD);
+	for (int i = 0; i < 1000 && differ(1, out, N, left); i++)
+		MPI_Sendrecv(&mine, 1, MPI_INT, rank, 1, &theirs, 1, MPI_INT, rank, 1, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
+	const int wrong = differ(1, out, N, left);
+	release(1, in);
+	release(1, out);
+	return wrong;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -425,6 +477,8 @@ static const struct {
 	      { "inactive", inactive },
 	      { "persistent", persistent },
 #endif
+	      { "wrong_arguments", wrong_arguments },
+	      { "freed_receive", freed_receive },
 	      { "threads", threads },
 	      { "die", die } };
 
