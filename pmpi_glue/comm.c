@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,12 +279,8 @@ void pmpi_comm_leave(struct pmpi_comm *comm, int before)
 
 int pmpi_comm_wait(struct pmpi_comm *comm)
 {
-	int done = 1;
-	while (comm->stream && !(done = pmpi.device->query(comm->stream))) {
-		pmpi_progress();
-		sched_yield();
-	}
-	return done < 0 ? done : corale_comm_async_error(comm->core);
+	const int ret = comm->stream ? pmpi_wait(comm->stream) : 0;
+	return ret ? ret : corale_comm_async_error(comm->core);
 }
 
 static int vote_by_core(struct pmpi_comm *comm, int mine, int *any)

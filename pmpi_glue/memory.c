@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 #include "corale.h"
 #include "door.h"
 
@@ -40,22 +41,33 @@ int pmpi_enter(int ordinal, int *before)
 	return pmpi.device->enter(ordinal, before);
 }
 
-/* ---- Copies: a stream for each thread and ordinal, which the process keeps. */
+/*
+ * ---- Waits. A turn of MPI's progress takes as long as several looks at the stream, and the end of a short call is seen that much later; so MPI goes on from
+ * SHORT_NS on, and then in one turn of each TURN_NS.
+ */
 
-enum { POLLS = 32 };
+enum { SHORT_NS = 50000, TURN_NS = 5000 };
 
-static __thread void *streams[PMPI_NO_ORDINAL] __attribute__((tls_model("initial-exec")));
-
-static int wait_for(void *stream)
+int pmpi_wait(void *stream)
 {
+	int64_t turn = 0;
 	int done;
-	for (int polls = 0; !(done = pmpi.device->query(stream)); polls++)
-		if (polls >= POLLS) {
-			pmpi_progress();
-			sched_yield();
-		}
+	while (!(done = pmpi.device->query(stream))) {
+		const int64_t now = wait_now_ns();
+		if (!turn)
+			turn = now + SHORT_NS;
+		if (now < turn)
+			continue;
+		pmpi_progress();
+		sched_yield();
+		turn = wait_now_ns() + TURN_NS;
+	}
 	return done < 0 ? done : 0;
 }
+
+/* ---- Copies: a stream for each thread and ordinal, which the process keeps. */
+
+static __thread void *streams[PMPI_NO_ORDINAL] __attribute__((tls_model("initial-exec")));
 
 static int start_copy(const struct piece *piece, void *stream)
 {
@@ -79,7 +91,7 @@ static int copy_on(int ordinal, const struct piece *pieces, size_t n, int by_ker
 		ret = pmpi.device->copy_pieces(pieces, n, streams[ordinal]);
 	for (size_t i = 0; i < n && !ret && !by_kernel; i++)
 		ret = start_copy(&pieces[i], streams[ordinal]);
-	const int waited = wait_for(streams[ordinal]);
+	const int waited = pmpi_wait(streams[ordinal]);
 	return ret ? ret : waited;
 }
 

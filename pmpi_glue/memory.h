@@ -61,6 +61,9 @@ int pmpi_ordinal_reaches(int ordinal, int memory);
 /* As enter of the device, with an error for PMPI_NO_ORDINAL. The thread leaves by leave. */
 int pmpi_enter(int ordinal, int *before);
 
+/* Until all work of the stream is complete. MPI goes on where that takes longer than 50 us. 0 or a CORALE_E* code, logged. */
+int pmpi_wait(void *stream);
+
 /* A copy that has ended when it returns, and that lets MPI go on meanwhile. ordinal: of the side that is a device's. */
 int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes);
 
