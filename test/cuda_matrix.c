@@ -399,7 +399,7 @@ static void host(struct test *t)
 			for (c.op = 0; c.op < CORALE_NUM_OPS; c.op++) {
 				c.count = counts[i];
 				c.data = (i + (int)c.type) % 2 ? REFERENCE_SPECIAL : REFERENCE_EXACT;
-				if (!stopped(t, 0))
+				if (!stopped(t, 0) && cuda_case_possible(&c, t->world.size, SMALL_ARENA))
 					compare_with_host(t, comm, &c);
 			}
 	corale_comm_destroy(comm);
