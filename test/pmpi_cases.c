@@ -429,7 +429,9 @@ static int wrong_arguments(void)
 	wrong += is_not(MPI_Scatter(in, 1, MPI_DOUBLE, out, 1, MPI_DOUBLE, size, comm), MPI_ERR_ROOT);
 	wrong += is_not(MPI_Bcast(in, N, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE);
 	wrong += is_not(MPI_Allgather(in, 1, MPI_DATATYPE_NULL, out, 1, MPI_DOUBLE, comm), MPI_ERR_TYPE);
+#ifdef OPEN_MPI /* MPICH 4.0 alone aborts */
 	wrong += is_not(MPI_Allreduce(in, out, -1, MPI_DOUBLE, MPI_SUM, comm), MPI_ERR_COUNT);
+#endif
 	wrong += is_not(MPI_Allreduce(in, MPI_IN_PLACE, N, MPI_DOUBLE, MPI_SUM, comm), MPI_ERR_BUFFER);
 	wrong += all_reduce(comm, 1, N);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);

@@ -23,7 +23,7 @@ run()
 {
 	local ranks=$1 file=$2 memory=$3
 	shift 3
-	env "$@" timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n "$ranks" "$program" "$seed" 150 "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
+	env "$@" timeout -k 5 "$(busy_seconds "${limit:-60}")" "$MPIRUN" -n "$ranks" "$program" "$seed" 150 "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
 }
 
 same() # ranks
@@ -45,8 +45,20 @@ compare() # ranks, mode, memory, node size
 	[ $status = 0 ] || tail -n 20 "$scratch/log" | sed 's/^/# /'
 }
 
+# Open MPI 4.1.4 alone waits for ever in few of the programs (in a ring of Reduce_scatter between two ranks; seed 6317): then another one is drawn.
+without() # ranks
+{
+	local turn limit=20
+	for turn in 1 2 3 4 5; do
+		run "$1" without host && return
+		echo "# $1 ranks: the program of seed $seed does not end without the door"
+		seed=$((seed + 1))
+	done
+	return 1
+}
+
 for ranks in 1 2 4; do
-	run $ranks without host
+	without $ranks
 	result $? "$ranks ranks without the door"
 	compare $ranks device mixed 0
 	compare $ranks all mixed 0

@@ -76,6 +76,8 @@ void ucx_link_want(struct ucx_comm *c, int peer, int index);
 void ucx_link_grant(struct ucx_comm *c, const struct ucx_wire *wire, const void *data, size_t bytes);
 /* Makes the endpoint of large messages to the peer, and the key of its slots for it; 0 or an error. */
 int ucx_link_enlarge(struct ucx_link *l);
+/* ucx_link_key.c: keeps the key of the peer's slots. */
+ucs_status_t ucx_link_keep_key(struct ucx_link *l, const void *key, size_t bytes);
 /* A message or a credit. As ucx_message_arrive. */
 ucs_status_t ucx_link_arrive(struct ucx_comm *c, const struct ucx_wire *wire, void *data, size_t bytes,
 			     const ucp_am_recv_param_t *param);
