@@ -6,12 +6,9 @@
 #include "base/collectives.h"
 
 enum {
-	MOST_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
 	LEAST_ALONE = 1 << 20, /* of a call, instead of a lowered plan */
-	LEAST_BYTES = 8 << 10,
 	LEAST_MESSAGES = 4, /* of each block, in all; */
-	IN_FLIGHT = 3, /* at a time: both where they are not too short */
-	MOST_DEPTH = 8
+	IN_FLIGHT = 3 /* at a time: both where they are not too short */
 };
 
 /* A vector in parts, by two exchanges; else blocks, by one. */
@@ -99,24 +96,18 @@ static uint64_t to_peer(const struct launch *l)
 static uint64_t message_of(const struct launch *l, uint64_t room)
 {
 	const uint64_t parts = owners(l->coll, l->machine->ranks),
-		       pieces = parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES,
-		       each = plan_round((l->bytes + pieces - 1) / pieces, LAUNCH_LINE),
-		       fitting = room / IN_FLIGHT, most = fitting < MOST_BYTES ? fitting : MOST_BYTES,
-		       message = each < most ? each : most;
-	return message < LEAST_BYTES ? LEAST_BYTES : message;
+		       pieces = parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES;
+	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
 
 /* While a message is folded or passed on the next ones come, and acknowledgements go back. */
 static void cut(struct launch *l)
 {
-	const uint64_t room = room_of(l->machine, slots_room(l), l->coll), most = message_of(l, room),
-		       depth = room / most;
+	const uint64_t room = room_of(l->machine, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;
-	l->grid.threads = LAUNCH_BULK_THREADS;
-	l->depth = (uint32_t)(depth < 2 ? 2 : depth < MOST_DEPTH ? depth : MOST_DEPTH);
-	l->message = slots_bytes(room, 1, 1, l->depth, most);
+	slots_cut_teams(l, room, message_of(l, room));
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)

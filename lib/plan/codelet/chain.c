@@ -2,12 +2,9 @@
 #include "cut.h"
 
 enum {
-	MOST_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
-	LEAST_BYTES = 8 << 10,
 	MOST_BLOCKS = 16, /* 32 are a tenth slower, which was measured with 4 GPUs */
 	LEAST_MESSAGES = 24, /* of each block: a rank waits for one at each rank before it */
 	IN_FLIGHT = 4, /* at a time: both where they are not too short */
-	MOST_DEPTH = 8,
 	PASS_US = 6 /* a fence and a flag */
 };
 
@@ -31,11 +28,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static uint64_t message_of(const struct gpu_machine *machine, uint64_t bytes, uint64_t room)
 {
-	const uint64_t pieces = (uint64_t)blocks_of(machine) * LEAST_MESSAGES,
-		       each = plan_round((bytes + pieces - 1) / pieces, LAUNCH_LINE),
-		       fitting = room / IN_FLIGHT, most = fitting < MOST_BYTES ? fitting : MOST_BYTES,
-		       message = each < most ? each : most;
-	return message < LEAST_BYTES ? LEAST_BYTES : message;
+	return slots_team_message(bytes, (uint64_t)blocks_of(machine) * LEAST_MESSAGES, room, IN_FLIGHT);
 }
 
 /* Measured with 8 to 32 blocks behind libnccl.so, 4 H100. */
@@ -58,20 +51,11 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 	       (machine->ranks - 2) * (PASS_US + (double)first / codelet_gbs(&speed, machine) / 1e3);
 }
 
-static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
-{
-	(void)row, (void)machine;
-	return (double)bytes;
-}
-
 static void cut(struct launch *l)
 {
-	const uint64_t room = room_of(l->machine, slots_room(l)),
-		       most = message_of(l->machine, l->bytes, room), depth = room / most;
+	const uint64_t room = room_of(l->machine, slots_room(l));
 	l->grid.blocks = blocks_of(l->machine);
-	l->grid.threads = LAUNCH_BULK_THREADS;
-	l->depth = (uint32_t)(depth < 2 ? 2 : depth < MOST_DEPTH ? depth : MOST_DEPTH);
-	l->message = slots_bytes(room, 1, 1, l->depth, most);
+	slots_cut_teams(l, room, message_of(l->machine, l->bytes, room));
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
@@ -79,5 +63,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, "chain", buf, bytes);
 }
 
-const struct codelet chain_codelet = { "chain",           9,   PLAN_SM,      can,  us, rate, sent,
-				       codelet_one_piece, cut, launch_block, print };
+const struct codelet chain_codelet = {
+	"chain", 9, PLAN_SM, can, us, rate, codelet_sent_in_parts, codelet_one_piece, cut, launch_block, print
+};

@@ -32,6 +32,9 @@ int packets_have_few_ranks(const struct launch *launch);
 uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most);
 /* The room of one sender: large calls use scratch, if there is any, because longer runs to one peer are faster. */
 uint64_t slots_room(const struct launch *launch);
+/* Of teams of warps: a call goes in so many pieces at least, and so many messages fit the room, where neither makes them too short. Then messages and how many are in flight. */
+uint64_t slots_team_message(uint64_t bytes, uint64_t pieces, uint64_t room, uint64_t in_flight);
+void slots_cut_teams(struct launch *launch, uint64_t room, uint64_t most);
 /* A message of a block's one channel: of one exchange or two. */
 uint64_t slots_message(const struct launch *launch, int exchanges, uint64_t most);
 /* The rate of messages that are only moved. */

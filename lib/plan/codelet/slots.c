@@ -17,6 +17,29 @@ uint64_t slots_message(const struct launch *l, int exchanges, uint64_t most)
 	return slots_bytes(slots_room(l), l->machine->max_blocks, exchanges, l->depth, most);
 }
 
+enum {
+	MOST_TEAM_BYTES = 256 << 10, /* of a message: a fence, which takes 2 to 4 us, for each */
+	LEAST_TEAM_BYTES = 8 << 10,
+	MOST_TEAM_DEPTH = 8
+};
+
+uint64_t slots_team_message(uint64_t bytes, uint64_t pieces, uint64_t room, uint64_t in_flight)
+{
+	const uint64_t each = plan_round((bytes + pieces - 1) / pieces, LAUNCH_LINE),
+		       fitting = room / in_flight,
+		       most = fitting < MOST_TEAM_BYTES ? fitting : MOST_TEAM_BYTES,
+		       message = each < most ? each : most;
+	return message < LEAST_TEAM_BYTES ? LEAST_TEAM_BYTES : message;
+}
+
+void slots_cut_teams(struct launch *l, uint64_t room, uint64_t most)
+{
+	const uint64_t depth = room / most;
+	l->grid.threads = LAUNCH_BULK_THREADS;
+	l->depth = (uint32_t)(depth < 2 ? 2 : depth < MOST_TEAM_DEPTH ? depth : MOST_TEAM_DEPTH);
+	l->message = slots_bytes(room, 1, 1, l->depth, most);
+}
+
 struct codelet_rate slots_rate_of_moves(int ranks)
 {
 	static const struct codelet_rate
