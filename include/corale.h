@@ -280,9 +280,9 @@ void corale_config_init(corale_config *config);
 /*
  * What Corale needs from the program that starts the ranks: its rank, the number of ranks, and an all-gather of small
  * host data. allgather(ctx, in, bytes, out) collects bytes from each rank into out (size * bytes, in rank order). It
- * returns 0, or non-zero on failure: the function that has called it returns CORALE_EPEER then, or, where the value is a code of Corale's other than
- * CORALE_EINVAL, that code. Corale calls it only from the thread that calls, in corale_comm_create,
- * corale_comm_split, corale_mem_* and corale_comm_destroy. Corale can't interrupt it: where a rank may end meanwhile, the
+ * returns 0, or non-zero on failure: the creation ends on this rank, without a further all-gather, with CORALE_EPEER, or, where the value is a code of
+ * Corale's other than CORALE_EINVAL, with that code. One that returns 0 without the bytes that each rank gave to this very all-gather is such a failure, too. Corale calls it
+ * only from the thread that calls, in corale_comm_create. Corale can't interrupt it: where a rank may end meanwhile, the
  * all-gather must notice that itself and return non-zero.
  */
 typedef struct corale_bootstrap {

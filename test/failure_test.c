@@ -114,8 +114,9 @@ static int killed_process(void)
 /* ---- Ranks that choose how calls run by other facts ---- */
 
 enum {
-	STATUS_BYTES = 8,
-	CHOSEN_BYTES = STATUS_BYTES + 16
+	LABEL_BYTES = 16, /* in front of a record and behind it (lib/net/exchange.c) */
+	STATUS_BYTES = LABEL_BYTES + 8,
+	CHOSEN_BYTES = STATUS_BYTES + 16 + LABEL_BYTES
 }; /* of no other exchange of creation in one node */
 
 /* As allgather, but what this rank chooses by is not what it says. */

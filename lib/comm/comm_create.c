@@ -287,7 +287,7 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			on_destroy(on_destroy_ctx);
 		return ret;
 	}
-	comm->bootstrap = *bootstrap;
+	comm->bootstrap = exchanges_check(&comm->exchanges, bootstrap);
 	comm->rank = bootstrap->rank;
 	comm->size = bootstrap->size;
 	comm->transport_row = transport;

@@ -6,6 +6,7 @@
 #include "call/coll.h"
 #include "base/log.h"
 #include "call/runner.h"
+#include "health/diagnose.h"
 
 struct split {
 	struct comm *parent;
@@ -17,14 +18,20 @@ struct choice {
 	int32_t color, key, rank;
 };
 
+/* The other ranks wait for this one: the parent ends. */
+static int fail_memory(struct comm *parent)
+{
+	comm_fail(parent, CORALE_ENOMEM, "corale_comm_split: no memory to exchange with the other ranks");
+	return CORALE_ENOMEM;
+}
+
 /* Everybody sends to everybody: no step of this depends on which other communicators are being made. */
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	const struct split *s = ctx;
 	struct call *calls = calloc(2 * (size_t)s->size, sizeof *calls);
 	if (!calls)
-		return log_error(CORALE_ENOMEM, s->parent->rank, "no memory to exchange with %d ranks",
-				 s->size);
+		return fail_memory(s->parent);
 	for (int i = 0; i < s->size; i++) {
 		unsigned char *to = (unsigned char *)out + (size_t)i * bytes;
 		calls[2 * i] = (struct call){ .record.coll = CORALE_SEND,
@@ -55,8 +62,7 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 	struct choice own = { color, key, comm->rank };
 	struct choice *all = calloc((size_t)comm->size, sizeof *all);
 	s->ranks = calloc((size_t)comm->size, sizeof *s->ranks);
-	int ret =
-	    all && s->ranks ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	int ret = all && s->ranks ? 0 : fail_memory(comm);
 	struct call call = { .record.coll = CORALE_ALL_GATHER,
 			     .send = &own,
 			     .recv = all,

@@ -166,7 +166,8 @@ static void send_records(struct comm *comm, struct control c, int peer)
 	for (uint64_t i = 0; i < COMM_PEER_CALLS && i < last; i++)
 		c.records[i] = record_of(comm, comm->rank, last - i);
 	struct transport *t = comm->engine.transport;
-	transport_control(t, peer, &c, sizeof c);
+	if (t) /* not where it is being opened, and a peer that has failed behind that says so */
+		transport_control(t, peer, &c, sizeof c);
 }
 
 static void send_control(struct comm *comm, int kind, int code, int culprit, int peer)

@@ -13,6 +13,7 @@
 #include "plan/choose/planner.h"
 #include "plans.h"
 #include "net/connections.h"
+#include "net/exchange.h"
 #include "plan/machine/topo.h"
 #include "plan/machine/tuning.h"
 #include "cuda/trace.h"
@@ -88,6 +89,7 @@ struct comm {
 	struct corale_comm *handle;
 	int rank, size;
 	uint64_t id; /* equal on all ranks, unique */
+	struct exchanges exchanges; /* of its creation, by: */
 	corale_bootstrap bootstrap;
 	const struct transport_row *transport_row; /* that the front door brought along, or NULL */
 	struct comm_origin *origin; /* what the front door wants back */
