@@ -404,6 +404,31 @@ static void small_messages_have_slots(void **state)
 	assert_true(host_path_is_timed(HOST_PATH_LONG, 9));
 }
 
+/* ---- Copies ----------------------------------------------------------------------------- */
+
+/* Both kinds of store, at every distance from a line, lengths that end within one; and nothing beside the copy is written. */
+static void copies_are_right(void **state)
+{
+	enum { MOST = HOST_COPY_LEAST + 200, ROOM = MOST + 256 };
+	static unsigned char from[ROOM], to[ROOM], expected[ROOM];
+	struct host_copier copier = { .copies = 0 };
+	(void)state;
+	for (size_t i = 0; i < ROOM; i++)
+		from[i] = (unsigned char)(i * 7 + i / 251);
+	for (int i = 0; i < 640; i++) {
+		const size_t bytes = HOST_COPY_LEAST + (size_t)i % 199, to_at = (size_t)i % 65,
+			     from_at = (size_t)i * 5 % 67;
+		memset(to, 0xa5, ROOM);
+		memset(expected, 0xa5, ROOM);
+		memcpy(expected + to_at, from + from_at, bytes);
+		host_copy(&copier, to + to_at, from + from_at, bytes);
+		assert_memory_equal(to, expected, ROOM);
+	}
+	assert_true(copier.ns[HOST_STORE_CACHED] > 0 && copier.ns[HOST_STORE_PAST] > 0);
+	assert_false(host_copy_exceeds_cache(HOST_COPY_CALL - 1));
+	assert_true(host_copy_exceeds_cache((size_t)1 << 40));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +439,7 @@ int main(void)
 		cmocka_unit_test(disturbances_do_not_count),
 		cmocka_unit_test(copies_overlap),
 		cmocka_unit_test(small_messages_have_slots),
+		cmocka_unit_test(copies_are_right),
 	};
 	return cmocka_run_group_tests_name("host_fast", tests, NULL, NULL);
 }

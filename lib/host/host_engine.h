@@ -13,6 +13,7 @@
 #include "reduce/reduce.h"
 #include "base/settings.h"
 #include "net/link.h"
+#include "host_copy.h"
 #include "host_path.h"
 #include "window.h"
 
@@ -55,8 +56,9 @@ struct host_source {
 	int lent; /* by that rank, until its call ends: the memory is its caller's */
 };
 
-/* A channel's list of an action's sources, and room for messages by reference that are to be folded. */
+/* A channel's list of an action's sources, and room for messages by reference that are to be folded; and its copies. */
 struct host_temp {
+	struct host_copier copier;
 	unsigned char *data;
 	size_t bytes;
 	struct host_source *sources; /* of a move: one of each rank, two at least */
@@ -211,6 +213,7 @@ struct host_run {
 	struct host_channel *channels; /* &one for a single channel, so that small calls need no memory */
 	struct host_channel one;
 	void *memory; /* of several channels, of cells, and of what is sent from a copy */
+	int exceeds_cache; /* what the call receives, so it may be stored past the caches */
 	int copied; /* it is sent from a copy, */
 	unsigned char *copy; /* which is in memory */
 };

@@ -49,6 +49,7 @@ struct move {
 	struct window_header *header;
 	int kind; /* enum window_message */
 	int is_timed; /* the message's way is measured (host_path.h) */
+	int is_last; /* what is filled is the receive buffer of a call that exceeds the caches */
 };
 
 /* Messages and cells of the wire type: a difference only where it is not the call's type. */
@@ -307,7 +308,9 @@ static int fill_run(struct move *m, const struct host_target *target, size_t cou
 		const struct host_source *s = &m->sources[0];
 		if (s->pid)
 			return read_memory(m, s, target->data, s->data, bytes);
-		if (s->data != target->data)
+		if (s->data != target->data && m->is_last && bytes >= HOST_COPY_LEAST)
+			host_copy(&temp_of(m)->copier, target->data, s->data, bytes);
+		else if (s->data != target->data)
 			memcpy(target->data, s->data, bytes);
 		return 0;
 	}
@@ -613,14 +616,24 @@ static int fill_message(struct move *m)
 	return ret;
 }
 
+/* Of memory of this process: then the message is copied from the source too, as the local span may be stored past the caches. */
+static int is_plain_copy(const struct move *m)
+{
+	return !m->sources[0].pid && is_copy(m, &m->local);
+}
+
 /* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
  * since the local span may be a source. */
 static int fill_both(struct move *m)
 {
-	int same = m->local.data && m->nsources && m->local.wire == m->message.wire;
+	const int past = m->run->exceeds_cache && m->a->dst.space == PLAN_RECV;
+	int same = m->local.data && m->nsources && m->local.wire == m->message.wire &&
+		   !(past && m->message.data && is_plain_copy(m));
 	int ret = same ? 0 : fill_message(m);
+	m->is_last = past;
 	if (!ret)
 		ret = fill(m, &m->local);
+	m->is_last = 0;
 	if (ret || !same)
 		return ret;
 	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0, 0 };
@@ -673,7 +686,7 @@ int host_move(struct host_run *run, struct host_channel *ch, struct host_program
 	m.a = a;
 	m.folded = 0;
 	m.sources = temp_of(&m)->sources;
-	m.lent = m.result = m.is_timed = 0;
+	m.lent = m.result = m.is_timed = m.is_last = 0;
 	int ret = gather_sources(&m);
 	if (ret)
 		return ret;

@@ -6,8 +6,8 @@
 enum {
 	TRIES = 17 /* timed: three */,
 	BETWEEN = 1024,
-	TRIES_LONG = 8,
-	BETWEEN_LONG = 512,
+	TRIES_LONG = 24 /* each slot of a queue three times: before that it is in no cache */,
+	BETWEEN_LONG = 1536,
 	BETWEEN_MOST = 32768
 };
 
@@ -27,24 +27,30 @@ size_t host_path_bytes(int class)
 	return (size_t)HOST_PATH_LEAST << class;
 }
 
-/*
- * Of the way that is used: follows the median, a sixteenth up or down a sample, so a thread that has lost its core now and then changes little. What is far
- * too high, because memory was touched for the first time or the machine has become faster, is halved. Of the way that is tried: the best sample, as few
- * messages show what it takes when all its memory is in caches.
- */
-static void learn(float *value, float sample, int is_try)
+void host_path_follow(float *value, float sample)
 {
 	const float more = *value * 17 / 16, less = *value * 15 / 16;
-	if (*value <= 0 || (is_try && sample < *value))
+	if (*value <= 0)
 		*value = sample;
-	else if (is_try)
-		return;
 	else if (sample > *value)
 		*value = sample < more ? sample : more;
 	else if (sample > *value / 2)
 		*value = sample > less ? sample : less;
 	else
 		*value = (*value + sample) / 2;
+}
+
+/*
+ * Of the way that is used: the median, so a thread that has lost its core now and then changes little. What is far too high, because memory was touched for
+ * the first time or the machine has become faster, is halved. Of the way that is tried: the best sample, as few messages show what it takes when all its
+ * memory is in caches.
+ */
+static void learn(float *value, float sample, int is_try)
+{
+	if (!is_try)
+		host_path_follow(value, sample);
+	else if (*value <= 0 || sample < *value)
+		*value = sample;
 }
 
 static const float reference_factor = 1.2f; /* as measured beside the whole call, 128 KB to 64 MB */

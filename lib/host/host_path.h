@@ -44,6 +44,8 @@ struct host_flow {
 
 /* The sender: the way of its next message. paths: of its queue; number: of the message. */
 enum host_way host_path_choose(struct host_path *paths, size_t bytes, uint64_t number, struct host_flow flow);
+/* Follows the median of samples, a sixteenth up or down a sample; the first one is taken as it is, and one far below halves the distance. */
+void host_path_follow(float *value, float sample);
 /* The sender has written a message into a slot. */
 void host_path_wrote(struct host_path *paths, size_t bytes, int64_t ns);
 /* The sender learns what its readers have published. consumed: their counters; *seen: the first one's last word. */

@@ -279,6 +279,13 @@ static size_t sent_elements(const struct plan_env *env)
 	return env->send_counts ? end : env->count * (size_t)env->map.ranks;
 }
 
+static size_t received_bytes(const struct host_run *run, const struct plan_env *env)
+{
+	const int coll = run->plan->key.coll;
+	const int one = coll_table[coll].recv == COLL_ONE;
+	return env->count * run->type_bytes * (one ? 1 : (size_t)env->map.ranks);
+}
+
 /* What lies between blocks is not touched. */
 static void copy_sent(struct host_run *run, const struct plan_env *env, size_t bytes)
 {
@@ -329,6 +336,9 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->nchannels = plan->channels;
 	run->channels = &run->one;
 	run->memory = NULL;
+	run->exceeds_cache = 0;
+	if (env->count * run->type_bytes * (size_t)env->map.ranks >= HOST_COPY_CALL)
+		run->exceeds_cache = host_copy_exceeds_cache(received_bytes(run, env));
 	/* What the call overwrites, as an all_to_all in place does, is sent from a copy. */
 	const size_t own_at = env->send_displs ? env->send_displs[engine->rank] : (size_t)engine->rank;
 	const int copies = coll_overwrites_in(plan->key.coll, binding->send, binding->recv, own_at);
