@@ -259,7 +259,7 @@ enum { HOLD_MS = 150, HELD_BYTES = LARGE * 4, ROUNDS = 12, SOME = 1 << 20 };
 enum way { ABORTED, ABORTED_BY_OTHER, DESTROYED, QUITS, REVOKED, MISMATCHED, WAYS, TOO_LATE = WAYS };
 
 static struct {
-	unsigned char *landing; /* of rank 0, which can't store there until it was held */
+	unsigned char *landing; /* of rank 0, which can't store to its second page until it was held */
 	_Atomic int reading, acted, returned, early;
 	int patience_ms;
 } held;
@@ -363,7 +363,8 @@ static void fail_lender(struct team_member *m, enum way way)
 	if (corale_comm_split(m->comm, 0, 0, &comm))
 		team_fault(m, "no communicator");
 	if (m->rank == 0) {
-		held.landing = map(HELD_BYTES, PROT_READ);
+		held.landing = map(HELD_BYTES, PROT_READ | PROT_WRITE);
+		mprotect(held.landing + 4096, 4096, PROT_READ); /* the call looks at a byte of 64 KB */
 		held.reading = held.returned = held.early = 0;
 		held.acted = way == TOO_LATE;
 		held.patience_ms = way == TOO_LATE ? 6 * HOLD_MS : HOLD_MS;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "buffers.h"
 
 int own_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {
@@ -30,13 +31,17 @@ int own_check(const struct comm *comm, const struct call *calls, int n)
 	}
 }
 
-void own_copy(const struct comm *comm, const struct call *calls, int n)
+int own_copy(const struct comm *comm, const struct call *calls, int n)
 {
 	for (int s = 0, r = 0;; s++, r++) {
 		s = own_next(comm, calls, n, s, CORALE_SEND);
 		r = own_next(comm, calls, n, r, CORALE_RECV);
 		if (s == n)
-			break;
+			return 0;
+		int ret = buffers_check(comm, &calls[s]);
+		ret = ret ? ret : buffers_check(comm, &calls[r]);
+		if (ret)
+			return ret;
 		if (calls[s].record.count && calls[r].recv != calls[s].send)
 			memmove(calls[r].recv, calls[s].send,
 				calls[s].record.count * corale_type_bytes(calls[s].record.type));

@@ -10,7 +10,7 @@ int own_next(const struct comm *comm, const struct call *calls, int n, int i, co
 /* Whether all of them have a counterpart of the same count and type: 0, or CORALE_EINVAL with the reason logged. */
 int own_check(const struct comm *comm, const struct call *calls, int n);
 
-/* Executes them, on hosts. */
-void own_copy(const struct comm *comm, const struct call *calls, int n);
+/* Executes them, on hosts. 0 or CORALE_ESYSTEM: a buffer can't be used. */
+int own_copy(const struct comm *comm, const struct call *calls, int n);
 
 #endif

@@ -97,9 +97,9 @@ static int start_collective(struct part *p)
 {
 	const struct call *call = &p->calls[p->next];
 	if (p->comm->size == 1) {
-		start_alone(p->comm, call);
+		const int alone = start_alone(p->comm, call);
 		p->next++;
-		return 1;
+		return alone ? diagnose_end(p->comm, &call->record, alone) : 1;
 	}
 	const struct fast_begun *begun = p->begun;
 	int ret =

@@ -4,6 +4,7 @@
 
 #include "base/collectives.h"
 #include "base/status.h"
+#include "buffers.h"
 #include "fast.h"
 #include "own.h"
 #include "signature.h"
@@ -28,7 +29,9 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 	struct plans_entry *entry = NULL;
 	const struct plan_key key =
 	    planner_key(call->record.coll, call->record.count, call->record.type, call->record.op);
-	int ret = plan ? 0 : plans_find(&comm->plans, comm->rank, &key, NULL, &entry);
+	int ret = buffers_check(comm, call);
+	if (!ret && !plan)
+		ret = plans_find(&comm->plans, comm->rank, &key, NULL, &entry);
 	if (ret)
 		return ret;
 	plan = entry ? &entry->plan : plan;
@@ -44,8 +47,11 @@ int start_run(struct comm *comm, const struct call *call, uint64_t signature, st
 	return host_run_init(&item->run, &comm->engine, plan, &env, &binding);
 }
 
-void start_alone(struct comm *comm, const struct call *call)
+int start_alone(struct comm *comm, const struct call *call)
 {
+	const int ret = buffers_check(comm, call);
+	if (ret)
+		return ret;
 	size_t bytes = corale_type_bytes(call->record.type);
 	struct reduce_spec spec = { .type = call->record.type,
 				    .op = op_kind(call->record.op),
@@ -61,6 +67,7 @@ void start_alone(struct comm *comm, const struct call *call)
 		reduce_fold(&spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)
 		memmove(to, from, count * bytes);
+	return 0;
 }
 
 int start_after(const struct call *calls, int i)
@@ -85,8 +92,7 @@ static int previous_of_pair(const struct run_item *items, int n, const struct ca
 int start_pairs(struct comm *comm, const struct call *calls, int n, const struct fast_begun *begun,
 		struct run_item *items, int *used)
 {
-	int ret = 0;
-	own_copy(comm, calls, n);
+	int ret = own_copy(comm, calls, n);
 	*used = 0;
 	for (int i = 0; !ret && i < n; i++) {
 		struct run_item *item = &items[*used];

@@ -12,8 +12,8 @@ struct host_binding start_binding(const struct comm *comm, const struct call *ca
 /* The run of one call with that signature; to be freed by progress_end. */
 int start_run(struct comm *comm, const struct call *call, uint64_t signature, struct run_item *item);
 
-/* Executes a collective of a communicator with one rank, which talks to nobody. */
-void start_alone(struct comm *comm, const struct call *call);
+/* Executes a collective of a communicator with one rank, which talks to nobody. 0 or CORALE_ESYSTEM: its buffers can't be used. */
+int start_alone(struct comm *comm, const struct call *call);
 
 /*
  * The runs of n sends and receives that start together: those of one ordered pair follow each other, those to oneself are executed at once.

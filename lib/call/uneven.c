@@ -122,6 +122,18 @@ static struct extent block_of(const struct side *side, int i, size_t element)
 	return (struct extent){ begin, begin + (side->counts ? side->counts[i] : side->own) * element };
 }
 
+int uneven_block(const struct comm *comm, const struct call *call, int sending, int i, const char **at,
+		 size_t *bytes)
+{
+	const struct side side = side_of(comm, call, sending);
+	if (i >= side.blocks)
+		return 0;
+	const struct extent e = block_of(&side, i, corale_type_bytes(call->record.type));
+	*at = (const char *)e.begin;
+	*bytes = e.end - e.begin;
+	return 1;
+}
+
 static int is_empty(struct extent e)
 {
 	return e.begin >= e.end;

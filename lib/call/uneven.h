@@ -9,6 +9,9 @@
 int uneven_check_counts(struct comm *comm, struct call *call);
 /* NULL buffers, and buffers that overlap without being in place. Only blocks that are not empty matter. */
 int uneven_check_buffers(struct comm *comm, const struct call *call);
+/* Block i of the send (receive) buffer that the rank has: 1 with where it begins and its bytes; 0: there are fewer. */
+int uneven_block(const struct comm *comm, const struct call *call, int sending, int i, const char **at,
+		 size_t *bytes);
 /* GPUs move blocks as an all_to_all_v does: gives a checked call that rank's arrays of edges, where it lacks some, in memory that the next call uses
  * again; a call that folds has one edge of the other side, its result. CORALE_ENOMEM. */
 int uneven_as_edges(struct comm *comm, struct call *call);
