@@ -62,6 +62,9 @@ static inline MPI_Datatype coll_type(const struct coll_side *side, int i)
 	return side->types ? side->types[i] : side->type;
 }
 
+/* coll_wrong.c: whether MPI refuses the call by what this rank passes. */
+int coll_is_wrong(const struct coll_call *call);
+
 /* Runs a call, by whatever route. An MPI error code. */
 int coll_run(struct coll_call *call);
 

@@ -111,9 +111,9 @@ void coll_fill_reduce_scatter(struct coll_call *call, const void *send, void *re
 	call->op = op;
 	call->counts = counts;
 	call->recv.counts = counts;
-	for (int i = 0; i < ranks.size; i++)
+	for (int i = 0; counts && i < ranks.size; i++)
 		all += coll_count(call, &call->recv, i);
-	const MPI_Count own = coll_count(call, &call->recv, ranks.rank);
+	const MPI_Count own = coll_count(call, &call->recv, ranks.rank); /* 0 without counts */
 	call->send = side(send, all, type, 1);
 	call->recv = side(recv, send == MPI_IN_PLACE ? all : own, type, 1);
 	mark(call);

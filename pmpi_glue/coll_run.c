@@ -18,48 +18,6 @@ static int has_device(const struct coll_call *call)
 	return call->send.ordinal >= 0 || call->recv.ordinal >= 0;
 }
 
-/*
- * ---- Calls that are wrong in what MPI looks at before it touches a buffer: it says of them what it says without the door, where Corale's refusal would
- * end its communicator.
- */
-
-static int has_no_type(const struct coll_call *call, const struct coll_side *side)
-{
-	const int n = side->types ? side->blocks : side->blocks > 0;
-	int is_wrong = 0;
-	for (int i = 0; i < n && !is_wrong; i++)
-		is_wrong = coll_type(side, i) == MPI_DATATYPE_NULL && coll_count(call, side, i) > 0;
-	return is_wrong;
-}
-
-static int has_root(const struct coll_call *call)
-{
-	switch (call->function) {
-	case PMPI_BCAST:
-	case PMPI_REDUCE:
-	case PMPI_GATHER:
-	case PMPI_GATHERV:
-	case PMPI_SCATTER:
-	case PMPI_SCATTERV:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
-static int is_wrong_root(const struct coll_call *call)
-{
-	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
-	return comm && !comm->is_inter && (call->root < 0 || call->root >= comm->size);
-}
-
-static int is_wrong(const struct coll_call *call)
-{
-	const int is_rooted = has_root(call);
-	return has_no_type(call, &call->send) || has_no_type(call, &call->recv) ||
-	       (is_rooted ? is_wrong_root(call) : call->recv.buffer == MPI_IN_PLACE);
-}
-
 /* ---- The route */
 
 static size_t bytes_of(const struct coll_call *call, const struct coll_side *side)
@@ -180,7 +138,7 @@ int coll_run(struct coll_call *call)
 	const double begin = pmpi_table_begin();
 	look_at(&call->send);
 	look_at(&call->recv);
-	if (is_wrong(call))
+	if (coll_is_wrong(call))
 		return coll_mpi(call);
 	int error = find_route(call, &comm, &reason);
 	if (error)

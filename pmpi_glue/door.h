@@ -48,6 +48,7 @@ struct pmpi_state {
 	int most_comms; /* CORALE_MPI_COMMS, alike on all ranks */
 	int counts; /* calls are counted for the table */
 	MPI_Group world;
+	MPI_Comm quiet; /* this rank's alone; errors return */
 };
 extern struct pmpi_state pmpi;
 

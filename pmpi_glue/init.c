@@ -41,7 +41,6 @@ static void progress(void *unused)
  * A look at a request that never ends: MPI advances all others meanwhile. (A probe does so in Open MPI, not in MPICH.) Any number of threads may look at
  * one request. It is a receive on a communicator of its own, on which nobody sends.
  */
-static MPI_Comm quiet = MPI_COMM_NULL;
 static MPI_Request endless = MPI_REQUEST_NULL;
 
 void pmpi_progress(void)
@@ -52,15 +51,17 @@ void pmpi_progress(void)
 
 static int progress_start(void)
 {
-	const int error = PMPI_Comm_dup(MPI_COMM_SELF, &quiet);
-	return error ? error : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, quiet, &endless);
+	int error = PMPI_Comm_dup(MPI_COMM_SELF, &pmpi.quiet);
+	if (!error)
+		error = PMPI_Comm_set_errhandler(pmpi.quiet, MPI_ERRORS_RETURN);
+	return error ? error : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, pmpi.quiet, &endless);
 }
 
 static void progress_end(void)
 {
 	PMPI_Cancel(&endless);
 	PMPI_Wait(&endless, MPI_STATUS_IGNORE);
-	PMPI_Comm_free(&quiet);
+	PMPI_Comm_free(&pmpi.quiet);
 }
 
 /* ---- The MPI that the program has. Handles of another one are of another form, so nothing of it can be called. */

@@ -111,6 +111,11 @@ static struct named *find_named(MPI_Datatype type)
 	}
 }
 
+int pmpi_type_is_named(MPI_Datatype type)
+{
+	return find_named(type)->layout != NULL;
+}
+
 static int type_is_gone(MPI_Datatype type, int keyval, void *layout, void *unused)
 {
 	(void)type, (void)keyval, (void)unused;

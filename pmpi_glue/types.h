@@ -32,6 +32,9 @@ struct pmpi_layout {
 struct pmpi_layout *pmpi_layout_get(MPI_Datatype type);
 void pmpi_layout_put(struct pmpi_layout *layout);
 
+/* Whether it is a predefined type that had a layout before; without a lock. */
+int pmpi_type_is_named(MPI_Datatype type);
+
 /* At MPI_Finalize: layouts of predefined types. */
 void pmpi_types_end(void);
 

@@ -140,6 +140,11 @@ program main
   call MPI_File_close(file, ierr)
   call report('files: device memory is refused, host memory is not', flag .and. all(got == host))
 
+  call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, ierr)
+  flag = is_refused(MPI_ERR_COUNT, bcast(-1, 0)) .and. is_refused(MPI_ERR_ROOT, bcast(n, size)) .and. &
+         is_refused(MPI_ERR_COUNT, gatherv([n, -1])) .and. bcast(n, 0) == MPI_SUCCESS .and. gatherv([n, n]) == MPI_SUCCESS
+  call report('collectives: MPI refuses a negative count and a wrong root, and its communicator goes on', flag)
+
   if (rank == 0) print '(a,i0)', '1..', number
   call MPI_Finalize(ierr)
   if (failed) error stop 1
@@ -148,6 +153,24 @@ contains
   integer function value(of, i, turn)
     integer, intent(in) :: of, i, turn
     value = of * 1000000 + turn * 10000 + i
+  end function
+
+  logical function is_refused(class, error)
+    integer, intent(in) :: class, error
+    integer :: found
+    call MPI_Error_class(error, found, ierr)
+    is_refused = found == class
+  end function
+
+  integer function bcast(count, root)
+    integer, intent(in) :: count, root
+    call MPI_Bcast(in, count, MPI_INTEGER, root, MPI_COMM_WORLD, bcast)
+  end function
+
+  integer function gatherv(counts) ! of two ranks; wrong counts are wrong at both
+    integer, intent(in) :: counts(2)
+    integer, target :: all(2 * n)
+    call MPI_Gatherv(in, counts(2), MPI_INTEGER, all, counts, [0, n], MPI_INTEGER, 0, MPI_COMM_WORLD, gatherv)
   end function
 
   subroutine fill(turn)

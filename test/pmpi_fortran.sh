@@ -19,7 +19,7 @@ run()
 	shift
 	number=$((number + 1))
 	if "$mpifort" -g -fallow-argument-mismatch -ffree-line-length-none "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
-		timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n 2 env TEST_FOLDER="$scratch" LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.9$' "$scratch/log"; then
+		timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n 2 env TEST_FOLDER="$scratch" LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.10$' "$scratch/log"; then
 		echo "ok $number - $name"
 	else
 		echo "not ok $number - $name"
