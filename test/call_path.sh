@@ -21,13 +21,15 @@ build()
 		$cc -no-pie -pthread -o "$scratch/call_path" "$scratch"/*.o -lm
 }
 
-# A line for each function: call, depth, name. One of a header, which each file has for itself, is one.
+# A line for each function: call, depth, name. One of a header, which each file has for itself, is one: compilers differ in whose file they call it.
 list()
 {
 	timeout -k 5 60 "$scratch/call_path" >"$scratch/functions" || return 1
+	find "$top/lib" "$top/test" -name '*.h' -exec sed -n 's/^static inline .*[ *]\([a-z0-9_]*\)(.*/\1/p' {} + >"$scratch/inline"
 	awk '{ print $3 }' "$scratch/functions" | addr2line -f -e "$scratch/call_path" | paste -d ' ' - - |
 		paste -d ' ' "$scratch/functions" - |
-		awk '{ sub(".*/", "", $5); key = $1 " " $4 " " $5 }
+		awk -v inline="$scratch/inline" 'BEGIN { while ((getline name_of < inline) > 0) of_header[name_of] = 1 }
+		{ sub(".*/", "", $5); sub(":.*", "", $5); key = $1 " " $4 ($4 in of_header ? "" : " " $5) }
 		!(key in deep) { order[++n] = key; call[n] = $1; name[n] = $4 }
 		!(key in deep) || $2 > deep[key] { deep[key] = $2 }
 		END { for (i = 1; i <= n; i++) print call[i], deep[order[i]], name[i] }'

@@ -34,6 +34,7 @@
 #include "base/settings.h"
 #include "corale.h"
 #include "forked.h"
+#include "late.h"
 
 /* A test machine may be busy: the limit is twenty times what was promised, and what is promised is printed. */
 enum {
@@ -123,7 +124,7 @@ static const struct scene scenes[] = {
 
 struct shared {
 	_Atomic int64_t died_ns;
-	_Atomic int ready, faults;
+	_Atomic int ready, faults, late;
 	pthread_barrier_t barrier; /* of the ranks that live */
 };
 
@@ -379,8 +380,10 @@ static void survive(struct rank *r, const struct scene *s, corale_comm *comm)
 		const char *text = corale_comm_last_error(comm);
 		if (!strstr(text, "rank 1 (process ") || !strstr(text, s->word))
 			fault(r, "\"%s\" should name rank 1, its process and \"%s\"", text, s->word);
-		if (!(ms < LIMIT_MS))
+		if (!(ms < LIMIT_MS)) {
+			atomic_fetch_add(&r->shared->late, 1);
 			fault(r, "told after %.0f ms of at most %d", ms, LIMIT_MS);
+		}
 		fprintf(stderr, "# rank %d was told after %.1f ms (promised: %d)\n", r->rank, ms,
 			PROMISED_MS);
 		ret = reduce(comm, NULL);
@@ -574,6 +577,7 @@ static int play(const struct scene *s)
 		if (r != VICTIM && status)
 			fprintf(stderr, "# rank %d ended with status %x\n", r, (unsigned)status);
 	}
+	late_tell(faults + atomic_load(&shared->faults), atomic_load(&shared->late));
 	return faults + atomic_load(&shared->faults);
 }
 

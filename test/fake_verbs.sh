@@ -21,7 +21,7 @@ skip()
 
 # MPI may not take the adapter for its own, or keep UCX 1.13 from watching memory, without which it has no cache of registrations.
 . "$source/test/launcher-env.sh"
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib OMPI_MCA_memory=^patcher
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib,ofi OMPI_MCA_memory=^patcher
 if [ "$1" = run ]; then
 	shift
 	[ -f "$adapter" ] || { echo "fake_verbs.sh: there is no $adapter: run make check TESTS=, with <infiniband/verbs.h>" >&2; exit 1; }

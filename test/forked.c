@@ -9,9 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "late.h"
 #include "net/ucx/transport_ucx.h"
 
-enum { PATIENCE_S = 40 };
+enum { PATIENCE_S = 40, LATE = 3 }; /* LATE: the status of a rank whose faults are all late ones */
 
 void forked_fault(struct forked *r, const char *format, ...)
 {
@@ -85,7 +86,7 @@ static void close_all(int ends[FORKED_RANKS][FORKED_RANKS], int size, int but)
 
 int forked_run(int size, int victim, int (*body)(struct forked *r), const void *arg)
 {
-	int ends[FORKED_RANKS][FORKED_RANKS] = { { 0 } }, faults = 0;
+	int ends[FORKED_RANKS][FORKED_RANKS] = { { 0 } }, faults = 0, late = 0;
 	pid_t pids[FORKED_RANKS];
 	connect_all(ends, size);
 	for (int a = 0; a < size; a++) {
@@ -98,15 +99,21 @@ int forked_run(int size, int victim, int (*body)(struct forked *r), const void *
 		signal(SIGSEGV, SIG_DFL); /* cmocka's handler goes on with the next test */
 		if (a != victim)
 			alarm(PATIENCE_S);
-		_exit(body(&rank) || rank.faults);
+		const int failed = body(&rank) || rank.faults;
+		_exit(failed && rank.faults == rank.late ? LATE : failed);
 	}
 	close_all(ends, size, FORKED_NOBODY);
 	for (int a = 0; a < size; a++) {
 		int status = 1;
 		waitpid(pids[a], &status, 0);
 		faults += a == victim ? !WIFSIGNALED(status) : status != 0;
-		if (a != victim && WIFSIGNALED(status))
+		const int in_vain = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+		late += a != victim && (in_vain || (WIFEXITED(status) && WEXITSTATUS(status) == LATE));
+		if (a != victim && in_vain)
+			fprintf(stderr, "# rank %d has not ended within %d s\n", a, PATIENCE_S);
+		else if (a != victim && WIFSIGNALED(status))
 			fprintf(stderr, "# rank %d was ended by signal %d\n", a, WTERMSIG(status));
 	}
+	late_tell(faults, late);
 	return faults;
 }

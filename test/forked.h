@@ -7,7 +7,7 @@
 enum { FORKED_RANKS = 4, FORKED_NOBODY = -1 };
 
 struct forked {
-	int rank, size, faults;
+	int rank, size, faults, late;
 	int sockets[FORKED_RANKS]; /* to each other rank */
 	const void *arg;
 };
@@ -26,5 +26,7 @@ int forked_has_ucx(void);
 
 /* Counts a fault; a rank's first one is printed. */
 void forked_fault(struct forked *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A fault that is only that something took too long (late.h). */
+#define forked_late(r, ...) ((r)->late++, forked_fault(r, __VA_ARGS__))
 
 #endif

@@ -536,7 +536,7 @@ static void refuse_once(struct team_member *m, enum refusal how)
 	     !strstr(corale_comm_last_error(good), how == MESSAGES ? "send(count 1" : "all_reduce(count 1")))
 		team_fault(m, "the line does not name the group: %s", corale_comm_last_error(good));
 	if (team_now() - start > 2)
-		team_fault(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+		team_late(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
 	team_barrier(m);
 	corale_comm_destroy(good);
 	if (m->rank != 1 || how != DESTROYED)

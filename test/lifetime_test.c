@@ -194,7 +194,7 @@ static void questions(struct team_member *m)
 		const double start = team_now();
 		corale_comm_destroy(q.comm);
 		if (team_now() - start > 2)
-			team_fault(m, "destroy took %.1f s", team_now() - start);
+			team_late(m, "destroy took %.1f s", team_now() - start);
 		q.over = 1;
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
@@ -290,7 +290,7 @@ static void destroy_beside(struct team_member *m, enum beside how)
 		team_expect(m, c.ret, how == OPEN ? CORALE_EINVAL : CORALE_EABORTED,
 			    "the call beside destroy");
 		if (team_now() > start + 2)
-			team_fault(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+			team_late(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
 	}
 	team_barrier(m);
 	if (m->rank && !corale_all_reduce(&one, &sum, 1, CORALE_INT32, CORALE_SUM, c.comm, NULL) &&

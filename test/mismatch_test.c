@@ -212,7 +212,7 @@ static void run_pair(struct team_member *m)
 	double took = team_now() - start;
 	team_expect(m, ret, CORALE_EMISMATCH, pair->name);
 	if (took > 1)
-		team_fault(m, "%s took %.2f s", pair->name, took);
+		team_late(m, "%s took %.2f s", pair->name, took);
 	const char *text = corale_comm_last_error(m->comm);
 	snprintf(odd, sizeof(odd), "rank %d", ODD);
 	if (!strstr(text, pair->words[0]) || !strstr(text, pair->words[1]) || !strstr(text, odd))
@@ -234,7 +234,7 @@ static void two_roots(struct team_member *m)
 	team_expect(m, corale_gather(&mine, all, 1, CORALE_FLOAT32, rank, pair, NULL), CORALE_EMISMATCH,
 		    "two roots");
 	if (team_now() - start > 2)
-		team_fault(m, "took %.2f s", team_now() - start);
+		team_late(m, "took %.2f s", team_now() - start);
 	const char *text = corale_comm_last_error(pair);
 	if (!strstr(text, "gather(count 1, float32, root 0)") ||
 	    !strstr(text, "gather(count 1, float32, root 1)"))
@@ -278,7 +278,7 @@ static void two_senders(struct team_member *m)
 	const double start = team_now();
 	corale_comm_destroy(pair);
 	if (team_now() - start > 1)
-		team_fault(m, "the end took %.2f s", team_now() - start);
+		team_late(m, "the end took %.2f s", team_now() - start);
 	team_barrier(m);
 	if (lines[0] + lines[1] <
 	    2) /* of two pairs; of one that comes much later the other one says nothing */
@@ -306,7 +306,7 @@ static void odd_of_three(struct team_member *m, int odd, int late, int asks)
 	const double took = team_now() - start;
 	team_expect(m, ret, told ? CORALE_ECOMM : CORALE_EMISMATCH, "three ranks");
 	if (took > 1)
-		team_fault(m, "odd rank %d, late rank %d: took %.2f s", odd, late, took);
+		team_late(m, "odd rank %d, late rank %d: took %.2f s", odd, late, took);
 	snprintf(name, sizeof(name), "the odd one out is rank %d", odd);
 	if (!strstr(corale_comm_last_error(three), name))
 		team_fault(m, "\"%s\" should say that %s", corale_comm_last_error(three), name);
@@ -328,7 +328,7 @@ static void one_sender(struct team_member *m)
 	corale_comm_destroy(m->comm);
 	m->comm = NULL;
 	if (team_now() - start > 1)
-		team_fault(m, "the end took %.2f s", team_now() - start);
+		team_late(m, "the end took %.2f s", team_now() - start);
 }
 
 /* A rank that ends does not wait for those that make the call later; of two roots the later one says that there are two. */
@@ -352,7 +352,7 @@ static void late_receiver(struct team_member *m)
 		    "broadcast");
 	corale_comm_destroy(pair);
 	if (team_now() - start > 0.5)
-		team_fault(m, "the end took %.2f s", team_now() - start);
+		team_late(m, "the end took %.2f s", team_now() - start);
 	if (rank == 1 && !roots && got != 1)
 		team_fault(m, "got %g", (double)got);
 	team_barrier(m);
@@ -400,7 +400,7 @@ static void run_edge(struct team_member *m, size_t sent, size_t expected, corale
 		ret = corale_barrier(m->comm, NULL);
 	team_expect(m, ret, CORALE_EMISMATCH, "a send and its recv that differ");
 	if (team_now() - start > 1)
-		team_fault(m, "took %.2f s", team_now() - start);
+		team_late(m, "took %.2f s", team_now() - start);
 }
 
 /* All ranks learn both calls. */
@@ -435,7 +435,7 @@ static void edges_of_all_to_all_v(struct team_member *m)
 		ret = corale_barrier(m->comm, NULL);
 	team_expect(m, ret, CORALE_EMISMATCH, "all_to_all_v whose ends disagree");
 	if (team_now() - start > 1)
-		team_fault(m, "took %.2f s", team_now() - start);
+		team_late(m, "took %.2f s", team_now() - start);
 }
 
 /* Rank 0 sends nothing where rank 1 expects two elements, or the other way round: it may have returned, and learns by its next call. */
@@ -457,7 +457,7 @@ static void one_edge(struct team_member *m, size_t sent, size_t expected)
 	if (m->rank < 2 && !strstr(corale_comm_last_error(comm), "counts of a pair"))
 		team_fault(m, "\"%s\" should name the counts", corale_comm_last_error(comm));
 	if (team_now() - start > 1)
-		team_fault(m, "%zu sent, %zu expected: took %.2f s", sent, expected, team_now() - start);
+		team_late(m, "%zu sent, %zu expected: took %.2f s", sent, expected, team_now() - start);
 	team_barrier(m);
 	corale_comm_destroy(comm);
 }
@@ -532,7 +532,7 @@ static void one_block(struct team_member *m, const struct block *b)
 		if (b->words[i] && !strstr(corale_comm_last_error(comm), b->words[i]))
 			team_fault(m, "\"%s\" should name %s", corale_comm_last_error(comm), b->words[i]);
 	if (team_now() - start > 1)
-		team_fault(m, "took %.2f s", team_now() - start);
+		team_late(m, "took %.2f s", team_now() - start);
 	team_barrier(m);
 	corale_comm_destroy(comm);
 }
@@ -571,7 +571,7 @@ static void aborted(struct team_member *m)
 		pthread_join(thread, NULL);
 	team_barrier(m);
 	if (team_now() - start > 3)
-		team_fault(m, "the abort took %.2f s", team_now() - start);
+		team_late(m, "the abort took %.2f s", team_now() - start);
 	int ret = reduce(m, &b); /* the one who is late may still find what the others sent */
 	if (ret == 0 && m->rank == ODD)
 		ret = corale_barrier(m->comm, NULL);
@@ -589,7 +589,7 @@ static void timed_out(struct team_member *m)
 	if (m->rank != ODD && ret != CORALE_ETIMEDOUT)
 		team_fault(m, "a rank that never comes: %s", corale_strerror(ret));
 	if (took > 2)
-		team_fault(m, "a deadline of half a second took %.2f s", took);
+		team_late(m, "a deadline of half a second took %.2f s", took);
 	if (m->rank != ODD && !strstr(corale_comm_last_error(m->comm), "rank"))
 		team_fault(m, "\"%s\" should name a rank", corale_comm_last_error(m->comm));
 	team_barrier(m);
@@ -628,7 +628,7 @@ static void destroyed_in_flight(struct team_member *m)
 	m->comm = NULL;
 	corale_stream_destroy(stream);
 	if (team_now() - start > 1)
-		team_fault(m, "ending took %.2f s", team_now() - start);
+		team_late(m, "ending took %.2f s", team_now() - start);
 	free(b);
 }
 

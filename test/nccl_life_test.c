@@ -370,7 +370,7 @@ static void abort_blocked(struct world_rank *me)
 		if (!me->world->threads && !strstr(s.text, me->rank ? "aborted on this rank" : "rank 1"))
 			world_fault(me, "last error: %s", s.text);
 		if (now() - start > 5 * busy_times())
-			world_fault(me, "it took %.1f s", now() - start);
+			world_late(me, "it took %.1f s", now() - start);
 	}
 	world_barrier(me);
 	if (me->rank == 2)
@@ -410,11 +410,11 @@ static void abort_beside_stopped(struct world_rank *me)
 	const double start = now();
 	WORLD_OK(me, ncclCommAbort(me->comm));
 	if (now() - start > 0.5 * busy_times())
-		world_fault(me, "the abort took %.1f s", now() - start);
+		world_late(me, "the abort took %.1f s", now() - start);
 	pthread_join(thread, NULL);
 	world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
 	if (now() - start > 5 * busy_times())
-		world_fault(me, "the call ended after %.1f s", now() - start);
+		world_late(me, "the call ended after %.1f s", now() - start);
 	kill(me->world->pids[1], SIGCONT);
 }
 
@@ -461,7 +461,7 @@ static void death_of_a_reader(struct world_rank *me)
 	world_expect_text(me, "rank 2", "a send to rank 2");
 	world_expect_text(me, "has died", "a send to rank 2");
 	if (now() - start > 2 * busy_times())
-		world_fault(me, "the send ended after %.1f s", now() - start);
+		world_late(me, "the send ended after %.1f s", now() - start);
 	atomic_fetch_add(&me->world->flags[0], 1);
 	world_await(me, 0, me->size - 1); /* none leaves before all have named rank 2 */
 	WORLD_OK(me, ncclCommAbort(comm));
@@ -784,7 +784,7 @@ static void child_aborted(struct world_rank *me)
 			pthread_join(thread, NULL);
 			world_expect(me, c.result, ncclRemoteError, "a child of an aborted parent");
 			if (now() - start > SLOW_S * busy_times())
-				world_fault(me, "the child ended after %.1f s", now() - start);
+				world_late(me, "the child ended after %.1f s", now() - start);
 		}
 		world_barrier(me);
 		if (me->rank)
@@ -871,7 +871,7 @@ static void abort_while_made(struct world_rank *me, ncclComm_t parent, enum made
 	WORLD_OK(me, ncclCommAbort(comm));
 	pthread_join(thread, NULL);
 	if (now() - start > SLOW_S * busy_times())
-		world_fault(me, "making it ended after %.1f s", now() - start);
+		world_late(me, "making it ended after %.1f s", now() - start);
 	world_expect(me, m.result, ncclRemoteError, "making it");
 	if (m.made)
 		world_fault(me, "there is a handle of what was not made");
@@ -1270,7 +1270,7 @@ static void refuse_once(struct world_rank *me, ncclComm_t good, ncclComm_t bad, 
 	expect_async(me, good, ncclInvalidUsage, "the other communicator");
 	world_expect_text(me, "group", "behind the group");
 	if (now() - start > 2 * busy_times())
-		world_fault(me, "kind %d: it took %.1f s", (int)how, now() - start);
+		world_late(me, "kind %d: it took %.1f s", (int)how, now() - start);
 }
 
 static void refused_by_one(struct world_rank *me)
@@ -1321,7 +1321,7 @@ static void destroyed_beside_a_call(struct world_rank *me)
 		if (s.result != ncclInvalidArgument) /* of a call that destroy has overtaken even so */
 			world_expect(me, s.result, ncclRemoteError, "the call beside destroy");
 		if (now() - start > 2 * busy_times())
-			world_fault(me, "it took %.1f s", now() - start);
+			world_late(me, "it took %.1f s", now() - start);
 	}
 	world_barrier(me);
 	if (me->rank != 1)

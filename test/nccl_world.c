@@ -1,4 +1,5 @@
 #include "nccl_world.h"
+#include "late.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -270,8 +271,8 @@ static void wait_for_all(struct world *world, const struct world_case *c, int n)
 	for (int r = 0; left > 0 && r < n; r++) {
 		if (!world->pids[r])
 			continue;
-		world_fault(&(struct world_rank){ world, r, n, NULL, 0 }, "still runs after %d s",
-			    DEADLINE_S);
+		struct world_rank me = { world, r, n, NULL, 0 };
+		world_late(&me, "still runs after %d s", DEADLINE_S);
 		kill(world->pids[r], SIGKILL);
 		waitpid(world->pids[r], NULL, 0);
 	}
@@ -294,6 +295,7 @@ static int run_case(const struct world_case *c, int threads)
 	wait_for_all(world, c, n);
 	fprintf(stderr, "# %s: %s, %.1f s\n", c->name, threads ? "threads" : "processes", now() - start);
 	const int faults = atomic_load(&world->faults);
+	late_tell(faults, atomic_load(&world->late));
 	munmap(world, sizeof *world);
 	return faults;
 }

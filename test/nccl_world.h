@@ -18,7 +18,7 @@ enum { WORLD_IDS = 16, WORLD_RANKS = 1024 };
 /* In memory that all ranks share. */
 struct world {
 	int size, threads; /* threads: ranks are threads of one process */
-	_Atomic int faults, printed;
+	_Atomic int faults, late, printed;
 	_Atomic int flags[WORLD_IDS]; /* what ranks tell each other without the library */
 	int pids[WORLD_RANKS];
 	ncclUniqueId ids[WORLD_IDS];
@@ -51,6 +51,8 @@ void world_await(struct world_rank *me, int flag, int value);
 
 /* Counts a fault; the first few are printed. */
 void world_fault(struct world_rank *me, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A fault that is only that something took too long (late.h). */
+#define world_late(me, ...) (atomic_fetch_add(&(me)->world->late, 1), world_fault(me, __VA_ARGS__))
 /* A fault unless got is the expected code. */
 void world_expect(struct world_rank *me, ncclResult_t got, ncclResult_t expected, const char *what);
 /* A fault unless ncclGetLastError holds the text. Ranks that are threads share it, so nothing is checked there. */

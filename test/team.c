@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "late.h"
 #include "team.h"
 
 enum { MAX_PRINTED = 12 };
@@ -94,6 +95,7 @@ int team_run(int size, const corale_config *config, void (*body)(struct team_mem
 	pthread_barrier_destroy(&team.barrier);
 	free(starts);
 	free(members);
+	late_tell(atomic_load(&team.faults), atomic_load(&team.late));
 	return atomic_load(&team.faults);
 }
 

@@ -10,7 +10,7 @@
 struct team {
 	int size;
 	pthread_barrier_t barrier;
-	_Atomic int faults, printed;
+	_Atomic int faults, late, printed;
 	void *arg;
 	void *shared[64]; /* one place per rank, for what members show each other between barriers */
 };
@@ -36,6 +36,9 @@ void team_barrier(struct team_member *member);
 
 /* Counts a fault; the first few of a team are printed. */
 void team_fault(struct team_member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A fault that is only that something took too long (late.h). */
+#define team_late(member, ...) (atomic_fetch_add(&(member)->team->late, 1), team_fault(member, __VA_ARGS__))
 
 /* A fault unless got is the expected code. */
 void team_expect(struct team_member *member, int got, int expected, const char *what);

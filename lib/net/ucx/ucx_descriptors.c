@@ -23,6 +23,9 @@ enum { MOST = 1 << 16, PIPES = 64, NAME_BYTES = 64, LINE_BYTES = 160, DEEPEST = 
 /* Where the search begins. UCX keeps them as long as the process lives. */
 static int roots[ROOTS], nroots;
 
+/* Of what exec has been told to close, by descriptor: connections that wait for nothing, or that UCX is about to close, are in no epoll any more. */
+static _Atomic ino_t sealed[MOST];
+
 struct ucx_descriptors {
 	unsigned char bits[MOST / 8];
 };
@@ -159,11 +162,19 @@ static void add_other_end(int fd, void *arg)
 		}
 }
 
+static void add_sealed(int fd, void *arg)
+{
+	struct stat file;
+	if (!fstat(fd, &file) && S_ISSOCK(file.st_mode) && file.st_ino == sealed[fd])
+		add(fd, arg);
+}
+
 static void find(struct found *found)
 {
 	memset(found, 0, sizeof(*found));
 	for (int i = 0; i < nroots; i++)
 		add(roots[i], found);
+	each_descriptor(add_sealed, found);
 	each_descriptor(add_above, found);
 	each_descriptor(add_other_end, found);
 }
@@ -172,9 +183,11 @@ static void find(struct found *found)
 
 static void close_by_exec(int fd)
 {
+	struct stat file;
 	const int flags = fcntl(fd, F_GETFD);
-	if (flags >= 0 && !(flags & FD_CLOEXEC))
-		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+	if (flags >= 0 && !(flags & FD_CLOEXEC) && !fstat(fd, &file) &&
+	    !fcntl(fd, F_SETFD, flags | FD_CLOEXEC))
+		sealed[fd] = file.st_ino;
 }
 
 /* The numbers stay in use: UCX closes them when the child ends, and must not close files of the child. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 
 #include "base/descriptor_limit.h"
 #include "base/log.h"
@@ -14,7 +15,7 @@
 #include "ucx_comm.h"
 
 /* Without descriptors UCX ends the process by an assertion. It opens 15 with two network interfaces, and files for a moment. */
-enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32 };
+enum { DEFAULT_SPIN_NS = 20000, WORKER_DESCRIPTORS = 32, SHARED_BYTES = 5 << 20 };
 
 /*
  * The process's workers, one for each rail, kind of slots, list of devices, and with shared memory or without: connections and a thread are too expensive for each communicator to have its own.
@@ -88,11 +89,21 @@ static int open_worker(struct ucx_worker *w, const struct transport_params *para
 	return ret;
 }
 
+/* Without this room UCX 1.13 opens no worker; 1.18 opens one without shared memory, and says nothing of it. */
+static int has_room(void)
+{
+	const char *folder = secure_getenv("UCX_POSIX_DIR");
+	struct statvfs files;
+	return secure_getenv("UCX_TLS") || statvfs(folder ? folder : "/dev/shm", &files) ||
+	       files.f_bavail >= SHARED_BYTES / (files.f_frsize ? files.f_frsize : 1);
+}
+
 /* Containers may have too little of /dev/shm. */
 static int open_with_less(struct ucx_worker *w, const struct transport_params *params)
 {
-	int ret = open_worker(w, params, w->shares_memory);
-	w->has_memory = !ret && w->shares_memory;
+	const int may_share = w->shares_memory && has_room();
+	int ret = may_share == w->shares_memory ? open_worker(w, params, may_share) : CORALE_ENOMEM;
+	w->has_memory = !ret && may_share;
 	if (!ret || !w->shares_memory)
 		return ret;
 	ret = open_worker(w, params, 0);
