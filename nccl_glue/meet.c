@@ -76,6 +76,24 @@ static int find_missing(struct door_meeting *m)
 	return is_over ? missing : 0;
 }
 
+/* Logs why one of those ranks can't come: its code; 0: all may. */
+static int explain(const struct door_meeting *m, const int *ranks, int n)
+{
+	char call[48];
+	snprintf(call, sizeof call, "nccl%s", m->job->call);
+	return comm_explain_absence(m->job->comm->core, ranks, n, call);
+}
+
+/* The bootstrap knows no ranks of the parent. */
+static void name_lost(const struct door_meeting *m, int rank)
+{
+	char text[DOOR_ERROR_BYTES / 2];
+	snprintf(text, sizeof text, "%s", log_last_error());
+	if (!explain(m, &rank, 1))
+		log_error(CORALE_EPEER, m->job->comm->rank, "nccl%s waits for rank %d of the parent: %s",
+			  m->job->call, rank, text);
+}
+
 /* 0, or why the meeting is over before all have come. */
 static int look(struct door_meeting *m)
 {
@@ -86,15 +104,14 @@ static int look(struct door_meeting *m)
 		return 0;
 	if (atomic_load(&job->comm->state) == DOOR_ENDED)
 		return aborted(m, "the parent");
-	char call[48];
-	snprintf(call, sizeof call, "nccl%s", job->call);
-	const int missing = find_missing(m);
-	const int why = missing ? comm_explain_absence(job->comm->core, m->missing, missing, call) : 0;
+	const int missing = find_missing(m), why = missing ? explain(m, m->missing, missing) : 0;
 	if (why)
 		return give_up(m, why, log_last_error());
 	const int error = parent_error(job);
 	if (!error)
 		return 0;
+	char call[48];
+	snprintf(call, sizeof call, "nccl%s", job->call);
 	if (error == CORALE_EMISMATCH)
 		comm_explain_mismatch(job->comm->core, call);
 	return give_up(m,
@@ -115,8 +132,11 @@ int door_meet(struct door_meeting *m, const void *in, size_t bytes, void *out)
 		ret = ops->start(m->boot, in, bytes, out);
 	else
 		log_error(ret, m->job->rank, "nccl%s: no memory for %d ranks", m->job->call, m->n);
-	while (!ret && !(ret = look(m)))
+	while (!ret && !(ret = look(m))) {
 		ret = ops->poll(m->boot); /* sleeps itself */
+		if (ret == CORALE_EPEER && m->job->comm && m->boot->lost >= 0 && m->boot->lost < m->n)
+			name_lost(m, m->ranks[m->boot->lost]);
+	}
 	free(m->flags);
 	free(m->missing);
 	return ret > 0 ? 0 : ret;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # NCCL's interface over nodes, as CORALE_NODE_SIZE divides this host: UCX is a module, opened only where ranks are on several nodes; what is said where the
-# module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test and nccl_life_test. TAP.
+# module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test, nccl_life_test and nccl_creation_test. TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 . "${top_srcdir:-$(dirname "$0")/..}/test/nccl_ranks.sh"
 
@@ -117,4 +117,6 @@ whole 1 put nccl_world_test
 whole 5 am nccl_world_test
 whole 1 am nccl_life_test
 whole 3 auto nccl_life_test
+whole 1 am nccl_creation_test
+whole 2 auto nccl_creation_test
 echo "1..$number"

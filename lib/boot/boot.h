@@ -48,6 +48,7 @@ struct boot_ops {
 struct boot {
 	const struct boot_ops *ops;
 	int rank, size;
+	int lost; /* the rank whose end has ended the bootstrap; -1: none, or another cause */
 };
 
 /* Starts an all-gather and polls until it has ended: 0 or a CORALE_E*. For callers that may block. */

@@ -11,7 +11,8 @@
 #include "corale.h"
 
 /* A listener's kernel takes a connection at once, whatever its process does; the handshake needs the process. */
-static const int64_t LONGEST_PAUSE = 500000000, CONNECT_NS = 7000000000, HANDSHAKE_NS = 10000000000;
+static const int64_t LONGEST_PAUSE = 500000000, CONNECT_NS = 7000000000, HANDSHAKE_NS = 10000000000,
+		     ENDED_EARLIER_NS = 4500000000 /* of the 5 s for an id of which nobody knows */;
 
 /* True if the listener may come later than this rank. */
 static int may_come(const struct boot_rank *b, enum rank_trouble kind)
@@ -49,6 +50,12 @@ static int give_up(struct boot_rank *b, enum rank_trouble kind)
 {
 	char where[BOOT_ADDRESS_TEXT];
 	boot_address_text(&b->id.address, where);
+	b->base.lost = b->id.flags & BOOT_ID_CHILD ? 0 : -1;
+	if (b->id.flags & BOOT_ID_CHILD)
+		return rank_fail(
+		    b, CORALE_EPEER,
+		    "rank 0 of the new communicator, on host %s, has ended or can't be reached: %s",
+		    b->id.host, b->last_failure);
 	if (kind == RANK_UNREACHABLE)
 		return rank_fail(b, CORALE_EPEER,
 				 "rank %d on host %s %s; the process%s%s that made the id must be reachable "
@@ -69,7 +76,11 @@ int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text
 	int64_t now = wait_now_ns();
 	snprintf(b->last_failure, sizeof(b->last_failure), "%s", text);
 	rank_disconnect(b);
-	if (!may_come(b, kind) && now >= b->stale_at)
+	b->tried_at = now;
+	b->nobody = kind == RANK_NOBODY;
+	/* the listener of a child's first rank was there when the parent was made */
+	const int has_ended = kind == RANK_NOBODY && b->id.flags == BOOT_ID_CHILD;
+	if (!may_come(b, kind) && now >= b->stale_at - (has_ended ? ENDED_EARLIER_NS : 0))
 		return give_up(b, kind);
 	b->state = RANK_PAUSED;
 	b->next_try = now + b->pause;

@@ -18,14 +18,15 @@ int rank_damaged(struct boot_rank *b)
 /* It may be one of the ranks'. */
 int rank_lost(struct boot_rank *b)
 {
+	b->base.lost = b->id.flags & BOOT_ID_CHILD ? 0 : -1;
 	for (int i = 0; b->peers && i < b->base.size; i++)
 		if (b->peers[i].process == b->maker.process)
 			return rank_fail(b, CORALE_EPEER,
-					 "rank %d (process %lld on %s) has died, or its connection broke", i,
-					 (long long)b->maker.pid, b->maker.host);
-	return rank_fail(b, CORALE_EPEER,
-			 "process %lld on %s, which made the id, has died, or its connection broke",
-			 (long long)b->maker.pid, b->maker.host);
+					 "rank %d%s (process %lld on %s) has died, or its connection broke",
+					 i, boot_id_whose(&b->id), (long long)b->maker.pid, b->maker.host);
+	return rank_fail(b, CORALE_EPEER, "process %lld on %s, which %s, has died, or its connection broke",
+			 (long long)b->maker.pid, b->maker.host,
+			 *boot_id_whose(&b->id) ? "has rank 0 of the new communicator" : "made the id");
 }
 
 static int take_table(struct boot_rank *b, const struct frame_reader *r)

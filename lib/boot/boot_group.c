@@ -225,7 +225,8 @@ static const char *process_text(const struct boot_peer *p, char text[WHO_BYTES])
 static const char *who(const struct boot_group *g, int rank, char text[WHO_BYTES])
 {
 	const struct boot_peer *p = &g->members[rank].peer;
-	snprintf(text, WHO_BYTES, "rank %d (process %lld on %s)", rank, (long long)p->pid, p->host);
+	snprintf(text, WHO_BYTES, "rank %d%s (process %lld on %s)", rank, boot_id_whose(&g->id),
+		 (long long)p->pid, p->host);
 	return text;
 }
 
@@ -599,7 +600,7 @@ static void take_leave(struct boot_groups *all, struct boot_group *g, struct boo
 		leave(all, c, "sent a frame that is damaged");
 	} else if (own.code == CORALE_ETIMEDOUT || own.code == CORALE_EPEER || own.code == CORALE_EMISMATCH) {
 		/* it is not the cause: its text names that */
-		fail(g, reason_of(own.code, c->rank, "%.300s (says %s)", own.text, who(g, c->rank, one)));
+		fail(g, reason_of(own.code, -1, "%.300s (says %s)", own.text, who(g, c->rank, one)));
 	} else if (own.code == CORALE_EABORTED) {
 		leave(all, c, "was aborted");
 	} else {

@@ -32,6 +32,7 @@ static int take_fail(struct boot_rank *b)
 	struct boot_reason reason;
 	if (!b->reader.bytes || !boot_reason_decode(b->reader.data, b->reader.bytes, &reason))
 		return rank_damaged(b);
+	b->base.lost = reason.code == CORALE_EPEER ? reason.what : -1;
 	return rank_fail(b, code_of_peer(reason.code), "%s", reason.text);
 }
 

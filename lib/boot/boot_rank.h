@@ -56,6 +56,8 @@ struct boot_rank {
 	enum boot_rank_state state;
 	int fd;
 	int64_t pause, next_try, try_ends, stale_at;
+	int64_t tried_at; /* when the last try failed, 0: never; */
+	int nobody; /* because there is no such listener */
 	char last_failure[RANK_TEXT_BYTES];
 	unsigned char challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
 	struct frame_reader reader;

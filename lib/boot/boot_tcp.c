@@ -238,7 +238,7 @@ static void tcp_abort(struct boot *base)
 		atomic_store(&b->is_aborted, 1);
 }
 
-/* No rank can have left a group that this one has not joined. Amid the handshake the listener may count this rank in already, and would take its end for a
+/* No rank can have left a group that this one has not joined. Without a listener the one that a child's ranks meet at has ended: others may be there. Amid the handshake the listener may count this rank in already, and would take its end for a
  * death: it is asked again. */
 static int tcp_absent(struct boot *base, int64_t since_ns, unsigned char *absent)
 {
@@ -248,13 +248,19 @@ static int tcp_absent(struct boot *base, int64_t since_ns, unsigned char *absent
 	memset(absent, 0, (size_t)base->size);
 	if (is_forked(b) || b->error || b->state == RANK_COMPLETE || (!has_met && b->fd >= 0))
 		return 0;
+	if (!has_met && b->tried_at < since_ns) {
+		b->next_try = 0;
+		return 0;
+	}
+	const int first_alone = !has_met && b->nobody && b->id.flags == BOOT_ID_CHILD;
 	if (has_met && b->missing_at < since_ns) {
 		if (b->asked_at < since_ns)
 			ask_who(b, wait_now_ns());
 		return 0;
 	}
 	for (int r = 0; r < base->size; r++)
-		n += absent[r] = r != base->rank && (!has_met || boot_missing_has(&b->missing, r));
+		n += absent[r] =
+		    r != base->rank && !(first_alone && r) && (!has_met || boot_missing_has(&b->missing, r));
 	return n;
 }
 
@@ -339,7 +345,7 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	struct boot_rank *b = calloc(1, sizeof(*b));
 	if (!b)
 		return log_error(CORALE_ENOMEM, rank, "bootstrap: no memory");
-	b->base = (struct boot){ .ops = &tcp_ops, .rank = rank, .size = size };
+	b->base = (struct boot){ .ops = &tcp_ops, .rank = rank, .size = size, .lost = -1 };
 	b->id = *id;
 	b->pid = getpid();
 	b->fd = -1;
@@ -403,6 +409,7 @@ static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, s
 		rank++;
 	id.address = b->peers[ranks[0]].listener;
 	id.process = b->peers[ranks[0]].process;
+	snprintf(id.host, sizeof(id.host), "%.*s", BOOT_ID_HOST_BYTES - 1, b->peers[ranks[0]].host);
 	boot_child_key(b->id.key, ranks, n, tag, id.key);
 	id.name = boot_name_of_key(id.key);
 	return open_group(&id, rank, n, &b->options, out);

@@ -75,6 +75,12 @@ struct boot_id {
 	char host[BOOT_ID_HOST_BYTES]; /* where it was made, for messages; may be cut. "" with flags */
 };
 
+/* Behind "rank 3": ids of children number the ranks of what is being made, and their log lines are of the parent's ranks. */
+static inline const char *boot_id_whose(const struct boot_id *id)
+{
+	return id->flags & BOOT_ID_CHILD ? " of the new communicator" : "";
+}
+
 enum boot_id_fault { BOOT_ID_GOOD, BOOT_ID_OTHER_LIBRARY, BOOT_ID_OTHER_VERSION, BOOT_ID_DAMAGED };
 
 void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES]);

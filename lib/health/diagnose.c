@@ -322,12 +322,16 @@ void diagnose_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct comm *comm = ctx;
 	char text[COMM_ERROR_BYTES], name[160];
-	if (diagnose_peers(comm)) /* known to be over: the peer said why before it left */
-		return;
+	const int is_over =
+	    diagnose_peers(comm) != 0; /* its ranks may be waited for all the same, to make a communicator */
 	if (!strcmp(reason, transport_peer_left)) {
 		presence_told(comm, peer, WINDOW_DESTROYED);
 		return;
 	}
+	if (is_over && code == CORALE_EPEER)
+		presence_lost(comm, peer, reason);
+	if (is_over)
+		return;
 	presence_print_rank(comm, peer, name, sizeof name);
 	if (peer == comm->rank) { /* its own fault: the memory of a message */
 		snprintf(text, sizeof text, "%s", reason);

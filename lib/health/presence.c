@@ -46,7 +46,7 @@ enum presence presence_of(const struct comm *comm, int rank)
 	const enum window_left left = left_of(comm, rank);
 	if (left == WINDOW_PRESENT)
 		return lives ? IS_PRESENT : HAS_DIED;
-	return left == WINDOW_REVOKED && lives ? HAS_REVOKED : HAS_LEFT;
+	return left != WINDOW_REVOKED ? HAS_LEFT : lives ? HAS_REVOKED : HAS_DIED;
 }
 
 int presence_is_over(const struct comm *comm, int rank)
@@ -146,7 +146,7 @@ static const char *text_of(const struct comm *comm, int rank, int how)
 {
 	const enum presence presence = presence_of(comm, rank);
 	enum window_left left = presence == IS_PRESENT ? (enum window_left)(how - 1) : left_of(comm, rank);
-	if (left == WINDOW_REVOKED && presence == HAS_LEFT)
+	if (left == WINDOW_REVOKED && presence == HAS_DIED)
 		left = WINDOW_PRESENT;
 	if (left == WINDOW_EXITED || (left == WINDOW_PRESENT && process_state(comm, rank) == LIVENESS_EXITED))
 		return comm->traits.leaves_quietly ? "has called exit()"

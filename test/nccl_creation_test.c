@@ -1,0 +1,120 @@
+/*
+ * Communicators of the NCCL door whose making can't succeed: a rank that others wait for has died, left, makes another one, or fails before it has reached
+ * them. Each of the others says so, with the rank, within a second, instead of waiting for CORALE_NCCL_INIT_TIMEOUT.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "busy.h"
+#include "nccl_world.h"
+
+static const double SECOND = 1;
+enum { LATER_MS = 200 };
+
+static void nap_ms(int ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, (ms % 1000) * 1000000l }, NULL);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A creation that began at `start` has failed so, within a second of what it fails by, which came later by some ms. */
+static void expect_end(struct world_rank *me, ncclResult_t result, ncclResult_t expected, double start,
+		       int later_ms, const char *text, const char *what)
+{
+	const double took = now() - start - later_ms * 1e-3;
+	world_expect(me, result, expected, what);
+	world_expect_text(me, text, what);
+	fprintf(stderr, "# rank %d: %s: %.3f s\n", me->rank, what, took);
+	if (took > SECOND * busy_times())
+		world_fault(me, "%s: %.2f s", what, took);
+}
+
+enum way { BY_SPLIT, BY_SHRINK, WAYS };
+
+/* Split by a key that makes `first` the new communicator's first rank; or shrink, without the ranks below it. */
+static ncclResult_t make(ncclComm_t parent, enum way way, int first, int key, int flags, ncclComm_t *child)
+{
+	int excluded[WORLD_IDS];
+	for (int r = 0; r < first; r++)
+		excluded[r] = r;
+	return way == BY_SPLIT ? ncclCommSplit(parent, 0, key, child, NULL)
+			       : ncclCommShrink(parent, excluded, first, child, NULL, flags);
+}
+
+/* ---- A rank that ends while others wait for it ------------------------------------------------------------------------- */
+
+/* How a rank ends. */
+enum end { KILLED, EXITS };
+
+static void end_after(int ms, enum end how)
+{
+	nap_ms(ms);
+	if (how == KILLED)
+		raise(SIGKILL);
+	exit(0);
+}
+
+/* The parent was revoked, by its function or by a shrink. Rank 0 is not in the shrink, and is idle; the victim comes to neither. */
+static void end_beside_revoked(struct world_rank *me, enum way way, int victim, enum end how)
+{
+	ncclComm_t parent = world_comm(me, 0), child = NULL;
+	char name[16];
+	snprintf(name, sizeof name, "rank %d", victim);
+	world_barrier(me);
+	if (way == BY_SPLIT)
+		WORLD_OK(me, ncclCommRevoke(parent, NCCL_REVOKE_DEFAULT));
+	if (me->rank == victim)
+		end_after(LATER_MS, how);
+	if (way == BY_SHRINK && !me->rank)
+		nap_ms(LATER_MS + 2000);
+	if (way == BY_SHRINK && !me->rank)
+		return;
+	const double start = now();
+	const int key = (me->rank + me->size - victim) % me->size; /* the victim would be the first */
+	const ncclResult_t result = make(parent, way, 1, key, NCCL_SHRINK_ABORT, &child);
+	expect_end(me, result, ncclRemoteError, start, LATER_MS, name,
+		   way == BY_SPLIT ? "split of a revoked one" : "shrink that revokes");
+}
+
+#define ENDS(name, way, victim, how)                                                                         \
+	static void name(struct world_rank *me)                                                              \
+	{                                                                                                    \
+		end_beside_revoked(me, way, victim, how);                                                    \
+	}
+ENDS(split_killed_last, BY_SPLIT, 2, KILLED)
+ENDS(split_killed_first, BY_SPLIT, 0, KILLED)
+ENDS(split_exits_first, BY_SPLIT, 0, EXITS)
+ENDS(shrink_killed_last, BY_SHRINK, 2, KILLED)
+ENDS(shrink_killed_first, BY_SHRINK, 1, KILLED)
+ENDS(shrink_exits_first, BY_SHRINK, 1, EXITS)
+
+static const struct world_case cases[] = {
+	{ "split of a revoked one, the last rank is killed", 3, WORLD_PROCESSES, split_killed_last, NULL, 1 },
+	{ "split of a revoked one, rank 0 is killed", 3, WORLD_PROCESSES, split_killed_first, NULL, 1 },
+	{ "split of a revoked one, rank 0 exits", 3, WORLD_PROCESSES, split_exits_first, NULL, 1 },
+	{ "shrink that revokes, the last rank is killed", 3, WORLD_PROCESSES, shrink_killed_last, NULL, 1 },
+	{ "shrink that revokes, its first rank is killed", 4, WORLD_PROCESSES, shrink_killed_first, NULL, 1 },
+	{ "shrink that revokes, its first rank exits", 4, WORLD_PROCESSES, shrink_exits_first, NULL, 1 },
+};
+
+int main(int argc, char **argv)
+{
+	return world_main(argc, argv, cases, (int)(sizeof cases / sizeof *cases));
+}
