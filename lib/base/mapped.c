@@ -19,15 +19,16 @@ static int passes(const int *ends, unsigned char *at, int back)
 	return read(ends[0], back ? at : &byte, 1) == 1 || errno != EFAULT;
 }
 
-static size_t probe(unsigned char *at, size_t bytes, int back)
+/* At the beginning of each page, or of each step of so many pages. */
+static size_t probe(unsigned char *at, size_t bytes, int back, size_t pages)
 {
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), step = pages * page;
 	size_t good = 0;
 	int ends[2];
 	if (descriptor_pipe(ends))
 		return bytes;
 	while (good < bytes && passes(ends, at + good, back))
-		good += page - ((uintptr_t)at + good) % page;
+		good += step - ((uintptr_t)at + good) % page;
 	close(ends[0]);
 	close(ends[1]);
 	return good < bytes ? good : bytes;
@@ -35,21 +36,21 @@ static size_t probe(unsigned char *at, size_t bytes, int back)
 
 size_t mapped_readable(const void *at, size_t bytes)
 {
-	return probe((unsigned char *)(uintptr_t)at, bytes, 0);
+	return probe((unsigned char *)(uintptr_t)at, bytes, 0, 1);
 }
 
 size_t mapped_writable(void *at, size_t bytes)
 {
-	return probe(at, bytes, 1);
+	return probe(at, bytes, 1, 1);
 }
 
-enum { SAMPLES = 128, SAMPLE_BYTES = 64 << 10 /* from one sample to the next, at most */ };
+enum { STEPS = 32, STEPS_BYTES = 64 << 10 };
 
 /* By the calls that reach the memory of processes, here this one: they read and write any number of bytes at once, and store what was there. No answer is
  * no fault: a filter may forbid them. */
 static int is_good(const struct iovec *samples, unsigned long n, int writes)
 {
-	unsigned char kept[SAMPLES];
+	unsigned char kept[STEPS + 1];
 	const struct iovec there = { kept, n };
 	const pid_t self = getpid();
 	ssize_t done = syscall(SYS_process_vm_writev, self, samples, n, &there, 1UL, 0UL);
@@ -61,23 +62,21 @@ static int is_good(const struct iovec *samples, unsigned long n, int writes)
 int mapped_seems(const void *at, size_t bytes, int writes)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)at & ~(page - 1);
-	const size_t steps = bytes / SAMPLE_BYTES < 16 ? 16 : bytes / SAMPLE_BYTES;
-	struct iovec samples[SAMPLES];
+	unsigned char *first = (unsigned char *)(uintptr_t)at;
+	struct iovec samples[STEPS + 1];
 #ifdef MADV_POPULATE_WRITE /* the quickest for some pages, where the kernel has it */
-	if (bytes <= SAMPLE_BYTES && !madvise((void *)start, (uintptr_t)at + bytes - start,
-					      writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+	if (bytes <= STEPS_BYTES && !madvise((void *)start, (uintptr_t)at + bytes - start,
+					     writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 1;
 #endif
 	/* it starts no I/O, and finds gaps */
-	int good = !msync((void *)start, (uintptr_t)at + bytes - start, MS_ASYNC) || errno != ENOMEM;
-	for (size_t i = 0; good && i <= steps;) {
-		unsigned long n = 0;
-		for (; n < SAMPLES && i <= steps; i++)
-			samples[n++] =
-			    (struct iovec){ (unsigned char *)(uintptr_t)at + (bytes - 1) / steps * i +
-						(bytes - 1) % steps * i / steps,
-					    1 };
-		good = is_good(samples, n, writes);
-	}
-	return good;
+	if (msync((void *)start, (uintptr_t)at + bytes - start, MS_ASYNC) && errno == ENOMEM)
+		return 0;
+	for (size_t i = 0; i <= STEPS; i++)
+		samples[i] =
+		    (struct iovec){ first + (bytes - 1) / STEPS * i + (bytes - 1) % STEPS * i / STEPS, 1 };
+	/* These calls don't reach what a device's driver has mapped, as pinned memory of CUDA, nor memfd_secret; a pipe does. */
+	return is_good(samples, STEPS + 1, writes) ||
+	       (probe(first, bytes, writes, bytes / page / STEPS + 1) == bytes &&
+		probe(first + bytes - 1, 1, writes, 1) == 1);
 }
