@@ -6,7 +6,7 @@
 #define DISPL int
 #define WDISPL MPI_Aint
 #define COLLECTIVE(NAME, Name, name, parameters, arguments, fill)                                            \
-	PMPI_EXPORT int MPI_##Name parameters                                                                \
+	PMPI_ENTRY(MPI_##Name, parameters, arguments)                                                        \
 	{                                                                                                    \
 		if (!pmpi.on || comm == MPI_COMM_NULL)                                                       \
 			return PMPI_##Name arguments;                                                        \
@@ -16,7 +16,7 @@
 	}
 #include "coll_api.def"
 
-PMPI_EXPORT int MPI_Barrier(MPI_Comm comm)
+PMPI_ENTRY(MPI_Barrier, (MPI_Comm comm), (comm))
 {
 	if (!pmpi.on || comm == MPI_COMM_NULL)
 		return PMPI_Barrier(comm);
@@ -34,7 +34,8 @@ static int reduce_local(struct coll_call *call, const void *in, void *inout, MPI
 	return coll_run(call);
 }
 
-PMPI_EXPORT int MPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op)
+PMPI_ENTRY(MPI_Reduce_local, (const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op),
+	   (in, inout, count, type, op))
 {
 	if (!pmpi.device)
 		return PMPI_Reduce_local(in, inout, count, type, op);
@@ -42,7 +43,8 @@ PMPI_EXPORT int MPI_Reduce_local(const void *in, void *inout, int count, MPI_Dat
 }
 
 #if MPI_VERSION >= 4
-PMPI_EXPORT int MPI_Reduce_local_c(const void *in, void *inout, MPI_Count count, MPI_Datatype type, MPI_Op op)
+PMPI_ENTRY(MPI_Reduce_local_c, (const void *in, void *inout, MPI_Count count, MPI_Datatype type, MPI_Op op),
+	   (in, inout, count, type, op))
 {
 	if (!pmpi.device)
 		return PMPI_Reduce_local_c(in, inout, count, type, op);

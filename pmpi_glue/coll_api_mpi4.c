@@ -13,7 +13,7 @@
 
 /* DEFINE(function, parameters, what turns the door by, arguments, members of the record, fill) */
 #define DEFINE(function, parameters, is_off, arguments, fill, ...)                                           \
-	PMPI_EXPORT int M##function parameters                                                               \
+	PMPI_ENTRY(M##function, parameters, arguments)                                                       \
 	{                                                                                                    \
 		if (is_off || comm == MPI_COMM_NULL)                                                         \
 			return PM##function arguments;                                                       \

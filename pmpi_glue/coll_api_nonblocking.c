@@ -7,7 +7,7 @@
 #define WDISPL MPI_Aint
 #define WITH_REQUEST(...) (__VA_ARGS__, MPI_Request * request)
 #define COLLECTIVE(NAME, Name, name, parameters, arguments, fill)                                            \
-	PMPI_EXPORT int MPI_I##name WITH_REQUEST parameters                                                  \
+	PMPI_ENTRY(MPI_I##name, WITH_REQUEST parameters, WITH_REQUEST_ARGUMENT arguments)                    \
 	{                                                                                                    \
 		if (!pmpi.device || comm == MPI_COMM_NULL)                                                   \
 			return PMPI_I##name WITH_REQUEST_ARGUMENT arguments;                                 \

@@ -140,9 +140,12 @@ static int agree(void)
 	return MPI_SUCCESS;
 }
 
+static int is_started;
+
 static int start(void)
 {
 	int error;
+	is_started = 1;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &pmpi.rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &pmpi.size);
 	PMPI_Query_thread(&pmpi.thread_level);
@@ -160,22 +163,55 @@ static int start(void)
 	return error;
 }
 
-PMPI_EXPORT int MPI_Init(int *argc, char ***argv)
+PMPI_INSIDE(MPI_Init, (int *argc, char ***argv), (argc, argv))
+PMPI_INSIDE(MPI_Init_thread, (int *argc, char ***argv, int required, int *provided),
+	    (argc, argv, required, provided))
+
+static int own_MPI_Init(int *argc, char ***argv)
 {
 	refuse_other_mpi();
 	const int error = PMPI_Init(argc, argv);
 	return error ? error : start();
 }
 
-PMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+static int own_MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
 	refuse_other_mpi();
 	const int error = PMPI_Init_thread(argc, argv, required, provided);
 	return error ? error : start();
 }
 
+/* Behind a tool's MPI_Init. One that looks PMPI_ names up behind itself, where the door is not, has passed it by. */
+static int started_by(const void *tool, int error)
+{
+	if (error || is_started)
+		return error;
+	log_line(
+	    LOG_WARN, -1,
+	    "%s is linked to the program and calls MPI without the MPI door in front of it, so it is left "
+	    "out from here on: set LD_PRELOAD to it in front of corale-run --mpi",
+	    pmpi_file_of(tool));
+	pmpi_forget_tools();
+	return start();
+}
+
+PMPI_EXPORT int MPI_Init(int *argc, char ***argv)
+{
+	static pmpi_link link;
+	__typeof__(MPI_Init) *const tool = pmpi_tool(&link, "MPI_Init");
+	return tool ? started_by(tool, tool(argc, argv)) : inside_MPI_Init(argc, argv);
+}
+
+PMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	static pmpi_link link;
+	__typeof__(MPI_Init_thread) *const tool = pmpi_tool(&link, "MPI_Init_thread");
+	return tool ? started_by(tool, tool(argc, argv, required, provided))
+		    : inside_MPI_Init_thread(argc, argv, required, provided);
+}
+
 /* Corale ends first, while MPI still carries what the ends of communicators need. */
-PMPI_EXPORT int MPI_Finalize(void)
+PMPI_ENTRY(MPI_Finalize, (void), ())
 {
 	if (pmpi.on) {
 		pmpi_comms_end();
@@ -204,7 +240,7 @@ int MPIX_Query_cuda_support(void)
 }
 
 /* MPI 4.1's question: the kinds of memory that calls on comm take. */
-PMPI_EXPORT int MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info)
+PMPI_ENTRY(MPI_Comm_get_info, (MPI_Comm comm, MPI_Info *info), (comm, info))
 {
 	char kinds[MPI_MAX_INFO_VAL] = "mpi,system", key[] = "mpi_memory_alloc_kinds";
 	int is_there = 0, error = PMPI_Comm_get_info(comm, info);

@@ -57,7 +57,7 @@ const void *pmpi_refused_buffer(struct used a, struct used b)
 
 /* MPI's function, unless one of two buffers is a device's. */
 #define DEFINE(handle, name, parameters, arguments, used, other, of)                                         \
-	PMPI_EXPORT int MPI(name) parameters                                                                 \
+	PMPI_ENTRY(MPI(name), parameters, arguments)                                                         \
 	{                                                                                                    \
 		const void *device = pmpi_refused_buffer(used, other);                                       \
 		if (device)                                                                                  \
@@ -98,8 +98,9 @@ DEFINE(comm, Unpack_external,
        USED(out, count, type), MPI_COMM_WORLD)
 
 /* A window is made by all ranks together, so one that can't takes part first, without memory: no rank waits for it. */
-PMPI_EXPORT int MPI_Win_create(void *base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm,
-			       MPI_Win *window)
+PMPI_ENTRY(MPI_Win_create,
+	   (void *base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *window),
+	   (base, bytes, unit, info, comm, window))
 {
 	if (!is_device(base, bytes, MPI_BYTE))
 		return PMPI_Win_create(base, bytes, unit, info, comm, window);

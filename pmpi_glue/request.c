@@ -78,7 +78,7 @@ static void complete(struct claims *c, int i, MPI_Status *status, int *ret)
 
 /* ---- One request --------------------------------------------------------------------------------------- */
 
-PMPI_EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status)
+PMPI_ENTRY(MPI_Wait, (MPI_Request * request, MPI_Status *status), (request, status))
 {
 	struct claims c;
 	if (claim(&c, 1, request) <= 0)
@@ -92,7 +92,7 @@ PMPI_EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status)
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+PMPI_ENTRY(MPI_Test, (MPI_Request * request, int *flag, MPI_Status *status), (request, flag, status))
 {
 	struct claims c;
 	if (claim(&c, 1, request) <= 0)
@@ -107,7 +107,8 @@ PMPI_EXPORT int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 }
 
 /* The data must be in the program's buffer when it hears that a request is complete. */
-PMPI_EXPORT int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+PMPI_ENTRY(MPI_Request_get_status, (MPI_Request request, int *flag, MPI_Status *status),
+	   (request, flag, status))
 {
 	struct claims c;
 	if (claim(&c, 1, &request) <= 0)
@@ -121,7 +122,7 @@ PMPI_EXPORT int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Statu
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Request_free(MPI_Request *request)
+PMPI_ENTRY(MPI_Request_free, (MPI_Request * request), (request))
 {
 	struct claims c;
 	if (claim(&c, 1, request) <= 0)
@@ -167,7 +168,7 @@ static int complete_any(struct claims *c, const MPI_Request *requests, int index
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Waitall(int n, MPI_Request *requests, MPI_Status *statuses)
+PMPI_ENTRY(MPI_Waitall, (int n, MPI_Request *requests, MPI_Status *statuses), (n, requests, statuses))
 {
 	struct claims c;
 	const int claimed = claim(&c, n, requests);
@@ -180,7 +181,8 @@ PMPI_EXPORT int MPI_Waitall(int n, MPI_Request *requests, MPI_Status *statuses)
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Testall(int n, MPI_Request *requests, int *flag, MPI_Status *statuses)
+PMPI_ENTRY(MPI_Testall, (int n, MPI_Request *requests, int *flag, MPI_Status *statuses),
+	   (n, requests, flag, statuses))
 {
 	struct claims c;
 	const int claimed = claim(&c, n, requests);
@@ -195,7 +197,8 @@ PMPI_EXPORT int MPI_Testall(int n, MPI_Request *requests, int *flag, MPI_Status 
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Waitany(int n, MPI_Request *requests, int *index, MPI_Status *status)
+PMPI_ENTRY(MPI_Waitany, (int n, MPI_Request *requests, int *index, MPI_Status *status),
+	   (n, requests, index, status))
 {
 	struct claims c;
 	const int claimed = claim(&c, n, requests);
@@ -210,7 +213,8 @@ PMPI_EXPORT int MPI_Waitany(int n, MPI_Request *requests, int *index, MPI_Status
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Testany(int n, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
+PMPI_ENTRY(MPI_Testany, (int n, MPI_Request *requests, int *index, int *flag, MPI_Status *status),
+	   (n, requests, index, flag, status))
 {
 	struct claims c;
 	const int claimed = claim(&c, n, requests);
@@ -244,12 +248,14 @@ static int some(some_function *mpi, int n, MPI_Request *requests, int *count, in
 	return ret;
 }
 
-PMPI_EXPORT int MPI_Waitsome(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses)
+PMPI_ENTRY(MPI_Waitsome, (int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses),
+	   (n, requests, count, indices, statuses))
 {
 	return some(PMPI_Waitsome, n, requests, count, indices, statuses);
 }
 
-PMPI_EXPORT int MPI_Testsome(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses)
+PMPI_ENTRY(MPI_Testsome, (int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses),
+	   (n, requests, count, indices, statuses))
 {
 	return some(PMPI_Testsome, n, requests, count, indices, statuses);
 }
@@ -271,13 +277,13 @@ static int prepare(MPI_Request request)
 	return MPI_SUCCESS;
 }
 
-PMPI_EXPORT int MPI_Start(MPI_Request *request)
+PMPI_ENTRY(MPI_Start, (MPI_Request * request), (request))
 {
 	const int ret = prepare(*request);
 	return ret ? ret : PMPI_Start(request);
 }
 
-PMPI_EXPORT int MPI_Startall(int n, MPI_Request *requests)
+PMPI_ENTRY(MPI_Startall, (int n, MPI_Request *requests), (n, requests))
 {
 	for (int i = 0; i < n; i++) {
 		const int ret = prepare(requests[i]);

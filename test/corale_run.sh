@@ -40,6 +40,14 @@ tree()
 	libnccl "$1/lib/corale" 1 "a library"
 }
 
+one_sum_seen() # description, program: the tool and Corale's see one sum
+{
+	output=$(CORALE_NCCL_DEVICE=host ASAN_OPTIONS=detect_leaks=0 "$real" "$2" 2>&1)
+	is "$output" "tool: a sum
+4" "$1"
+}
+compile() { $CC -w "-I$top_srcdir/nccl_glue" "$@"; }
+
 skip() # reason
 {
 	echo "1..0 # SKIP $1"
@@ -67,7 +75,9 @@ has 'no command no-such-command' "and is named"
 output=$("$run" sh -c 'echo "$LD_PRELOAD"')
 is "$output" "$library" "preloads the library"
 output=$(LD_PRELOAD=/no/such/other.so "$run" sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
-is "$output" "$library:/no/such/other.so" "before what is there"
+is "$output" "/no/such/other.so:$library" "behind what is there"
+output=$(LD_PRELOAD="/no/tool.so /no/libnccl.so.2:/no/libasan.so.8:/no/tool.so" "$run" sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
+is "$output" "/no/libasan.so.8:/no/tool.so:$library:/no/libnccl.so.2" "a sanitizer's runtime, tools, Corale's, another libnccl"
 output=$("$run" "$run" sh -c 'echo "$LD_PRELOAD"')
 is "$output" "$library" "once"
 output=$("$run" sh -c 'printf "<%s>" "$@"' name 'two words' '' '*' "it's")
@@ -100,7 +110,8 @@ has "^with: .*/root/lib/corale/libnccl.so.2 \(Corale [0-9.]+, answers as NCCL 2\
 has "^result: *the loader takes Corale's$" "says which one"
 wanted=$("$top_builddir/examples/corale-info" --settings-markdown | sed -n 's/^| `CORALE_NCCL_VERSION` |[^|]*| \([0-9]*\) .*/\1/p')
 output=$(CORALE_NCCL_VERSION=$wanted "$run" --check)
-is "$output" "$("$run" --check)" "the version of NCCL is the library's default"
+wanted=$("$run" --check)
+is "$output" "$wanted" "the version of NCCL is the library's default"
 
 output=$("$run" --check /bin/true)
 is $? 0 "--check of a program without NCCL"
@@ -113,6 +124,49 @@ output=$("$run" --check "$scratch/it is a script")
 has '^program: .*/sh$' "--check looks into a script's interpreter"
 output=$("$run" --check)
 is $? 0 "--check without a command"
+
+# Tools that wrap functions and call their profiling names, and sanitizers' runtimes, which must be first.
+cat >"$scratch/sum.c" <<'EOF'
+#include <stdio.h>
+#include "nccl.h"
+int main(void)
+{
+	static float in[4] = { 1, 2, 3, 4 }, out[4];
+	ncclUniqueId id;
+	ncclComm_t comm;
+	if (ncclGetUniqueId(&id) || ncclCommInitRank(&comm, 1, id, 0) || ncclAllReduce(in, out, 4, ncclFloat, ncclSum, comm, NULL) || ncclCommDestroy(comm))
+		return 1;
+	return printf("%g\n", out[3]) < 0;
+}
+EOF
+cat >"$scratch/tool.c" <<'EOF'
+#include <stdio.h>
+#include "nccl.h"
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	fprintf(stderr, "tool: a sum\n");
+	return pncclAllReduce(in, out, n, type, op, comm, stream);
+}
+EOF
+real=$top_builddir/nccl_glue/corale-run
+libs=$(cd "$top_builddir/.libs" 2>/dev/null && pwd)
+if [ -f "$libs/libnccl.so.2" ] && { [ -z "$sanitizer" ] || [ "$sanitizer" = none ]; } && compile "$scratch/sum.c" -o "$scratch/sum" "$libs/libnccl.so.2" &&
+	compile -shared -fPIC "$scratch/tool.c" -o "$scratch/libtool.so"; then
+	export LD_PRELOAD="$scratch/libtool.so"
+	one_sum_seen "a tool by LD_PRELOAD" "$scratch/sum"
+	unset LD_PRELOAD
+	compile "$scratch/sum.c" -o "$scratch/linked_sum" -Wl,--no-as-needed "$scratch/libtool.so" "$libs/libnccl.so.2"
+	one_sum_seen "a tool that is linked to the program" "$scratch/linked_sum"
+	compile "$scratch/sum.c" "$scratch/tool.c" -o "$scratch/own_sum" "$libs/libnccl.so.2"
+	one_sum_seen "a tool in the program itself" "$scratch/own_sum"
+	output=$("$real" --check "$scratch/linked_sum")
+	has "^chain: +program > $scratch/libtool.so > $libs/libnccl.so.2$" "--check prints the chain"
+	for kind in address thread undefined; do
+		compile -fsanitize=$kind "$scratch/main.c" -o "$scratch/sanitized" 2>/dev/null && "$scratch/sanitized" 2>/dev/null || continue
+		compile -fsanitize=$kind "$scratch/sum.c" -o "$scratch/sanitized" -Wl,--no-as-needed "$scratch/libtool.so" "$libs/libnccl.so.2"
+		one_sum_seen "a program with -fsanitize=$kind, and a tool" "$scratch/sanitized"
+	done
+fi
 
 echo 'const char text[] = "NCCL version 2.19.3+cuda12.1 NCCL_GRAPH_DUMP_FILE"; int main(void) { return !text[0]; }' >"$scratch/static.c"
 $CC -o "$scratch/static" "$scratch/static.c"

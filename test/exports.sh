@@ -37,10 +37,14 @@ fi
 
 door=$top_builddir/.libs/libcorale_pmpi.so
 if [ -e "$door" ]; then
-	exported "$door" | grep -vE '^(P?MPIX?_[A-Za-z0-9_]+|mpi_[a-z0-9_]+|ompi_[a-z0-9_]+_f)$' >"$scratch/foreign"
+	exported "$door" | grep -vE '^P?MPIX?_[A-Za-z0-9_]+$' >"$scratch/foreign"
 	[ ! -s "$scratch/foreign" ]
 	result $? "libcorale_pmpi exports names of MPI alone"
 	sed 's/^/# /' "$scratch/foreign"
+	exported "$door" | sed -n 's/^MPI_/PMPI_/p' >"$scratch/names"
+	exported "$door" | grep '^PMPI_' | diff "$scratch/names" - >"$scratch/diff"
+	result $? "each of them as MPI_X and as PMPI_X"
+	sed 's/^/# /' "$scratch/diff"
 	nm -D --undefined-only "$door" | awk '$2 ~ /^MPI_/ && $2 !~ /^MPI_F_/ { print "# " $2 }' >"$scratch/calls"
 	[ ! -s "$scratch/calls" ]
 	result $? "libcorale_pmpi calls PMPI_ functions of MPI alone"

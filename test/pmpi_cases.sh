@@ -42,7 +42,7 @@ result $? "communicators that are there at MPI_Finalize end without a line"
 # Finalize's table: sizes, what became of the calls, and why.
 run 2 CORALE_DEBUG=info "$program" user_operator
 grep -qE 'rank 0: MPI_Allreduce +< 4 KB +0 \(.* +1 \(.* +0 \(.*\)  staged: type or operator 1$' "$scratch/log" &&
-	grep -qE 'rank 0: MPI_Allreduce +< 16 B +.*  staged: type or operator 1; passed on: host memory 1$' "$scratch/log"
+	grep -qE 'rank 0: MPI_Allreduce +< 16 B +.*  staged: type or operator 1; passed on: host memory 2$' "$scratch/log"
 result $? "the table of MPI_Finalize says of calls that were not routed why"
 run 2 CORALE_DEBUG=info "$program" late_device
 grep -qE 'rank 0: MPI_Allreduce +< 256 B .*staged: no vote yet [0-9]+; passed on: host memory [0-9]+$' "$scratch/log" &&

@@ -85,8 +85,8 @@ program main
     call fill(i)
     call MPI_Startall(2, requests, ierr)
     call MPI_Waitany(2, requests, index, MPI_STATUS_IGNORE, ierr)
-    flag = index == 1 .or. index == 2
-    call MPI_Wait(requests(3 - index), MPI_STATUS_IGNORE, ierr)
+    flag = index >= 0 .and. index <= 2 ! mpi_f08 of MPICH 4.0.2 counts from 0
+    call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierr)
     call check('persistent requests, MPI_Waitany', i, flag)
   end do
   call MPI_Request_free(requests(1), ierr)

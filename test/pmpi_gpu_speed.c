@@ -1,6 +1,6 @@
 /*
  * The MPI door with buffers of GPUs, beside what a program could do without it: calls of Corale on a communicator of its own and one stream synchronization, and
- * copies by hand, through pinned host memory over the MPI beneath (PMPI_). All by turns in one process, each result checked. test/beside_pmpi_gpu runs it
+ * copies by hand, through pinned host memory over the MPI beneath. All by turns in one process, each result checked. test/beside_pmpi_gpu runs it
  * and makes tables.
  * Usage: mpirun -n RANKS env LD_PRELOAD=libcorale_pmpi.so pmpi_gpu_speed [SECONDS]; rank r has the node's GPU r. Rank 0 prints, in microseconds, medians of batches:
  *   cell FUNCTION BYTES DOOR CORALE HAND     bytes of all blocks, of which each rank has its part where there are parts
@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi_beneath.h"
 
 enum { MOST_BYTES = 256 << 20, LEAST_BATCHES = 9, MOST_BATCHES = 64, SIZES = 7 };
 enum way { DOOR, CORALE, HAND, WAYS };
@@ -56,7 +58,7 @@ static double median(double *values, int n)
 static double longest(double mine)
 {
 	double all;
-	PMPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	BENEATH(Allreduce)(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	return all;
 }
 
@@ -133,30 +135,31 @@ static void by_hand(enum function f, int n)
 	switch (f) {
 	case ALL_REDUCE:
 		to_host(n);
-		PMPI_Allreduce(host_in, host_out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		BENEATH(Allreduce)(host_in, host_out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		to_gpu(n);
 		break;
 	case BROADCAST:
 		if (rank == 0)
 			to_host(n);
-		PMPI_Bcast(rank ? host_out : host_in, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+		BENEATH(Bcast)(rank ? host_out : host_in, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
 		if (rank)
 			to_gpu(n);
 		break;
 	case ALL_GATHER:
 		to_host(part);
-		PMPI_Allgather(host_in, part, MPI_FLOAT, host_out, part, MPI_FLOAT, MPI_COMM_WORLD);
+		BENEATH(Allgather)(host_in, part, MPI_FLOAT, host_out, part, MPI_FLOAT, MPI_COMM_WORLD);
 		to_gpu(all);
 		break;
 	case ALL_TO_ALL:
 		to_host(all);
-		PMPI_Alltoall(host_in, part, MPI_FLOAT, host_out, part, MPI_FLOAT, MPI_COMM_WORLD);
+		BENEATH(Alltoall)(host_in, part, MPI_FLOAT, host_out, part, MPI_FLOAT, MPI_COMM_WORLD);
 		to_gpu(all);
 		break;
 	default:
 		to_host(n);
-		PMPI_Sendrecv(host_in, n, MPI_FLOAT, next, 0, host_out, n, MPI_FLOAT, last, 0, MPI_COMM_WORLD,
-			      MPI_STATUS_IGNORE);
+		BENEATH(Sendrecv)
+		(host_in, n, MPI_FLOAT, next, 0, host_out, n, MPI_FLOAT, last, 0, MPI_COMM_WORLD,
+		 MPI_STATUS_IGNORE);
 		to_gpu(n);
 	}
 }
@@ -225,7 +228,7 @@ static double batch(enum way way, enum function f, int n, int calls)
 {
 	if (way != HAND)
 		call(way, f, n);
-	PMPI_Barrier(MPI_COMM_WORLD);
+	BENEATH(Barrier)(MPI_COMM_WORLD);
 	const double begin = PMPI_Wtime();
 	for (int i = 0; i < calls; i++)
 		call(way, f, n);
@@ -297,7 +300,7 @@ static void reduce_self(int by_door)
 	if (by_door)
 		MPI_Allreduce(from, to, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_SELF);
 	else
-		PMPI_Allreduce(from, to, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_SELF);
+		BENEATH(Allreduce)(from, to, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_SELF);
 }
 
 static void send_nobody(int by_door)
@@ -305,7 +308,7 @@ static void send_nobody(int by_door)
 	if (by_door)
 		MPI_Send(from, 1, MPI_FLOAT, MPI_PROC_NULL, 0, MPI_COMM_SELF);
 	else
-		PMPI_Send(from, 1, MPI_FLOAT, MPI_PROC_NULL, 0, MPI_COMM_SELF);
+		BENEATH(Send)(from, 1, MPI_FLOAT, MPI_PROC_NULL, 0, MPI_COMM_SELF);
 }
 
 static void look(int where)
@@ -340,7 +343,7 @@ static void single_calls(void)
 static int gather(void *ctx, const void *mine, size_t bytes, void *all)
 {
 	(void)ctx;
-	return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+	return BENEATH(Allgather)(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 static void choose_gpu(void)

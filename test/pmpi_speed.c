@@ -1,5 +1,5 @@
 /*
- * What the MPI door costs and gains on hosts. MPI_ functions go through the door that is loaded in front, PMPI_ functions to the MPI beneath, so both run by turns in one
+ * What the MPI door costs and gains on hosts. MPI_ functions go through the door that is loaded in front, BENEATH functions to the MPI beneath, so both run by turns in one
  * process, in short batches, and noise of the machine hits both. Rank 0 prints. test/beside_pmpi runs it.
  *   pmpi_speed passed          1 rank: ns that the door adds to a call that it passes on: the least of many batches with and without
  *   pmpi_speed beside          the MPI's time / the door's, by function and size: of the least disturbed batches
@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi_beneath.h"
 
 enum { MOST_BYTES = 1 << 22, PAIRS = 41 };
 
@@ -30,7 +32,7 @@ static int compare(const void *a, const void *b)
 	if (by_door)                                                                                         \
 		MPI_##name(__VA_ARGS__);                                                                     \
 	else                                                                                                 \
-		PMPI_##name(__VA_ARGS__);
+		BENEATH(name)(__VA_ARGS__);
 
 static void all_reduce_self(int by_door)
 {
@@ -162,13 +164,13 @@ static void collective(enum function f, int bytes, int by_door)
 static double batch(enum function f, int bytes, int calls, int by_door)
 {
 	double begin, mine, longest;
-	PMPI_Barrier(MPI_COMM_WORLD);
+	BENEATH(Barrier)(MPI_COMM_WORLD);
 	begin = PMPI_Wtime();
 	for (int i = 0; i < calls; i++)
 		collective(f, bytes, by_door);
-	PMPI_Barrier(MPI_COMM_WORLD);
+	BENEATH(Barrier)(MPI_COMM_WORLD);
 	mine = PMPI_Wtime() - begin;
-	PMPI_Allreduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	BENEATH(Allreduce)(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	return longest / calls;
 }
 
@@ -189,7 +191,7 @@ static double ratio(enum function f, int bytes)
 		const double s = batch(f, bytes, calls, i % 2);
 		least[i % 2] = s < least[i % 2] ? s : least[i % 2];
 		goes_on = i < PAIRS || PMPI_Wtime() < end;
-		PMPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		BENEATH(Bcast)(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	}
 	return least[0] / least[1];
 }
