@@ -42,6 +42,8 @@ enum {
 	VICTIM = 1,
 	LIMIT_MS = 2000,
 	PROMISED_MS = 100,
+	DESTROY_MS = 1000, /* promised of a destroy in exit handlers; the limit is twice that */
+	LINGER_MS = 4000,
 	SETTLE_MS = 100,
 	STOPPED_MS = 1000,
 	COUNT = 1000
@@ -55,6 +57,9 @@ enum ending {
 	LEFT_AT_ONCE,
 	EXITS,
 	EXITS_CALLING, /* an exit handler makes one more call */
+	EXITS_TOGETHER, /* every rank destroys in an exit handler that is older than the communicator */
+	EXITS_BESIDE_STOPPED, /* the same, but one rank is stopped */
+	LINGERS, /* behind the library's end, while the others destroy */
 	STOPPED,
 	DESTROYS,
 	LEAVES_CHILD,
@@ -76,7 +81,7 @@ struct scene {
 	size_t touched; /* bytes of the victim's memory */
 	int code; /* that the survivors get; 0: all goes well */
 	const char *word; /* in the error line */
-	int over_nodes; /* every rank is a node of its own */
+	int node_size; /* CORALE_NODE_SIZE */
 };
 
 static const struct scene scenes[] = {
@@ -94,6 +99,11 @@ static const struct scene scenes[] = {
 	{ "exit, a handler that is older than the communicator calls", EXITS_CALLING, WAITS_IN_CALL, 0, 0,
 	  NULL, 0 },
 	{ "the same, on another node", EXITS_CALLING, WAITS_IN_CALL, 0, 0, NULL, 1 },
+	{ "all destroy in handlers that are older than the communicator, over nodes", EXITS_TOGETHER,
+	  WAITS_IN_CALL, 0, 0, NULL, 1 },
+	{ "the same, over uneven nodes", EXITS_TOGETHER, WAITS_IN_CALL, 0, 0, NULL, 2 },
+	{ "the same, one is stopped", EXITS_BESIDE_STOPPED, WAITS_IN_CALL, 0, 0, NULL, 1 },
+	{ "destroyed, then slow to end, on another node", LINGERS, WAITS_IN_CALL, 0, 0, NULL, 1 },
 	{ "killed, a forked child lives on", LEAVES_CHILD, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "killed, a spawned child lives on", LEAVES_SPAWNED, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
 	{ "execs", EXECS, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 0 },
@@ -124,7 +134,7 @@ static const struct scene scenes[] = {
 
 struct shared {
 	_Atomic int64_t died_ns;
-	_Atomic int ready, faults, late;
+	_Atomic int ready, faults, late, destroyed;
 	pthread_barrier_t barrier; /* of the ranks that live */
 };
 
@@ -301,6 +311,44 @@ static void call_late(void)
 	corale_comm_destroy(late.comm);
 }
 
+static void destroy_timed(struct rank *r, corale_comm *comm)
+{
+	const int64_t start = now_ns();
+	corale_comm_destroy(comm);
+	const double ms = (double)(now_ns() - start) * 1e-6;
+	if (!(ms < 2 * DESTROY_MS))
+		fault(r, "the destroy took %.0f ms of at most %d", ms, 2 * DESTROY_MS);
+	fprintf(stderr, "# rank %d destroyed in %.1f ms (promised: %d)\n", r->rank, ms, DESTROY_MS);
+	atomic_fetch_add(&r->shared->destroyed, 1);
+}
+
+/* One has other handlers first, and one is in main() meanwhile. As MPI_Finalize in such a handler does, it stays until all have come. */
+static void destroy_late(void)
+{
+	const int64_t until = now_ns() + 30 * 1000000000ll;
+	if (late.rank->rank > VICTIM)
+		pause_ms(2 * DESTROY_MS + SETTLE_MS);
+	destroy_timed(late.rank, late.comm);
+	while (atomic_load(&late.rank->shared->destroyed) < RANKS && now_ns() < until)
+		pause_ms(1);
+}
+
+static int lingers;
+
+static void linger(void)
+{
+	if (lingers)
+		pause_ms(LINGER_MS);
+}
+
+static void register_linger(void)
+{
+	atexit(linger);
+}
+
+/* Before the loader registers the ends of libraries, behind which it so comes. */
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = register_linger;
+
 static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 {
 	if (s->touched)
@@ -316,9 +364,6 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 	case IN_ONE_EACH:
 		_exit(0);
 	case EXITS_CALLING:
-		late.rank = r;
-		late.comm = comm;
-		exit(0);
 	case EXITS:
 		exit(0);
 	case EXECS:
@@ -328,6 +373,9 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 		kill(getpid(), SIGSTOP);
 		if (reduce(comm, NULL))
 			fault(r, "the call after a stop: %s", corale_comm_last_error(comm));
+		break;
+	case LINGERS:
+		lingers = 1;
 		break;
 	case DESTROYS:
 		break;
@@ -344,6 +392,10 @@ static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *c
 	static int32_t large[4 << 20];
 	corale_stream *stream = NULL;
 	int ret;
+	if (s->ending == LINGERS) {
+		pause_ms(3 * SETTLE_MS + r->rank * SETTLE_MS);
+		return 0;
+	}
 	switch (s->waiting) {
 	case WAITS_IN_CALL:
 		return reduce(comm, NULL);
@@ -390,7 +442,7 @@ static void survive(struct rank *r, const struct scene *s, corale_comm *comm)
 		if (ret != CORALE_ECOMM)
 			fault(r, "a later call: got %s", corale_strerror(ret));
 	}
-	corale_comm_destroy(comm);
+	destroy_timed(r, comm);
 }
 
 /* ---- Without standard streams ---- */
@@ -482,6 +534,8 @@ static int run_rank(struct rank *r, const struct scene *s)
 {
 	if (s->ending == EXITS_CALLING && r->rank == VICTIM)
 		atexit(call_late);
+	if (s->ending == EXITS_TOGETHER || s->ending == EXITS_BESIDE_STOPPED)
+		atexit(destroy_late);
 	if (s->ending >= HAS_NO_STREAMS)
 		return live(r, s);
 	corale_comm *comm = join(r);
@@ -489,6 +543,16 @@ static int run_rank(struct rank *r, const struct scene *s)
 		return 1;
 	if (reduce(comm, NULL))
 		fault(r, "a call while all live: %s", corale_comm_last_error(comm));
+	late.rank = r;
+	late.comm = comm;
+	if (s->ending == EXITS_TOGETHER || (s->ending == EXITS_BESIDE_STOPPED && r->rank != VICTIM)) {
+		pause_ms((s->ending == EXITS_TOGETHER) == (r->rank == VICTIM) ? 3 * SETTLE_MS : 0);
+		return 0;
+	}
+	if (s->ending == EXITS_BESIDE_STOPPED) {
+		kill(getpid(), SIGSTOP);
+		return 0;
+	}
 	if (r->rank == VICTIM)
 		end(r, s, comm);
 	else
@@ -563,10 +627,10 @@ static int play(const struct scene *s)
 		}
 	for (int r = 0; r < RANKS; r++)
 		pids[r] = start_rank(&ranks[r], s);
-	if (s->ending == STOPPED) {
+	if (s->ending == STOPPED || s->ending == EXITS_BESIDE_STOPPED) {
 		int status;
 		waitpid(pids[VICTIM], &status, WUNTRACED);
-		pause_ms(STOPPED_MS);
+		pause_ms(s->ending == STOPPED ? STOPPED_MS : LINGER_MS);
 		kill(pids[VICTIM], SIGCONT);
 	}
 	int faults = 0;
@@ -584,12 +648,14 @@ static int play(const struct scene *s)
 /* Settings are read once a process, so every scene has one of its own. */
 static int play_apart(const struct scene *s)
 {
+	char node_size[16];
 	int status;
 	pid_t child = fork();
 	if (child == 0) {
 		setenv("CORALE_DEBUG", s->ending == HAS_NO_STREAMS ? "info" : "none", 1);
 		setenv("CORALE_TIMEOUT", "120", 1);
-		setenv("CORALE_NODE_SIZE", s->over_nodes ? "1" : "0", 1);
+		snprintf(node_size, sizeof(node_size), "%d", s->node_size);
+		setenv("CORALE_NODE_SIZE", node_size, 1);
 		if (s->ending == KILLED_IN_CALLS) /* the same of puts over tcp, when a peer dies */
 			setenv("CORALE_UCX_MESSAGE", "am", 1);
 		alarm(180);
@@ -923,7 +989,7 @@ int main(int argc, char **argv)
 						  NULL, nodes };
 	}
 	for (int i = 0; i < SCENES; i++)
-		if (over_nodes || !scenes[i].over_nodes)
+		if (over_nodes || !scenes[i].node_size)
 			tests[n++] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,
 							  (void *)(uintptr_t)&scenes[i] };
 	if (!over_nodes)

@@ -177,15 +177,24 @@ static void pings(void **state)
 	ucx_lock(world.worker);
 	assert_int_equal(ucx_comm_peer(world.worker->comms, PEER, &p), 0);
 	ucx_unlock(world.worker);
-	p->endpoint->flushing = 1;
+	p->endpoint->pings = 1;
 	pong.number = p->endpoint->uid + 1;
 	deliver(&pong, 0);
-	assert_int_equal(p->endpoint->flushing, 1);
+	assert_int_equal(p->endpoint->pings, 1);
 	pong.number = p->endpoint->uid;
 	deliver(&pong, 0);
 	deliver(&pong, 0); /* nobody asked */
-	assert_int_equal(p->endpoint->flushing, 0);
-	ucx_end_flush(world.worker, 0);
+	assert_int_equal(p->endpoint->pings, 0);
+	const unsigned sent = fake_ucx_count();
+	p->endpoint->pings = 2;
+	pong.kind = UCX_MUTE; /* its process ends */
+	deliver(&pong, 0);
+	assert_int_equal(p->endpoint->pings, 0);
+	ucx_end_flush(world.worker, 0, 0);
+	assert_int_equal(fake_ucx_count(), sent);
+	assert_int_equal(p->endpoint->failed, 0);
+	p->endpoint->mute = 0;
+	ucx_end_flush(world.worker, 0, 0);
 	assert_int_equal(fake_ucx_sent(fake_ucx_count() - 1)->wire.kind, UCX_PING);
 	assert_int_equal(fake_ucx_sent(fake_ucx_count() - 1)->wire.number, p->endpoint->uid);
 	assert_int_equal(p->endpoint->failed, CORALE_EPEER);

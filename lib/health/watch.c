@@ -16,7 +16,7 @@
 
 enum {
 	TICK_NS = 30 * 1000 * 1000,
-	LEAVE_NS = 1000 * 1000 * 1000 /* in which an exit begins to wait for messages to other nodes */
+	LEAVE_NS = 1000 * 1000 * 1000 /* for which an exit waits for messages to other nodes */
 };
 
 static struct watch {
@@ -75,20 +75,20 @@ static void at_exit(void)
 	pthread_mutex_unlock(&watch.lock);
 }
 
-static void leave_transport(struct transport *t)
+static void leave_transport(struct transport *t, int64_t until_ns)
 {
 	if (t && t->ops->leave)
-		t->ops->leave(t);
+		t->ops->leave(t, until_ns);
 }
 
 /* What was posted to other nodes goes out, as it lies in this process's memory. */
 static void leave_transports(void)
 {
 	const int64_t until = wait_now_ns() + LEAVE_NS;
-	for (struct comm *comm = watch.first; comm && wait_now_ns() < until; comm = comm->next_watched) {
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched) {
 		for (int rail = 1; rail < comm->nrails; rail++)
-			leave_transport(comm->rails[rail]);
-		leave_transport(comm->engine.transport);
+			leave_transport(comm->rails[rail], until);
+		leave_transport(comm->engine.transport, until);
 	}
 }
 

@@ -41,7 +41,7 @@ static int make_address(struct ucx_comm *c)
 static void free_unconnected(struct ucx_comm *c)
 {
 	if (c->worker)
-		ucx_worker_release(c->worker, c->in_order);
+		ucx_worker_release(c->worker, c->in_order, c->until_ns);
 	ucx_comm_free(c);
 }
 
@@ -117,9 +117,9 @@ static int has_met(struct transport *t, int peer)
 	return has;
 }
 
-static void leave(struct transport *t)
+static void leave(struct transport *t, int64_t until_ns)
 {
-	ucx_end_leave(of(t));
+	ucx_end_leave(of(t), until_ns);
 }
 
 static void fail(struct transport *t, int code)

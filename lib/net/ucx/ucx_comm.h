@@ -42,6 +42,7 @@ struct ucx_comm {
 	int dispatching; /* some thread calls handlers */
 	int failure; /* the code of fail */
 	int in_order; /* it has ended without a failure, and all peers had answered */
+	int64_t until_ns; /* of the waits at its end */
 	int forced; /* enum ucx_scheme, or -1: by measurement */
 	void (*on_lost)(struct ucx_peer *p); /* before a lost connection is reported; or NULL */
 };
@@ -100,14 +101,16 @@ void ucx_message_free_early(struct ucx_worker *w);
  * takes at most about 50 ms, once they are connected. */
 void ucx_calibrate(struct ucx_comm *c);
 
-/* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut; 10 s where all was in order. */
+/* ucx_end.c. Not under the lock; at most about 1.3 s, the deadlines of a link that is cut; 10 s where all was in order and the process does not exit. */
 /* As transport_ops.leave. */
-void ucx_end_leave(struct ucx_comm *c);
+void ucx_end_leave(struct ucx_comm *c, int64_t until_ns);
 /* As transport_ops.fail. */
 void ucx_end_fail(struct ucx_comm *c, int code);
 /* Drains, sends BYE, and takes c out of the worker's list; waits up to 2 s more for sends that no peer receives. */
 void ucx_end_close(struct ucx_comm *c);
-/* Waits until peers have read all messages of all communicators: 1 s at most; in_order: 10 s. */
-void ucx_end_flush(struct ucx_worker *w, int in_order);
+/* Waits until peers have read all messages of all communicators. in_order: as in struct ucx_comm. */
+void ucx_end_flush(struct ucx_worker *w, int in_order, int64_t until_ns);
+/* Ends the worker's thread. Peers wait for no answer of this process any more. */
+void ucx_end_worker(struct ucx_worker *w);
 
 #endif

@@ -4,13 +4,23 @@
 #include "base/log.h"
 #include "base/wait.h"
 
-/* Deadlines of a failed communicator: for messages to lost peers, then to all others, then for UCX to give them up; and of one that ends in order. */
+/* Deadlines of a failed communicator: for messages to lost peers, then to all others, then for UCX to give them up. */
 static const struct wait_policy lost_policy = { .spin_ns = 20000, .timeout_ns = 20 * 1000 * 1000 };
 static const struct wait_policy grace_policy = { .spin_ns = 20000, .timeout_ns = 250 * 1000 * 1000 };
 static const struct wait_policy last_policy = { .spin_ns = 20000, .timeout_ns = 1000 * 1000 * 1000 };
-/* Where all goes in order: a process that ends while a peer still connects to it, without a core for seconds, ends that peer by an assertion of UCX. */
-static const struct wait_policy answer_policy = { .spin_ns = 20000, .timeout_ns = 10 * 1000 * 1000 * 1000l };
-static const struct wait_policy drain_policy = { .spin_ns = 20000, .timeout_ns = 2000 * 1000 * 1000l };
+/*
+ * For what peers have yet to receive or to answer, all waits together: after a failure, and in a process that exits; and where all goes in order: a process
+ * that ends while a peer still connects to it, without a core for seconds, ends that peer by an assertion of UCX.
+ */
+static const int64_t SOON_NS = 1000000000ll, IN_ORDER_NS = 10 * 1000000000ll, DRAIN_NS = 2 * 1000000000ll;
+static const int64_t FLUSH_NS = 100000000; /* of it, for the last of these waits, at least */
+
+static int wait_until_ns(int64_t until_ns, int (*poll)(void *arg), void *arg)
+{
+	const int64_t left = until_ns - wait_now_ns();
+	return wait_until(&(struct wait_policy){ .spin_ns = 20000, .timeout_ns = left > 0 ? left : 1 }, poll,
+			  arg);
+}
 
 /* ---- What is under way ---- */
 
@@ -28,9 +38,9 @@ static int poll_drained(void *arg)
 }
 
 /* Waits for all messages under way: 1 if all have arrived. */
-static int drain(struct ucx_comm *c, const struct wait_policy *policy)
+static int drain(struct ucx_comm *c, int64_t until_ns)
 {
-	if (wait_until(policy, poll_drained, c) <= 0)
+	if (wait_until_ns(until_ns, poll_drained, c) <= 0)
 		return 0;
 	ucx_lock(
 	    c->worker); /* a put whose request is complete may not be there yet; all other messages are */
@@ -38,7 +48,7 @@ static int drain(struct ucx_comm *c, const struct wait_policy *policy)
 		if (c->peers[r] && c->peers[r]->endpoint->has_put)
 			ucx_endpoint_flush(c->peers[r]->endpoint, c->peers[r]->endpoint->data);
 	ucx_unlock(c->worker);
-	return wait_until(policy, poll_drained, c) > 0;
+	return wait_until_ns(until_ns, poll_drained, c) > 0;
 }
 
 static int poll_flushed(void *arg)
@@ -49,7 +59,7 @@ static int poll_flushed(void *arg)
 	ucx_try_progress(w);
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		left += e->flushing && !e->failed;
+		left += (e->flushing || e->pings) && !e->failed;
 	ucx_unlock(w);
 	return !left;
 }
@@ -63,27 +73,28 @@ static void flush(struct ucx_endpoint *e, ucp_ep_h ep)
 	const struct ucx_wire ping = { .kind = UCX_PING, .number = e->uid };
 	if (e->class->rdma)
 		ucx_endpoint_flush(e, ep);
-	else if (!e->failed)
-		e->flushing += !ucx_comm_tell(e->worker, ep, &ping);
+	else if (!e->failed && !e->mute)
+		e->pings += !ucx_comm_tell(e->worker, ep, &ping);
 }
 
-void ucx_end_flush(struct ucx_worker *w, int in_order)
+void ucx_end_flush(struct ucx_worker *w, int in_order, int64_t until_ns)
 {
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next) {
-		if (e->flushing)
+		if (e->flushing || e->pings)
 			continue;
 		flush(e, e->ep);
 		if (e->data != e->ep)
 			flush(e, e->data);
 	}
 	ucx_unlock(w);
-	if (wait_until(in_order ? &answer_policy : &last_policy, poll_flushed, w) > 0)
+	const int64_t soonest = wait_now_ns() + FLUSH_NS;
+	if (wait_until_ns(until_ns > soonest ? until_ns : soonest, poll_flushed, w) > 0)
 		return;
 	int given_up = 0;
 	ucx_lock(w);
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		if (e->flushing && !e->failed) {
+		if ((e->flushing || e->pings) && !e->failed) {
 			ucx_endpoint_abandon(e, CORALE_EPEER, "the peer does not take what was sent");
 			given_up++;
 		}
@@ -189,12 +200,22 @@ static void say_goodbye(struct ucx_comm *c)
 	ucx_unlock(c->worker);
 }
 
-void ucx_end_leave(struct ucx_comm *c)
+void ucx_end_leave(struct ucx_comm *c, int64_t until_ns)
 {
 	if (!c->failure)
-		drain(c, &last_policy);
+		drain(c, until_ns - FLUSH_NS);
 	say_goodbye(c);
-	ucx_end_flush(c->worker, 0);
+	ucx_end_flush(c->worker, 0, until_ns);
+}
+
+void ucx_end_worker(struct ucx_worker *w)
+{
+	ucx_thread_stop(w);
+	ucx_lock(w);
+	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
+		if (!e->failed && !e->mute)
+			ucx_comm_tell(w, e->ep, &(struct ucx_wire){ .kind = UCX_MUTE, .number = w->uid });
+	ucx_unlock(w);
 }
 
 /* 1 once no thread is inside c's handlers. */
@@ -228,19 +249,22 @@ void ucx_end_close(struct ucx_comm *c)
 {
 	static const struct wait_policy forever = { .spin_ns = 20000, .timeout_ns = 0 };
 
-	const int failed = c->failure;
-	if (!drain(c, failed ? &last_policy : &drain_policy) && !failed)
+	const int failed = c->failure, hurries = failed || c->worker->exits;
+	const int64_t now_ns = wait_now_ns();
+	c->until_ns = now_ns + (hurries ? SOON_NS : IN_ORDER_NS);
+	const int64_t until_ns = c->until_ns - FLUSH_NS;
+	if (!drain(c, hurries ? until_ns : now_ns + DRAIN_NS) && !failed)
 		log_line(LOG_WARN, c->params.rank,
 			 "transport ucx: closed with messages that no peer has received");
 	ucx_end_fail(c, CORALE_EABORTED);
-	const int answered = wait_until(failed ? &last_policy : &answer_policy, poll_answered, c) > 0;
-	if (!answered && !failed)
+	const int answered = wait_until_ns(until_ns, poll_answered, c) > 0;
+	if (!answered && !hurries)
 		log_line(
 		    LOG_WARN, c->params.rank,
 		    "transport ucx: closed although a rank of another node has not answered for %d s: it is "
 		    "stopped, or the way to it is cut",
-		    (int)(answer_policy.timeout_ns / 1000000000));
-	c->in_order = answered && !failed;
+		    (int)(IN_ORDER_NS / 1000000000));
+	c->in_order = answered && !hurries;
 	say_goodbye(c);
 	wait_until(&forever, poll_undispatched, c);
 	unregister(c);

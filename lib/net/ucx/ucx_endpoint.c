@@ -285,11 +285,12 @@ void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep)
 		flushed(NULL, UCS_PTR_STATUS(request), e);
 }
 
-void ucx_endpoint_answered(struct ucx_worker *w, uint64_t uid)
+void ucx_endpoint_answered(struct ucx_worker *w, uint64_t uid, int is_last)
 {
 	for (struct ucx_endpoint *e = w->endpoints; e; e = e->next)
-		if (e->uid == uid && !e->failed && e->flushing) {
-			e->flushing--;
+		if (e->uid == uid && !e->failed) {
+			e->pings = is_last || !e->pings ? 0 : e->pings - 1;
+			e->mute |= is_last;
 			return;
 		}
 }

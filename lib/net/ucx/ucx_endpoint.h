@@ -27,7 +27,9 @@ struct ucx_endpoint {
 	char reason[120];
 	int closed; /* by force, after a failure */
 	int has_put; /* puts have been posted */
-	int flushing; /* flushes and pings that are under way */
+	int flushing; /* flushes that are under way */
+	int pings; /* that are not answered */
+	int mute; /* none is: its process ends */
 };
 
 /* Finds or makes the endpoint to a worker. Under the lock. */
@@ -44,8 +46,8 @@ void ucx_endpoint_close(struct ucx_endpoint *e);
 void ucx_endpoint_force_close(ucp_ep_h ep);
 /* Starts to wait, on one of its two (or NULL), until what was sent is with the network, and puts with the peer: e->flushing counts. Under the lock. */
 void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep);
-/* A ping to the worker of this uid was answered. Under the lock. */
-void ucx_endpoint_answered(struct ucx_worker *w, uint64_t uid);
+/* A ping to the worker of this uid was answered; is_last: it answers no more. Under the lock. */
+void ucx_endpoint_answered(struct ucx_worker *w, uint64_t uid, int is_last);
 
 /* A worker's endpoint to itself: only the adapter's own transport can read what it has registered. Made, if it is not there; to be closed by force, and
  * what is under way over it ends with an error; closed, if it has failed: no slab is read back any more. Under the lock. */

@@ -124,8 +124,8 @@ static int is_closed(const struct ucx_worker *w, uint64_t comm_id)
 static void arrive_worker_note(struct ucx_worker *w, const struct ucx_wire *wire,
 			       const ucp_am_recv_param_t *param)
 {
-	if (wire->kind == UCX_PONG)
-		ucx_endpoint_answered(w, wire->number);
+	if (wire->kind != UCX_PING)
+		ucx_endpoint_answered(w, wire->number, wire->kind == UCX_MUTE);
 	else if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
 		ucx_comm_tell(w, param->reply_ep,
 			      &(struct ucx_wire){ .kind = UCX_PONG, .number = wire->number });
@@ -145,7 +145,7 @@ ucs_status_t ucx_message_arrive(void *arg, const void *header, size_t header_byt
 		ucx_wire_refuse(&w->refused, &wire, bytes, fault);
 		return UCS_OK;
 	}
-	if (wire.kind == UCX_PING || wire.kind == UCX_PONG) {
+	if (wire.kind >= UCX_PING && wire.kind <= UCX_MUTE) {
 		arrive_worker_note(w, &wire, param);
 		return UCS_OK;
 	}

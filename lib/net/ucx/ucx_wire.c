@@ -19,6 +19,7 @@ static const struct shape {
 	[UCX_GRANT] = { "GRANT", UCX_GRANT_BYTES, UCX_PROBE_LINK + 1, 1, 0, 0 },
 	[UCX_PING] = { "PING", 0, 1, 1, 0, 0 },
 	[UCX_PONG] = { "PONG", 0, 1, 1, 0, 0 },
+	[UCX_MUTE] = { "MUTE", 0, 1, 1, 0, 0 },
 	[UCX_SLOT] = { "SLOT", SIZE_MAX, UCX_PROBE_LINK + 1, 1, 0, 1 },
 	[UCX_NOTICE] = { "NOTICE", 0, UCX_PROBE_LINK + 1, UCX_SCHEMES, 1, 0 },
 	[UCX_CREDIT] = { "CREDIT", 0, UCX_PROBE_LINK + 1, 1, 0, 0 },

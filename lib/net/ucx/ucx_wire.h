@@ -28,6 +28,7 @@ enum ucx_kind {
 	/* Notes of the worker, of no communicator. */
 	UCX_PING, /* the receiver answers once it has read all that came before it on this connection; number: the receiver's uid */
 	UCX_PONG, /* the answer, with its number */
+	UCX_MUTE, /* the sender ends, and answers nothing any more; number: its uid */
 	/* Messages of links (ucx_link.h), to granted slots; number: messages of the other direction that were taken. */
 	UCX_SLOT, /* a message with its payload */
 	UCX_NOTICE, /* a message whose payload has been put, or comes by tag */

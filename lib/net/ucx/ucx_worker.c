@@ -141,13 +141,20 @@ free_worker:
 	return ret;
 }
 
-/* Stops the threads before UCX's own code is torn down, when nobody waits for a worker any more. A forked child has none. */
-static void stop_at_exit(void)
+static void note_exit(void)
 {
-	if (process_is_forked())
-		return;
 	for (int i = 0; i < workers; i++)
-		ucx_thread_stop(process_workers[i]);
+		atomic_store(&process_workers[i]->exits, 1);
+}
+
+/*
+ * Behind the library's end, by the priority, and before UCX's own code is torn down. The threads live so long because older exit handlers of the program may
+ * use communicators, and peers wait for answers meanwhile. A forked child has none.
+ */
+__attribute__((destructor(101))) static void stop_at_end(void)
+{
+	for (int i = 0; i < workers && !process_is_forked(); i++)
+		ucx_end_worker(process_workers[i]);
 }
 
 static struct ucx_worker *find_worker(const struct transport_params *params, const char *devices)
@@ -184,7 +191,7 @@ static int add_worker(const struct transport_params *params, const char *devices
 	ucx_descriptors_add(before, *out);
 	process_started();
 	if (!registered)
-		registered = !atexit(stop_at_exit);
+		registered = !atexit(note_exit);
 	return 0;
 }
 
@@ -237,10 +244,10 @@ int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t byt
 	return 0;
 }
 
-void ucx_worker_release(struct ucx_worker *w, int in_order)
+void ucx_worker_release(struct ucx_worker *w, int in_order, int64_t until_ns)
 {
 	pthread_mutex_lock(&process_lock);
 	if (--w->users == 0)
-		ucx_end_flush(w, in_order);
+		ucx_end_flush(w, in_order, until_ns);
 	pthread_mutex_unlock(&process_lock);
 }

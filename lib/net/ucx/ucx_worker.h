@@ -65,6 +65,7 @@ struct ucx_worker {
 	int event_fd;
 	int64_t spin_ns;
 	_Atomic int stop;
+	_Atomic int exits; /* the process does: exit handlers run */
 	_Atomic unsigned helps; /* calls of progress by others than the thread */
 	_Atomic int connects; /* connections have been made since their descriptors were sealed */
 	int asleep, nudge; /* the thread waits for events; something was posted that it must progress */
@@ -76,8 +77,8 @@ int ucx_worker_acquire(const struct transport_params *params, struct ucx_worker 
 int ucx_worker_devices(const struct settings *settings, char *text, size_t bytes);
 /* What ucx_gpudirect_print says with these settings; 0 or an error. */
 int ucx_worker_gpudirect(const struct settings *settings, char *text, size_t bytes);
-/* The last communicator flushes all messages, because the process may end now. in_order: as in struct ucx_comm. */
-void ucx_worker_release(struct ucx_worker *w, int in_order);
+/* The last communicator flushes all messages, because the process may end now: as ucx_end_flush. */
+void ucx_worker_release(struct ucx_worker *w, int in_order, int64_t until_ns);
 
 static inline void ucx_lock(struct ucx_worker *w)
 {
