@@ -3,7 +3,7 @@
  *
  *   corale-nodes [FOLDER]    FOLDER: of a UCX that the program would find in its Python's packages
  *
- * Prints UCX's version and file, status 0; or what is missing, status 1.
+ * Prints UCX's version and file, and why others before it were passed by, status 0; or what is missing, status 1.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,21 +14,19 @@
 
 int main(int argc, char **argv)
 {
-	char text[1024];
-	const int named = getenv("CORALE_UCX_LIBRARY") != NULL;
-	if (argc > 1 && !named && ucx_find(argv[1], text, sizeof text)) {
-		puts(text);
+	char where[1024], text[1024];
+	const char *wanted = getenv("CORALE_UCX_LIBRARY");
+	if (ucx_find(wanted ? wanted : "", argc > 1 ? argv[1] : NULL, where, sizeof where)) {
+		puts(where);
 		return 1;
 	}
 	if (!module_find(MODULE_UCX, text, sizeof text)) {
 		puts(text);
 		return 1;
 	}
-	if (ucx_find("", text, sizeof text)) /* the one that is loaded now */
-		return 1;
 	void *ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
 	const char *(*version)(void) =
 	    ucp ? (const char *(*)(void))dlsym(ucp, "ucp_get_version_string") : NULL;
-	printf("UCX %s, %s\n", version ? version() : "of an unknown version", text);
+	printf("UCX %s, %s\n", version ? version() : "of an unknown version", where);
 	return 0;
 }

@@ -101,6 +101,22 @@ if echo 'int in_packages;' >"$scratch/package.c" && mkdir -p "$scratch/site-pack
 	copy_ucx "$scratch/site-packages/libucx/lib"
 	ranks CORALE_NODE_SIZE=1 LD_PRELOAD="$scratch/site-packages/torch/libtorch.so"
 	used "the package libucx beside a library of Python's" "$scratch/site-packages/libucx/lib"
+	# As the package of PyPI is: built without verbs. The adapter is played by test/fake_verbs.
+	rm -f "$scratch"/site-packages/libucx/lib/ucx/libuct_ib*
+	ranks CORALE_NODE_SIZE=1 LD_PRELOAD="$scratch/site-packages/torch/libtorch.so"
+	used "a UCX without verbs where there is no adapter" "$scratch/site-packages/libucx/lib"
+	adapter=$build/test/fake_verbs/.libs/libfake_verbs.so
+	if [ -f "$adapter" ] && [ -f "${ucp%/*}/ucx/libuct_ib.so.0" ]; then
+		ranks CORALE_NODE_SIZE=1 UCX_TLS=tcp,self LD_PRELOAD="$adapter:$scratch/site-packages/torch/libtorch.so"
+		works && [ "$(grep -c "is loaded with ${ucp%/*}/libucp.so.0 ($scratch/site-packages/libucx/lib comes first, but was built without verbs" "$scratch/all")" = 2 ]
+		result $? "the loader's, which has verbs, where there is an adapter" "$scratch/all"
+		ranks CORALE_NODE_SIZE=1 UCX_TLS=tcp,self LD_PRELOAD="$adapter:$scratch/site-packages/torch/libtorch.so" HPCX_UCX_DIR="$scratch/ucx"
+		used "the first in order that has verbs" "$scratch/ucx/lib"
+		text=$(LD_PRELOAD=$adapter UCX_TLS=tcp,self "$build/nccl_glue/corale-nodes" "$scratch/site-packages/libucx/lib")
+		echo "$text" >"$scratch/reasons"
+		[ "$(echo "$text" | grep -c "^UCX [0-9.]*, ${ucp%/*}/libucp.so.0 ($scratch/site-packages/libucx/lib comes first, but was built without verbs")" = 1 ]
+		result $? "corale-run --check says which, and why" "$scratch/reasons"
+	fi
 fi
 
 # ---- Programs

@@ -58,7 +58,7 @@ static void open_module(enum module_name name, struct found *found)
 		snprintf(found->why_not, WHY, "settings are malformed: see the line above");
 		return;
 	}
-	if (name == MODULE_UCX && ucx_find(settings->ucx_library, found->why_not, WHY))
+	if (name == MODULE_UCX && ucx_find(settings->ucx_library, NULL, found->why_not, WHY))
 		return;
 	if (name == MODULE_UCX)
 		snprintf(where, sizeof where, " with %.390s", found->why_not);

@@ -148,25 +148,20 @@ static void add_above(int fd, void *arg)
 		add(fd, arg);
 }
 
-/* An epoll has one end of a pipe only. */
-static void add_other_end(int fd, void *arg)
+/* What is in no epoll: the other end of a pipe, a connection that was in one. */
+static void add_rest(int fd, void *arg)
 {
 	struct found *found = arg;
 	struct stat file;
-	if (has(&found->ours, fd) || fstat(fd, &file) || !S_ISFIFO(file.st_mode))
+	if (has(&found->ours, fd) || fstat(fd, &file))
 		return;
+	if (S_ISSOCK(file.st_mode) && file.st_ino == sealed[fd])
+		add(fd, found);
 	for (int i = 0; i < found->npipes; i++)
-		if (found->pipes[i] == file.st_ino) {
+		if (S_ISFIFO(file.st_mode) && found->pipes[i] == file.st_ino) {
 			add(fd, found);
 			return;
 		}
-}
-
-static void add_sealed(int fd, void *arg)
-{
-	struct stat file;
-	if (!fstat(fd, &file) && S_ISSOCK(file.st_mode) && file.st_ino == sealed[fd])
-		add(fd, arg);
 }
 
 static void find(struct found *found)
@@ -174,9 +169,8 @@ static void find(struct found *found)
 	memset(found, 0, sizeof(*found));
 	for (int i = 0; i < nroots; i++)
 		add(roots[i], found);
-	each_descriptor(add_sealed, found);
 	each_descriptor(add_above, found);
-	each_descriptor(add_other_end, found);
+	each_descriptor(add_rest, found);
 }
 
 /* ---- What is done with them ---- */
