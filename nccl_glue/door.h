@@ -114,6 +114,8 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n);
 void door_jobs_drop(struct door_job *jobs, int n);
 /* init.c, end.c */
 void door_job_init(struct door_job *job);
+/* For an INIT that fails before its ranks meet, as was logged last: the other ranks fail, too. */
+void door_tell_failed(const struct door_job *job);
 void door_job_split(struct door_job *job);
 void door_job_shrink(struct door_job *job);
 void door_job_destroy(struct door_job *job);

@@ -213,10 +213,19 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, const struct
 	if (!ret)
 		ret = bring_up(comm, job, settings);
 	comm->meeting = NULL;
+	if (ret && boot) /* other ranks may not have failed */
+		boot->ops->give_up(boot, ret, meeting.failure[0] ? meeting.failure : log_last_error());
 	if (!ret && boot)
 		boot->ops->rest(boot);
 	return ret ? fail_init(job, m->mine, ret, meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;
+}
+
+void door_tell_failed(const struct door_job *job)
+{
+	if (job->kind == DOOR_INIT && !process_is_forked())
+		boot_tcp_tell((const unsigned char *)job->id.internal, job->rank, job->size,
+			      log_last_error());
 }
 
 void door_job_init(struct door_job *job)
@@ -225,6 +234,8 @@ void door_job_init(struct door_job *job)
 	struct boot *boot = NULL;
 	int ret = door_settings(&settings);
 	descriptors_raise_limit(); /* as NCCL does */
+	if (ret)
+		door_tell_failed(job);
 	if (!ret && job->size > 1) {
 		const struct boot_options options = boot_options(settings);
 		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,
@@ -339,13 +350,15 @@ static ncclResult_t init(const char *call, ncclComm_t *out, int size, const nccl
 	if (result == ncclSuccess)
 		result = read_config(call, config, &job.config);
 	const struct door_device *device = result == ncclSuccess ? door_device_find() : NULL;
-	if (result == ncclSuccess && (!device || device->current(&job.ordinal)))
+	if (result == ncclSuccess)
+		job.id = *id;
+	if (result == ncclSuccess && (!device || device->current(&job.ordinal))) {
 		result = door_refuse(device ? ncclUnhandledCudaError : ncclInvalidUsage, "nccl%s: %s", call,
 				     log_last_error());
-	if (result == ncclSuccess) {
-		job.id = *id;
-		return door_job_submit(&job);
+		door_tell_failed(&job);
 	}
+	if (result == ncclSuccess)
+		return door_job_submit(&job);
 	return door_group_fail(result);
 }
 

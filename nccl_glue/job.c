@@ -51,9 +51,10 @@ static void run(struct door_job *job)
 		door_copy_error(job->error);
 }
 
-/* A job that will not run makes nothing, and holds its parent no longer, so that the parent can be destroyed. */
+/* A job that will not run makes nothing, which the other ranks of an id are told, and holds its parent no longer, so that the parent can be destroyed. */
 static void drop(struct door_job *job)
 {
+	door_tell_failed(job);
 	finish(job, ncclSystemError);
 	if (job->kind == DOOR_SPLIT || job->kind == DOOR_SHRINK)
 		door_leave(job->comm);

@@ -105,6 +105,89 @@ ENDS(shrink_killed_last, BY_SHRINK, 2, KILLED)
 ENDS(shrink_killed_first, BY_SHRINK, 1, KILLED)
 ENDS(shrink_exits_first, BY_SHRINK, 1, EXITS)
 
+/* ---- An init that fails before it has reached the others --------------------------------------------------------------- */
+
+/* This process's calls of the kernel with that number fail with EPERM from now on. */
+static void forbid(struct world_rank *me, int number)
+{
+	struct sock_filter code[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* seccomp_data.nr */
+				      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+				      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+				      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	struct sock_fprog program = { sizeof code / sizeof *code, code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		world_fault(me, "no filter of system calls: %s", strerror(errno));
+}
+
+static void expect_told(struct world_rank *me, const char *what)
+{
+	ncclComm_t comm = NULL;
+	const double start = now();
+	const ncclResult_t result = ncclCommInitRank(&comm, me->size, me->world->ids[0], me->rank);
+	if (me->rank != 1)
+		expect_end(me, result, ncclRemoteError, start, 0, "rank 1 of", what);
+	else if (result == ncclSuccess || comm)
+		world_fault(me, "%s: an init that succeeds", what);
+}
+
+static void no_thread(struct world_rank *me)
+{
+	world_id(me, 0);
+	if (me->rank == 1) {
+		forbid(me, SYS_clone3);
+		forbid(me, SYS_clone);
+	}
+	expect_told(me, "no thread");
+	world_barrier(me);
+}
+
+static void no_eventfd(struct world_rank *me)
+{
+	world_id(me, 0);
+	if (me->rank == 1)
+		forbid(me, SYS_eventfd2);
+	expect_told(me, "no eventfd");
+	world_barrier(me);
+}
+
+static void wrong_setting(struct world_rank *me)
+{
+	if (me->rank == 1)
+		setenv("CORALE_NCCL_TIMEOUT", "soon", 1);
+	world_id(me, 0);
+	expect_told(me, "a wrong setting");
+	world_barrier(me);
+}
+
+static void failed_group(struct world_rank *me)
+{
+	ncclComm_t comm = NULL;
+	world_id(me, 0);
+	if (me->rank == 1) {
+		WORLD_OK(me, ncclGroupStart());
+		WORLD_OK(me, ncclCommInitRank(&comm, me->size, me->world->ids[0], me->rank));
+		world_expect(me, ncclCommInitRank(&comm, 0, me->world->ids[0], 0), ncclInvalidArgument,
+			     "0 ranks");
+		world_expect(me, ncclGroupEnd(), ncclInvalidArgument, "a group with it");
+	} else {
+		expect_told(me, "a group that failed");
+	}
+	world_barrier(me);
+}
+
+/* There is another way, but for UCX. */
+static void other_calls(struct world_rank *me)
+{
+	const char *nodes = getenv("CORALE_NODE_SIZE");
+	if (nodes && atoi(nodes))
+		return;
+	forbid(me, SYS_getrandom);
+	forbid(me, SYS_accept4);
+	ncclComm_t comm = world_comm(me, 0);
+	world_check(me, comm, "without getrandom and accept4");
+	WORLD_OK(me, ncclCommDestroy(comm));
+}
+
 static const struct world_case cases[] = {
 	{ "split of a revoked one, the last rank is killed", 3, WORLD_PROCESSES, split_killed_last, NULL, 1 },
 	{ "split of a revoked one, rank 0 is killed", 3, WORLD_PROCESSES, split_killed_first, NULL, 1 },
@@ -112,6 +195,11 @@ static const struct world_case cases[] = {
 	{ "shrink that revokes, the last rank is killed", 3, WORLD_PROCESSES, shrink_killed_last, NULL, 1 },
 	{ "shrink that revokes, its first rank is killed", 4, WORLD_PROCESSES, shrink_killed_first, NULL, 1 },
 	{ "shrink that revokes, its first rank exits", 4, WORLD_PROCESSES, shrink_exits_first, NULL, 1 },
+	{ "init without threads", 3, WORLD_PROCESSES, no_thread, NULL, 0 },
+	{ "init without eventfd", 3, WORLD_PROCESSES, no_eventfd, NULL, 0 },
+	{ "init with a wrong setting", 2, WORLD_PROCESSES, wrong_setting, NULL, 0 },
+	{ "init in a group that fails", 3, WORLD_PROCESSES, failed_group, NULL, 0 },
+	{ "init without getrandom and accept4", 3, WORLD_PROCESSES, other_calls, NULL, 0 },
 };
 
 int main(int argc, char **argv)

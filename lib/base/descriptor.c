@@ -62,7 +62,12 @@ int descriptor_socket(int family, int type)
 int descriptor_accept(int listening)
 {
 	descriptors_hold_standard();
-	return above_standard(accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 && (errno == EPERM || errno == ENOSYS) && (fd = accept(listening, NULL, NULL)) >= 0) {
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		fcntl(fd, F_SETFL, O_NONBLOCK);
+	}
+	return above_standard(fd);
 }
 
 int descriptor_event(void)

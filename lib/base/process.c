@@ -39,12 +39,25 @@ void process_started(void)
 	pthread_once(&once, start);
 }
 
+int process_random(void *to, size_t bytes)
+{
+	ssize_t n;
+	do
+		n = getrandom(to, bytes, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)bytes)
+		return 0;
+	const int error = errno, fd = descriptor_open("/dev/urandom", O_RDONLY);
+	n = fd < 0 ? -1 : read(fd, to, bytes);
+	if (fd >= 0)
+		close(fd);
+	return n == (ssize_t)bytes ? 0 : error;
+}
+
 static void draw(void)
 {
 	struct timespec now;
-	while (!number && getrandom(&number, sizeof number, 0) < 0 && errno == EINTR)
-		;
-	if (number)
+	if (!process_random(&number, sizeof number) && number)
 		return;
 	clock_gettime(CLOCK_REALTIME, &now); /* a kernel that gives no random numbers to this process */
 	number = (uint64_t)now.tv_sec << 40 ^ (uint64_t)now.tv_nsec << 16 ^ (uint64_t)getpid() ^

@@ -11,6 +11,9 @@
 /* Before the library has threads: from now on a fork makes a child that process_refuses. Any thread; more than once is once. */
 void process_started(void);
 
+/* Random bytes of the kernel, also where a filter forbids getrandom: 0, or an errno. Any thread. */
+int process_random(void *to, size_t bytes);
+
 /* A random number of this process, never 0: process ids are equal in containers, and come again. Any thread. */
 uint64_t process_number(void);
 

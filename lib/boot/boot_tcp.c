@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/wait.h"
 #include "boot_listener.h"
 #include "boot_rank.h"
@@ -15,7 +16,7 @@
 
 enum { POLL_MS = 5, MOST_POLL_MS = 50, POLLED_RANKS = 64 };
 static const int64_t SECOND = 1000000000, FIRST_PAUSE = 10000000, WARN_NS = 10000000000,
-		     STALE_NS = 5000000000;
+		     STALE_NS = 5000000000, TELL_NS = 1000000000;
 
 /* ---- Waiting */
 
@@ -339,8 +340,23 @@ static int copy_options(struct boot_rank *b, const struct boot_options *o)
 	return 0;
 }
 
+/* Joins b's group without a listener of its own, to end it. */
+static void tell(struct boot_rank *b, const char *why)
+{
+	const int64_t until = wait_now_ns() + TELL_NS;
+	char text[BOOT_TEXT_BYTES];
+	text_format(text, sizeof(text), "rank %d of %d failed: %s", b->base.rank, b->base.size, why);
+	boot_peer_fill(&b->self);
+	b->self.listener = b->id.address; /* where no rank of the group ever connects */
+	while (b->state < RANK_JOINED && !b->error && !advance(b) && wait_now_ns() < until)
+		sleep_a_little(b);
+	tcp_give_up(&b->base, CORALE_EPEER, text);
+	rank_disconnect(b);
+}
+
+/* failed: why this rank fails, which is all that it has to say; NULL: it does not. */
 static int open_group(const struct boot_id *id, int rank, int size, const struct boot_options *o,
-		      struct boot **out)
+		      const char *failed, struct boot **out)
 {
 	struct boot_rank *b = calloc(1, sizeof(*b));
 	if (!b)
@@ -354,11 +370,13 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	b->timeout = (int64_t)((s < 1e9 ? s : 1e9) * 1e9);
 	b->stale_at = wait_now_ns() + (b->timeout / 2 < STALE_NS ? b->timeout / 2 : STALE_NS);
 	restart_clock(b);
-	int ret = copy_options(b, o);
+	int ret = failed ? CORALE_EPEER : copy_options(b, o);
 	if (!ret)
 		ret = boot_listener_start(&b->options, &b->self);
 	if (!ret && rank == 0 && id->flags)
 		ret = boot_listener_expect(&b->options, id);
+	if (ret && !(id->flags && rank == 0)) /* else they would meet here */
+		tell(b, failed ? failed : log_last_error());
 	if (ret) {
 		free(b);
 		return ret;
@@ -412,7 +430,7 @@ static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, s
 	snprintf(id.host, sizeof(id.host), "%.*s", BOOT_ID_HOST_BYTES - 1, b->peers[ranks[0]].host);
 	boot_child_key(b->id.key, ranks, n, tag, id.key);
 	id.name = boot_name_of_key(id.key);
-	return open_group(&id, rank, n, &b->options, out);
+	return open_group(&id, rank, n, &b->options, NULL, out);
 }
 
 int boot_tcp_open(const unsigned char id[BOOT_ID_BYTES], int rank, int size, const struct boot_options *o,
@@ -431,5 +449,14 @@ int boot_tcp_open(const unsigned char id[BOOT_ID_BYTES], int rank, int size, con
 	if (size > BOOT_MAX_RANKS)
 		return log_error(CORALE_ENOTSUP, rank, "bootstrap: %d ranks; at most %d are supported", size,
 				 BOOT_MAX_RANKS);
-	return open_group(&decoded, rank, size, o ? o : &defaults, out);
+	return open_group(&decoded, rank, size, o ? o : &defaults, NULL, out);
+}
+
+void boot_tcp_tell(const unsigned char id[BOOT_ID_BYTES], int rank, int size, const char *why)
+{
+	static const struct boot_options defaults;
+	struct boot_id decoded;
+	struct boot *none;
+	if (size > 1 && boot_id_decode(id, &decoded) == BOOT_ID_GOOD)
+		open_group(&decoded, rank, size, &defaults, why, &none);
 }

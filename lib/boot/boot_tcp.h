@@ -58,4 +58,7 @@ int boot_id_create(const struct boot_options *o, unsigned char id[BOOT_ID_BYTES]
 int boot_tcp_open(const unsigned char id[BOOT_ID_BYTES], int rank, int size, const struct boot_options *o,
 		  struct boot **out);
 
+/* For a rank that fails before it opens its end: tells the ranks of id, which fail too, with why. Takes a second at most. A failed open has done so. */
+void boot_tcp_tell(const unsigned char id[BOOT_ID_BYTES], int rank, int size, const char *why);
+
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -356,12 +355,9 @@ int boot_missing_decode(const unsigned char *in, size_t bytes, int size, struct 
 
 int boot_random(void *to, size_t bytes)
 {
-	ssize_t n;
-	do
-		n = getrandom(to, bytes, 0);
-	while (n < 0 && errno == EINTR);
-	if (n == (ssize_t)bytes)
-		return 0;
-	return log_error(CORALE_ESYSTEM, -1, "bootstrap: the kernel gives no random bytes (getrandom): %s",
-			 n < 0 ? strerror(errno) : "too few");
+	const int error = process_random(to, bytes);
+	return error
+		   ? log_error(CORALE_ESYSTEM, -1,
+			       "bootstrap: the kernel gives no random bytes (getrandom): %s", strerror(error))
+		   : 0;
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "fdpass.h"
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/wait.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
@@ -93,9 +93,10 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
 	struct fdpass *pass = calloc(1, sizeof(*pass));
 	if (!pass)
 		return log_error(CORALE_ENOMEM, -1, "no memory for a socket");
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+	const int error = process_random(random, sizeof(random));
+	if (error) {
 		free(pass);
-		return log_error(CORALE_ESYSTEM, -1, "getrandom failed: %s", strerror(errno));
+		return log_error(CORALE_ESYSTEM, -1, "getrandom failed: %s", strerror(error));
 	}
 	snprintf(text, sizeof(text), "corale-%016llx%016llx", (unsigned long long)random[0],
 		 (unsigned long long)random[1]);
