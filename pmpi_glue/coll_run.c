@@ -103,7 +103,8 @@ static int find_route(const struct coll_call *call, struct pmpi_comm **comm, enu
 		*reason = PMPI_NO_VOTE;
 		return error;
 	}
-	error = pmpi_comm_open(found, call->recv.ordinal >= 0 ? call->recv.ordinal : call->send.ordinal);
+	error =
+	    pmpi_comm_open(found, call->recv.ordinal >= 0 ? call->recv.ordinal : call->send.ordinal, bytes);
 	if (!error && found->state == PMPI_CORE_READY)
 		*comm = found;
 	else

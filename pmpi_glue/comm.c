@@ -16,8 +16,28 @@ static struct registry {
 	struct pmpi_comm *first;
 	int keyval;
 	int cores; /* made, or being made */
+	_Atomic int
+	    lost; /* cores in a row that were freed before they had earned their making; MOST_LOST at most */
 	_Atomic unsigned generation; /* of the handles that threads remember */
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .keyval = MPI_KEYVAL_INVALID };
+
+/* ---- What a core has earned: its making takes as long as some hundred calls (8 ms on hosts, 100 on GPUs), or some large ones */
+
+enum { ENOUGH_CALLS = 256, ENOUGH_BYTES = 16 << 20, MOST_LOST = 3 };
+
+static void judge(const struct pmpi_comm *comm)
+{
+	if (comm->calls >= ENOUGH_CALLS || comm->bytes >= ENOUGH_BYTES)
+		registry.lost = 0;
+	else if (registry.lost < MOST_LOST)
+		registry.lost++;
+}
+
+/* Behind 2 calls (CORALE_MPI_AFTER); 8, 32, 128 where earlier cores have earned nothing. */
+static int is_due(const struct pmpi_comm *comm)
+{
+	return comm->calls > (unsigned)pmpi.calls_before << 2 * registry.lost;
+}
 
 /* ---- An end */
 
@@ -44,6 +64,8 @@ static int on_free(MPI_Comm handle, int keyval, void *value, void *extra)
 {
 	struct pmpi_comm *comm = value;
 	(void)handle, (void)keyval, (void)extra;
+	if (comm->state == PMPI_CORE_READY)
+		judge(comm);
 	close_core(comm);
 	pthread_mutex_lock(&registry.lock);
 	struct pmpi_comm **link = &registry.first;
@@ -94,6 +116,7 @@ static struct pmpi_comm *make(MPI_Comm handle)
 	if (!comm)
 		return NULL;
 	comm->comm = handle;
+	comm->until_next_try = (unsigned)pmpi.calls_before;
 	PMPI_Comm_test_inter(handle, &comm->is_inter);
 	PMPI_Comm_rank(handle, &comm->rank);
 	PMPI_Comm_size(handle, &comm->size);
@@ -252,13 +275,15 @@ static int open_core(struct pmpi_comm *comm)
 	return error;
 }
 
-int pmpi_comm_open(struct pmpi_comm *comm, int ordinal)
+int pmpi_comm_open(struct pmpi_comm *comm, int ordinal, size_t bytes)
 {
 	int all = 0, error;
+	comm->calls++;
+	comm->bytes += bytes;
 	if (comm->state != PMPI_CORE_NONE || comm->until_next_try-- > 0)
 		return MPI_SUCCESS;
 	comm->ordinal = device_of(ordinal);
-	error = has_all(comm->comm, comm->ordinal >= 0, &all);
+	error = has_all(comm->comm, comm->ordinal >= 0 && is_due(comm), &all);
 	if (!error && all)
 		return open_core(comm);
 	comm->until_next_try = 1u << (comm->tries < 8 ? comm->tries++ : 8);

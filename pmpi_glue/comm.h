@@ -21,7 +21,10 @@ struct pmpi_comm {
 	corale_comm *core;
 	int ordinal; /* of core's device */
 	void *stream; /* its own; NULL: core is of the host, and its calls block */
-	unsigned until_next_try; /* routed calls before core is tried again, where a rank had no device yet */
+	unsigned calls; /* that core has run, or could have run; alike on all ranks */
+	size_t bytes; /* of them, on this rank */
+	unsigned
+	    until_next_try; /* of these calls before core is tried, or tried again, where a rank wanted none */
 	unsigned tries;
 	struct pmpi_routes routes;
 	size_t *arrays; /* 4 * size entries: counts and displacements of the call in progress */
@@ -36,10 +39,11 @@ void pmpi_comms_end(void);
 struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
 
 /*
- * Makes core at the first routed call. Collective over comm. state says what has become of it: PMPI_CORE_NEVER if one rank has no room (CORALE_MPI_COMMS)
+ * Before each call that core could run, of so many bytes on this rank. Makes core behind CORALE_MPI_AFTER of them, or later where the process has freed communicators before
+ * their cores had earned their making. Collective over comm. state says what has become of it: PMPI_CORE_NEVER if one rank has no room (CORALE_MPI_COMMS)
  * or creation fails. ordinal: the device of this call's buffer, -1: any. An MPI error code.
  */
-int pmpi_comm_open(struct pmpi_comm *comm, int ordinal);
+int pmpi_comm_open(struct pmpi_comm *comm, int ordinal, size_t bytes);
 
 /* *any: whether a rank's `mine` is 1. By core, where it is there, so that the death of a rank ends a vote as it ends a call. An MPI error code. */
 int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any);

@@ -47,6 +47,7 @@ struct pmpi_state {
 	int rank, size; /* in MPI_COMM_WORLD */
 	int thread_level;
 	int most_comms; /* CORALE_MPI_COMMS, alike on all ranks */
+	int calls_before; /* CORALE_MPI_AFTER, alike on all ranks */
 	int counts; /* calls are counted for the table */
 	MPI_Group world;
 	MPI_Comm quiet; /* this rank's alone; errors return */

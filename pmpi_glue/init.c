@@ -96,7 +96,7 @@ static void refuse_other_mpi(void)
 
 /* What a rank brings, and what is agreed: the mode and the number of communicators of rank 0, and whether any rank has a device. */
 struct wish {
-	int mode, most_comms, has_device;
+	int mode, most_comms, calls_before, has_device;
 };
 
 static struct wish wish_of_this_rank(void)
@@ -108,6 +108,7 @@ static struct wish wish_of_this_rank(void)
 	log_open(settings->debug, *settings->log_file ? settings->log_file : NULL);
 	wish.mode = settings->mpi;
 	wish.most_comms = settings->mpi_comms;
+	wish.calls_before = settings->mpi_after;
 	if (wish.mode == PMPI_MODE_DEVICE || wish.mode == PMPI_MODE_ALL) {
 		pmpi.device = pmpi_device_find();
 		wish.has_device = pmpi.device && pmpi.device->is_there();
@@ -125,13 +126,16 @@ static int agree(void)
 		error = PMPI_Allreduce(&mine.has_device, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	if (error)
 		return error;
-	if (mine.mode != wish.mode || mine.most_comms != wish.most_comms)
+	if (mine.mode != wish.mode || mine.most_comms != wish.most_comms ||
+	    mine.calls_before != wish.calls_before)
 		log_line(LOG_WARN, pmpi.rank,
-			 "CORALE_MPI or CORALE_MPI_COMMS differ from those of rank 0, which are used: set "
+			 "CORALE_MPI, CORALE_MPI_COMMS or CORALE_MPI_AFTER differ from those of rank 0, "
+			 "which are used: set "
 			 "them alike on all "
 			 "ranks");
 	pmpi.mode = wish.mode;
 	pmpi.most_comms = wish.most_comms;
+	pmpi.calls_before = wish.calls_before;
 	pmpi.has_devices = any;
 	if (!any || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
 		pmpi.device = NULL;

@@ -20,7 +20,7 @@ enum pmpi_reason {
 	PMPI_HAS_REQUEST, /* non-blocking or persistent */
 	PMPI_TYPE_OR_OP, /* Corale lacks the type or operator, or there is no data */
 	PMPI_KIND_OF_COMM, /* one rank, an intercommunicator, or ranks of another MPI_COMM_WORLD */
-	PMPI_NO_CORE, /* a rank has no communicator of Corale: CORALE_MPI_COMMS, no device yet, or an error that was logged */
+	PMPI_NO_CORE, /* a rank has no communicator of Corale: few calls or no device yet, CORALE_MPI_COMMS, or an error that was logged */
 	PMPI_NO_VOTE, /* the last vote heard of no device memory */
 	PMPI_REASONS
 };

@@ -164,6 +164,21 @@ static int many_communicators(void)
 	return wrong + all_reduce(MPI_COMM_SELF, 1, 100);
 }
 
+/* Of so many calls on a duplicate Corale runs those behind the second; of the next one those behind the ninth at the earliest, as the first has earned nothing. */
+static int few_calls(void)
+{
+	static const int calls[] = { 2, 5, 8, 20 };
+	int wrong = 0;
+	for (int i = 0; i < 4; i++) {
+		MPI_Comm comm;
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		for (int k = 0; k < calls[i]; k++)
+			wrong += all_reduce(comm, 1, 100);
+		MPI_Comm_free(&comm);
+	}
+	return wrong;
+}
+
 static int short_lived(void)
 {
 	int wrong = 0;
@@ -469,6 +484,7 @@ static const struct {
 	      { "late_device", late_device },
 	      { "device_on_one_rank", device_on_one_rank },
 	      { "many_communicators", many_communicators },
+	      { "few_calls", few_calls },
 	      { "short_lived", short_lived },
 	      { "intercommunicator", intercommunicator },
 	      { "vector_type", vector_type },

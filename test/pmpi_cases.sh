@@ -31,9 +31,11 @@ run()
 
 recovery=
 for ranks in 1 2 4; do
-	run $ranks CORALE_MPI_COMMS=5 "$program"
+	run $ranks CORALE_MPI_COMMS=5 CORALE_MPI_AFTER=0 "$program"
 	result $? "$ranks ranks, device buffers"
-	run $ranks CORALE_MPI=all CORALE_NODE_SIZE=2 CORALE_MPI_COMMS=5 "$program"
+	run $ranks CORALE_MPI_COMMS=5 "$program"
+	result $? "$ranks ranks, device buffers, MPI has the first calls on each communicator"
+	run $ranks CORALE_MPI=all CORALE_NODE_SIZE=2 CORALE_MPI_COMMS=5 CORALE_MPI_AFTER=0 "$program"
 	result $? "$ranks ranks, CORALE_MPI=all, nodes of 2"
 done
 ! grep -q "still there" "$scratch/log"
@@ -48,6 +50,14 @@ run 2 CORALE_DEBUG=info "$program" late_device
 grep -qE 'rank 0: MPI_Allreduce +< 256 B .*staged: no vote yet [0-9]+; passed on: host memory [0-9]+$' "$scratch/log" &&
 	grep -qE 'of [0-9]+ bytes of collectives that Corale can run, [0-9.]+ % were routed' "$scratch/log"
 result $? "the table has the share of bytes that were routed"
+
+# 5 - 2, and 20 behind the wishes at 3, 5 and 8 calls, of which none is granted, and 13
+run 2 CORALE_DEBUG=info "$program" few_calls
+grep -qE 'rank 0: MPI_Allreduce +< 4 KB +11 \(.* +24 \(.*\)  staged: .*no communicator of Corale 24' "$scratch/log"
+result $? "MPI runs the first calls on a communicator, more after communicators of few calls"
+run 2 CORALE_DEBUG=info CORALE_MPI_AFTER=0 "$program" few_calls
+grep -qE 'rank 0: MPI_Allreduce +< 4 KB +35 \(.* +0 \(' "$scratch/log"
+result $? "CORALE_MPI_AFTER=0: none"
 
 run 2 "$program" reduce_local
 [ "$(grep -c 'WARN.* rank 0: MPI_Reduce_local of a device buffer goes through host memory' "$scratch/log")" = 1 ]
@@ -108,7 +118,7 @@ F90
 		echo "ok $number - Fortran, $1 # SKIP no compiler of MPI programs in Fortran"
 		return
 	fi
-	run 2 CORALE_MPI=all CORALE_DEBUG=info "$scratch/sums" && grep -qE 'MPI_Allreduce +< 4 KB +2 \(' "$scratch/log" && grep -qE 'MPI_Bcast +< 4 KB +1 \(' "$scratch/log"
+	run 2 CORALE_MPI=all CORALE_MPI_AFTER=0 CORALE_DEBUG=info "$scratch/sums" && grep -qE 'MPI_Allreduce +< 4 KB +2 \(' "$scratch/log" && grep -qE 'MPI_Bcast +< 4 KB +1 \(' "$scratch/log"
 	result $? "Fortran, $1: calls go through the door"
 }
 fortran "use mpi"

@@ -34,12 +34,12 @@ same() # ranks
 	done
 }
 
-compare() # ranks, mode, memory, node size
+compare() # ranks, mode, memory, node size, calls before Corale has a communicator
 {
 	local preload=$door
 	[ "$3" = host ] || preload=$door:$device
 	rm -f "$scratch"/with.*
-	run "$1" with "$3" LD_PRELOAD="$preload" CORALE_MPI="$2" CORALE_NODE_SIZE="$4" && same "$1" >>"$scratch/log" 2>&1
+	run "$1" with "$3" LD_PRELOAD="$preload" CORALE_MPI="$2" CORALE_NODE_SIZE="$4" CORALE_MPI_AFTER="${5:-0}" && same "$1" >>"$scratch/log" 2>&1
 	local status=$?
 	result $status "$1 ranks, CORALE_MPI=$2, $3 memory, nodes of $4 (0: all)"
 	[ $status = 0 ] || tail -n 20 "$scratch/log" | sed 's/^/# /'
@@ -64,6 +64,6 @@ for ranks in 1 2 4; do
 	compare $ranks all mixed 0
 done
 compare 4 device mixed 2
-compare 4 host host 0
+compare 4 host host 0 2
 compare 4 off host 0
 echo "1..$number"

@@ -4,6 +4,7 @@
  *   pmpi_speed passed          1 rank: ns that the door adds to a call that it passes on: the least of many batches with and without
  *   pmpi_speed beside          the MPI's time / the door's, by function and size: of the least disturbed batches
  *   pmpi_speed threads N       the same of N threads, each with a communicator of its own
+ *   pmpi_speed steps N         ms of a step: MPI_Comm_split, N calls, MPI_Comm_free: the first batch and the median, with the door and without
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -264,6 +265,39 @@ static void threaded(void)
 		       thread_ratios[3 * PAIRS / 4]);
 }
 
+/* ---- Communicators of a step ---------------------------------------------------------------------------- */
+
+static double step_batch(int calls, int by_door)
+{
+	enum { STEPS = 10 };
+	BENEATH(Barrier)(MPI_COMM_WORLD);
+	const double begin = PMPI_Wtime();
+	for (int i = 0; i < STEPS; i++) {
+		MPI_Comm half;
+		PMPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+		for (int k = 0; k < calls; k++)
+			BOTH(Allreduce, in, out, 8, MPI_DOUBLE, MPI_SUM, half)
+		PMPI_Comm_free(&half);
+	}
+	return 1e3 * (PMPI_Wtime() - begin) / STEPS;
+}
+
+static void steps(int calls)
+{
+	enum { BATCHES = 20 };
+	double ms[2][BATCHES], first[2];
+	for (int i = 0; i < 2 * BATCHES; i++)
+		ms[i % 2][i / 2] = step_batch(calls, i % 2);
+	for (int by_door = 0; by_door < 2; by_door++) {
+		first[by_door] = ms[by_door][0];
+		qsort(ms[by_door], BATCHES, sizeof(double), compare);
+	}
+	if (rank == 0)
+		printf(
+		    "split, %d calls, free: %.2f ms by MPI (the first steps %.2f), %.2f by the door (%.2f)\n",
+		    calls, ms[0][BATCHES / 2], first[0], ms[1][BATCHES / 2], first[1]);
+}
+
 int main(int argc, char **argv)
 {
 	int level;
@@ -281,6 +315,8 @@ int main(int argc, char **argv)
 		passed();
 	else if (!strcmp(what, "beside"))
 		beside();
+	else if (!strcmp(what, "steps"))
+		steps(threads);
 	else
 		threaded();
 	free(in);

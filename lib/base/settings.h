@@ -56,6 +56,7 @@ struct settings {
 	size_t nccl_scratch; /* CORALE_NCCL_SCRATCH: bytes of scratch of each of these communicators */
 	int mpi; /* CORALE_MPI, enum settings_mpi: which buffers libcorale_pmpi.so takes */
 	int mpi_comms; /* CORALE_MPI_COMMS: communicators that it makes at most */
+	int mpi_after; /* CORALE_MPI_AFTER: calls on a communicator of MPI before it makes one */
 	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
 	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };
