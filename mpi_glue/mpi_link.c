@@ -269,6 +269,7 @@ static int open_packet(struct mpi_link *l)
 		finish(op);
 		return 0;
 	}
+	op->borrows = lands;
 	const int error = MPI_Irecv(m->data, (int)bytes, MPI_BYTE, t->peers[l->base.peer].rank,
 				    tag_to(l, l->params.rank) + 1, t->comm, &op->requests[1]);
 	if (error)
@@ -369,6 +370,19 @@ static void abandon_link(struct mpi_link *l)
 	abandon(l->transport, l->base.peer);
 }
 
+static int is_abandoned(const struct mpi_transport *t, int peer)
+{
+	return t->partners && atomic_load(&t->partners[t->peers[peer].rank]) == MPI_PARTNER_ABANDONED;
+}
+
+int mpi_link_left(const struct mpi_transport *t, int borrowed)
+{
+	int left = 0;
+	for (const struct mpi_op *op = t->held.first; op; op = op->next)
+		left += borrowed ? op->borrows : !is_abandoned(t, op->peer);
+	return borrowed ? left : left + (t->notes.first != NULL) + t->awaited.count;
+}
+
 int mpi_link_abandon(struct mpi_transport *t)
 {
 	int count = t->awaited.count;
@@ -439,6 +453,7 @@ static struct mpi_op *make(struct mpi_link *l, int sends, int *depth, unsigned c
 	*others = sends ? malloc(n * sizeof(*l->packets)) : calloc(n, sizeof(*l->base.in));
 	for (size_t i = 0; ops && i < n; i++)
 		ops[i] = (struct mpi_op){ .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL },
+					  .peer = l->base.peer,
 					  .link = l,
 					  .sends = sends };
 	if (ops && *slots && *others)
@@ -521,6 +536,7 @@ static int post(struct link *base, const void *header, const void *data, size_t 
 	mpi_lock(l->transport);
 	ret = code_of(l);
 	ret = ret ? ret : find_left(l, 1);
+	l->outs[i].borrows = data && bytes > MPI_LINK_INLINE_BYTES;
 	if (!ret)
 		ret = start(l, &l->outs[i], packet, payload);
 	mpi_unlock(l->transport);

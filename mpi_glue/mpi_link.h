@@ -30,6 +30,7 @@ struct mpi_op {
 	int peer;
 	struct mpi_link *link; /* NULL: a control message, or a peer's end, which is freed */
 	int sends, complete;
+	int borrows; /* its payload is in the caller's memory */
 	struct mpi_packet *packet; /* of a message to a peer */
 };
 
@@ -102,6 +103,8 @@ void mpi_link_cancel(struct mpi_transport *t);
 /* What a rank that closes tells a peer: how many messages it has sent it, by link. ends: TRANSPORT_MAX_LINKS. */
 void mpi_link_ends(const struct mpi_transport *t, int peer, uint64_t *ends);
 
+/* What MPI holds, but for ranks whose messages were left to it before; borrowed: only what is in callers' memory. Under the lock. */
+int mpi_link_left(const struct mpi_transport *t, int borrowed);
 /* Leaves to MPI what it still holds, whose links stay for ever; the number of operations. Under the lock. */
 int mpi_link_abandon(struct mpi_transport *t);
 

@@ -13,7 +13,7 @@
 #include "mpi_retire.h"
 #include "mpi_thread.h"
 
-static const double drain_seconds = 2;
+static const double drain_seconds = 1;
 
 /*
  * Communicators that were split share an MPI communicator: each rank receives with tags that none of its other transports has, and its
@@ -208,8 +208,8 @@ static int progress(struct transport *base)
 	return moved || peer >= 0 || left >= 0 || lost >= 0;
 }
 
-/* Lets MPI go on for a while; 1 if nothing is left. */
-static int drain(struct mpi_transport *t)
+/* Lets MPI go on for a while; 1 if nothing is left (of callers' memory). */
+static int drain(struct mpi_transport *t, int borrowed)
 {
 	const double deadline = MPI_Wtime() + drain_seconds;
 	int left;
@@ -217,7 +217,7 @@ static int drain(struct mpi_transport *t)
 		mpi_lock(t);
 		if (mpi_may_call(t))
 			mpi_link_advance(t);
-		left = t->held.first || t->notes.first || t->awaited.count;
+		left = mpi_link_left(t, borrowed);
 		mpi_unlock(t);
 		if (left)
 			sched_yield();
@@ -225,9 +225,18 @@ static int drain(struct mpi_transport *t)
 	return !left;
 }
 
+/* Gives up what MPI holds. */
+static int give_up(struct mpi_transport *t)
+{
+	pthread_mutex_lock(&t->lock);
+	const int left = mpi_link_abandon(t);
+	pthread_mutex_unlock(&t->lock);
+	return left;
+}
+
 /*
- * What MPI has begun ends by itself while the peer lives; what has not ended after a moment is given up, and MPI
- * may still write to its buffers.
+ * What MPI has begun ends by itself while the peer lives, and is in MPI; what has not ended after a moment is given up, and MPI may still write to its
+ * buffers. Messages in memory of the transport's own are not waited for.
  */
 static void fail(struct transport *base, int code)
 {
@@ -239,14 +248,11 @@ static void fail(struct transport *base, int code)
 	if (mpi_may_call(t))
 		mpi_link_cancel(t);
 	mpi_unlock(t);
-	if (drain(t))
+	if (drain(t, 1))
 		return;
-	pthread_mutex_lock(&t->lock);
-	int left = mpi_link_abandon(t);
-	pthread_mutex_unlock(&t->lock);
 	log_line(LOG_WARN, t->params.rank,
 		 "transport mpi: gave up %d messages that MPI still holds; their buffers may yet be used",
-		 left);
+		 give_up(t));
 }
 
 /* So that a call of a peer that needs this rank ends. */
@@ -269,6 +275,12 @@ static void close_mpi(struct transport *base)
 		return;
 	say_ends(t);
 	fail(base, CORALE_EABORTED);
+	if (!drain(t, 0) || t->held.first) /* or a rank that was given up before has not come since */
+		log_line(LOG_INFO, t->params.rank,
+			 "transport mpi: closed with %d messages that MPI has yet to bring to their ranks, "
+			 "which are "
+			 "outside of MPI; their memory is kept",
+			 give_up(t));
 	free_transport(t);
 }
 

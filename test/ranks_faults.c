@@ -213,6 +213,72 @@ static void destroyed(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* ---- A rank that is outside of all calls meanwhile ---- */
+
+static const double away_s = 2.5, promised_s = 1, most_s = 1.7;
+
+static double check_time(double since, const char *what)
+{
+	const double s = MPI_Wtime() - since;
+	if (s > most_s)
+		fault("%s took %.2f s of at most %g", what, s, promised_s);
+	return MPI_Wtime();
+}
+
+static void *abort_later(void *comm)
+{
+	sleep_s(0.2);
+	corale_comm_abort(comm);
+	return NULL;
+}
+
+static void split_aborted(void)
+{
+	corale_comm *comm = make(20), *child = NULL;
+	pthread_t thread;
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == ranks - 1) {
+		sleep_s(away_s);
+	} else {
+		double start = MPI_Wtime() + 0.2;
+		if (rank == 0 && pthread_create(&thread, NULL, abort_later, comm))
+			abort();
+		const int ret = corale_comm_split(comm, 0, 0, &child);
+		if (ret != CORALE_EABORTED && ret != CORALE_ECOMM)
+			fault("the split: %s", corale_strerror(ret));
+		start = check_time(start, "the split");
+		if (rank == 0)
+			pthread_join(thread, NULL);
+		corale_comm_destroy(comm);
+		check_time(start, "the destroy");
+		comm = NULL;
+	}
+	corale_comm_destroy(comm);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Parent and child, in order; what a rank sent last is not taken yet. */
+static void destroyed_meanwhile(void)
+{
+	int32_t text[1000] = { 0 };
+	corale_comm *comm = make(20), *child = NULL;
+	expect(corale_comm_split(comm, 0, rank, &child), 0, "split");
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == ranks - 1)
+		sleep_s(away_s);
+	else
+		expect(corale_send(text, 1000, CORALE_INT32, ranks - 1, child, NULL), 0, "a send");
+	if (rank == ranks - 1)
+		for (int r = 0; r < ranks - 1; r++)
+			expect(corale_recv(text, 1000, CORALE_INT32, r, child, NULL), 0, "a receive");
+	const double start = MPI_Wtime();
+	corale_comm_destroy(child);
+	const double then = check_time(start, "the child's destroy");
+	corale_comm_destroy(comm);
+	check_time(then, "the parent's destroy");
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* ---- Progress ---- */
 
 static void queried(void)
@@ -312,6 +378,8 @@ static const struct {
 } cases[] = {
 	{ "small calls, an abort, a new communicator, again", again_after_abort, 1 },
 	{ "destroyed beside a call that needs the rank", destroyed, 1 },
+	{ "a split that is aborted while a rank is away", split_aborted, 1 },
+	{ "destroyed while a rank is away", destroyed_meanwhile, 1 },
 	{ "the receiver's memory after an abort", aborted, 0 },
 	{ "the sender's memory after an abort", aborted_and_unmapped, 0 },
 	{ "memory after a timeout", timed_out, 0 },

@@ -1,6 +1,6 @@
 /*
  * Failures between nodes with UCX as the transport.
- * shapes: 2:1 4:1
+ * shapes: 2:1 3:2 4:1
  */
 #include "ranks_faults.h"
 
