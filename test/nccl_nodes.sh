@@ -126,6 +126,8 @@ whole() # node size, how messages travel, program
 {
 	CORALE_DEBUG=warn CORALE_NODE_SIZE=$1 CORALE_UCX_MESSAGE=$2 timeout -k 5 400 "$build/test/$3" >"$scratch/whole" 2>&1 </dev/null
 	local status=$?
+	late=
+	[ $status != 124 ] || late=yes
 	grep -E '^# rank|FAILED|ERROR|ended' "$scratch/whole" >"$scratch/reasons"
 	result $status "$3 on nodes of $1, messages by $2" "$scratch/reasons"
 }

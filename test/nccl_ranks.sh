@@ -16,6 +16,7 @@ export CORALE_MODULES=$modules CORALE_NCCL_DEVICE=host CORALE_DEBUG=info UCX_VFS
 result() # status, description, file with the reasons
 {
 	number=$((number + 1))
+	[ "$1" = 0 ] || [ -z "$late" ] || echo "# a limit of time alone" # test/run-tests
 	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
 	[ "$1" = 0 ] || head -n 20 "$3" | sed 's/^/# /'
 }
@@ -28,13 +29,19 @@ run()
 	timeout -k 2 50 "${command[@]}" "$program" "$rank" "$size" "$scratch/id" "${@:2}" >"$scratch/out.$rank" 2>&1 </dev/null &
 	started+=($!)
 }
+late= # whether a rank ran past its limit
 fresh() # a new id, for new ranks
 {
+	late=
 	rm -f "$scratch"/id* "$scratch"/out.*
 	started=()
 }
 await() # what all ranks print is in $scratch/all
 {
-	wait "${started[@]}"
+	local rank
+	for rank in "${started[@]}"; do
+		wait "$rank"
+		[ $? != 124 ] || late=yes
+	done
 	cat "$scratch"/out.* >"$scratch/all"
 }
