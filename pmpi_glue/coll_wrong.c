@@ -155,6 +155,8 @@ static int has_no_type(const struct coll_call *call, const struct coll_side *sid
 
 int coll_is_wrong(const struct coll_call *call)
 {
+	if (call->function == PMPI_BARRIER)
+		return 0;
 	const struct pmpi_comm *comm = (int)call->function < PMPI_ROUTED ? pmpi_comm_find(call->comm) : NULL;
 	if (!comm || comm->is_inter)
 		return has_no_type(call, &call->send) || has_no_type(call, &call->recv);

@@ -43,7 +43,6 @@ struct pmpi_state {
 	enum pmpi_mode mode; /* alike on all ranks */
 	const struct pmpi_device
 	    *device; /* NULL: no buffer is looked at, because there is no device or CORALE_MPI=host */
-	int has_devices; /* a rank of MPI_COMM_WORLD has one; alike on all ranks */
 	int rank, size; /* in MPI_COMM_WORLD */
 	int thread_level;
 	int most_comms; /* CORALE_MPI_COMMS, alike on all ranks */

@@ -136,7 +136,6 @@ static int agree(void)
 	pmpi.mode = wish.mode;
 	pmpi.most_comms = wish.most_comms;
 	pmpi.calls_before = wish.calls_before;
-	pmpi.has_devices = any;
 	if (!any || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
 		pmpi.device = NULL;
 	pmpi.on = wish.mode == PMPI_MODE_ALL || wish.mode == PMPI_MODE_HOST ||

@@ -31,33 +31,21 @@ static int vote(struct pmpi_route *route, struct pmpi_comm *comm)
 	return MPI_SUCCESS;
 }
 
-/*
- * On host memory MPI is faster here (test/beside_pmpi, 2 cores): a root that has sent few bytes goes on before they have arrived, and large reduces are
- * folded in segments while others are under way.
- */
-static int mpi_is_faster(enum pmpi_function function, size_t bytes)
+/* What a rooted call's root and leaves pass may differ in size before anybody has noticed, and a leaf in MPI waits for ever for a root in Corale. */
+static int is_rooted(enum pmpi_function function)
 {
-	enum { FEW = 255, FEW_OF_EACH = 511, MANY = 32 << 10 };
-	switch (function) {
-	case PMPI_REDUCE:
-		return bytes <= FEW || bytes >= MANY;
-	case PMPI_BCAST:
-		return bytes <= FEW;
-	case PMPI_GATHER:
-	case PMPI_SCATTER:
-		return bytes <= FEW_OF_EACH;
-	default:
-		return 0;
-	}
+	return function == PMPI_BCAST || function == PMPI_REDUCE || function == PMPI_GATHER ||
+	       function == PMPI_SCATTER;
 }
 
 int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
 	       int *is_routed)
 {
-	struct pmpi_route *route = &comm->routes.of[function][pmpi_size_class(bytes)];
+	struct pmpi_route *route =
+	    &comm->routes.of[function][is_rooted(function) ? 0 : pmpi_size_class(bytes)];
 	int error = MPI_SUCCESS;
-	if (pmpi.mode != PMPI_MODE_DEVICE && (!mpi_is_faster(function, bytes) || !pmpi.has_devices)) {
-		*is_routed = !mpi_is_faster(function, bytes);
+	if (pmpi.mode != PMPI_MODE_DEVICE) {
+		*is_routed = 1;
 		return MPI_SUCCESS;
 	}
 	route->saw_device |= (unsigned char)has_device;

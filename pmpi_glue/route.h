@@ -1,6 +1,6 @@
 /*
  * Whether Corale runs a call: one answer on all ranks. What one rank alone knows (the kind of its memory, MPI_IN_PLACE, a derived type) is heard in votes, which
- * all ranks take at the same calls. With CORALE_MPI=all or host calls are routed without a vote, unless MPI is faster on host memory. Between votes the last answer holds; it is right for any memory, only perhaps not the fastest.
+ * all ranks take at the same calls. With CORALE_MPI=all or host calls are routed without a vote. Between votes the last answer holds; it is right for any memory, only perhaps not the fastest.
  */
 #ifndef PMPI_ROUTE_H
 #define PMPI_ROUTE_H
@@ -14,7 +14,7 @@ enum { PMPI_SIZE_CLASSES = 9 };
 
 int pmpi_size_class(size_t bytes); /* 0; up to 15; up to 255, and so on */
 
-/* Of a communicator, a function and a size class. */
+/* Of a communicator, a function and a size class: class 0 alone of rooted functions. */
 struct pmpi_route {
 	unsigned calls; /* since the last vote */
 	unsigned interval; /* a vote is due when calls reaches it; grows while answers stay the same */

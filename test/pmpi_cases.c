@@ -1,7 +1,7 @@
 /*
  * Programs that the MPI door must not change: legal ones that need MPI to go on while a collective waits, ranks with other kinds of memory than their peers, more
  * communicators than Corale makes, derived types, neighbours, intercommunicators, threads. Buffers are the fake device's that is loaded in front.
- * Usage: pmpi_cases CASE; rank 0 prints "ok", or what was wrong. The case "die": rank 0 dies in a call, the others print after how long they returned an error.
+ * Usage: pmpi_cases CASE; rank 0 prints "ok", or what was wrong. The cases "sizes": calls that end with errors, and "die": rank 0 dies in a call, the others print after how long they returned an error.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -456,6 +456,64 @@ static int wrong_arguments(void)
 	return wrong;
 }
 
+/* What ranks call differs in size: each rank's call, or its next one, returns an error within a second. */
+static int call_of(int function, double *in, double *out, int n, MPI_Comm comm)
+{
+	switch (function) {
+	case 0:
+		return MPI_Bcast(in, n, MPI_DOUBLE, 0, comm);
+	case 1:
+		return MPI_Reduce(in, out, n, MPI_DOUBLE, MPI_SUM, 0, comm);
+	case 2:
+		return MPI_Gather(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 0, comm);
+	case 3:
+		return MPI_Scatter(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, 0, comm);
+	case 4:
+		return MPI_Allreduce(in, out, n, MPI_DOUBLE, MPI_SUM, comm);
+	case 5:
+		return MPI_Allgather(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, comm);
+	default:
+		return MPI_Alltoall(in, n, MPI_DOUBLE, out, n, MPI_DOUBLE, comm);
+	}
+}
+
+static int differ_in_size(int function, int warm, int of_root, int of_others)
+{
+	MPI_Comm comm;
+	double *in = doubles(1, N, 1), *out = doubles(1, N, 1);
+	int error = 0, wrong = 0;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	for (int i = 0; i < warm && !error; i++)
+		error = call_of(function, in, out, of_root, comm);
+	wrong += error != 0;
+	PMPI_Barrier(comm);
+	const double begin = MPI_Wtime();
+	error = call_of(function, in, out, rank ? of_others : of_root, comm);
+	if (!error)
+		error = call_of(4, in, out, 100, comm);
+	wrong += is_not(error, MPI_ERR_OTHER) && is_not(error, MPI_ERR_TRUNCATE);
+	wrong += MPI_Wtime() - begin > 1;
+	if (wrong)
+		printf("rank %d: function %d, %d and %d elements: error %d after %.1f s\n", rank, function,
+		       of_root, of_others, error, MPI_Wtime() - begin);
+	MPI_Comm_free(&comm);
+	release(1, in);
+	release(1, out);
+	return wrong;
+}
+
+static int sizes(void)
+{
+	static const int pairs[][2] = { { 37, 25 }, { 25, 37 }, { 3, 60 },     { 60, 3 },
+					{ 0, 10 },  { 10, 0 },  { 3000, 5000 } };
+	int wrong = 0;
+	for (int function = 0; function < 7; function++)
+		for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+			wrong += differ_in_size(function, (int)i % 2 * 5, pairs[i][0], pairs[i][1]);
+	return wrong;
+}
+
 /* A receive whose request is freed is delivered by a later exchange on host memory, here of a rank with itself. */
 static int freed_receive(void)
 {
@@ -498,6 +556,7 @@ static const struct {
 	      { "wrong_arguments", wrong_arguments },
 	      { "freed_receive", freed_receive },
 	      { "threads", threads },
+	      { "sizes", sizes },
 	      { "die", die } };
 
 /* The errors of all ranks, by way of MPI alone. */
@@ -525,7 +584,8 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		if (argc > 1 ? !strcmp(argv[1], cases[i].name) : cases[i].run != die)
+		if (argc > 1 ? !strcmp(argv[1], cases[i].name)
+			     : (cases[i].run != die && cases[i].run != sizes))
 			failed |= run_case((int)i);
 	MPI_Finalize();
 	return failed;

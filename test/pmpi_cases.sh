@@ -63,6 +63,15 @@ run 2 "$program" reduce_local
 [ "$(grep -c 'WARN.* rank 0: MPI_Reduce_local of a device buffer goes through host memory' "$scratch/log")" = 1 ]
 result $? "a call that goes through host memory says so once"
 
+# Ranks that differ in size by a root's and its leaves' own word, of which one may be 0.
+for mode in device all; do
+	for nodes in 0 2; do
+		run 3 CORALE_MPI=$mode CORALE_NODE_SIZE=$nodes CORALE_DEBUG=error "$program" sizes
+		[ $? = 0 ] && grep -q "rank 0 called broadcast(count 296, int8, root 0); rank 1, 2 called broadcast(count 200, int8, root 0)" "$scratch/log"
+		result $? "calls of other sizes, CORALE_MPI=$mode, nodes of $nodes (0: all): errors within a second, a line with both"
+	done
+done
+
 case $("$MPIRUN" --version 2>&1) in
 *"Open MPI"* | *OpenRTE*)
 	recovery=--enable-recovery
