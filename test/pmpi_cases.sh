@@ -66,7 +66,7 @@ result $? "a call that goes through host memory says so once"
 # Ranks that differ in size by a root's and its leaves' own word, of which one may be 0.
 for mode in device all; do
 	for nodes in 0 2; do
-		run 3 CORALE_MPI=$mode CORALE_NODE_SIZE=$nodes CORALE_DEBUG=error "$program" sizes
+		run 3 CORALE_MPI=$mode CORALE_MPI_AFTER=0 CORALE_NODE_SIZE=$nodes CORALE_DEBUG=error "$program" sizes
 		[ $? = 0 ] && grep -q "rank 0 called broadcast(count 296, int8, root 0); rank 1, 2 called broadcast(count 200, int8, root 0)" "$scratch/log"
 		result $? "calls of other sizes, CORALE_MPI=$mode, nodes of $nodes (0: all): errors within a second, a line with both"
 	done

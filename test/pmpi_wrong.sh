@@ -15,7 +15,7 @@ compare()
 {
 	local description=$1 file=$2 memory=$3 i status
 	shift 3
-	env "$@" timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n $ranks "$program" "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
+	env CORALE_MPI_AFTER=0 "$@" timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n $ranks "$program" "$scratch/$file" "$memory" >"$scratch/log" 2>&1 </dev/null
 	status=$?
 	for ((i = 0; i < ranks && status == 0; i++)); do
 		[ "$(wc -l <"$scratch/$file.$i")" -ge 300 ] && diff "$scratch/without.$i" "$scratch/$file.$i" >>"$scratch/log" || status=1
