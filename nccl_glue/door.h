@@ -98,7 +98,8 @@ struct door_job {
 	ncclUniqueId id;
 	int color, key; /* SPLIT */
 	int *ranks, nranks; /* SHRINK: the parent's ranks that stay */
-	uint64_t tag; /* SPLIT, SHRINK */
+	uint64_t tag, making; /* SPLIT, SHRINK: for the bootstrap; for comm_begin_making */
+	int alone; /* the calling thread has no other job until this one ends */
 	int parent_error; /* SPLIT, SHRINK: what had ended the parent before */
 	pthread_t thread;
 };
@@ -132,6 +133,7 @@ struct door_meeting {
 	    *flags; /* of each rank: it can't come, if it has not; the same before; it had not come */
 	int *missing; /* ranks of the parent */
 	int64_t since_ns, next_look_ns; /* since when the same ranks can't come; not before */
+	int64_t shown_ns; /* when it was last looked whom this rank waits for */
 	int64_t asked_ns; /* when those that had not come were last asked whether they are there; 0: never */
 };
 

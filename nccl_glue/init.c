@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/descriptor_limit.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -469,8 +470,14 @@ static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *confi
 		job->config = job->comm->config;
 	if (result == ncclSuccess)
 		job->tag = job->kind == DOOR_SPLIT ? split_tag(job->comm) : shrink_tag(job->comm, job);
-	if (result == ncclSuccess && job->tag)
+	if (result == ncclSuccess && job->tag) {
+		const uint64_t set =
+		    hash_bytes(job->tag, job->ranks, (size_t)job->nranks * sizeof *job->ranks);
+		job->making = job->kind == DOOR_SPLIT ? window_wait_of(WINDOW_IN_SPLIT, job->tag / 4, 0)
+						      : window_wait_of(WINDOW_IN_SHRINK, set >> 20, 0);
+		comm_begin_making(job->comm->core, job->making);
 		return door_job_submit(job);
+	}
 	if (result == ncclSuccess)
 		result = door_refuse(ncclSystemError, "nccl%s: no memory", job->call);
 	free(job->ranks);

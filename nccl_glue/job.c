@@ -80,6 +80,7 @@ static void *run_in_thread(void *arg)
 
 static ncclResult_t run_alone(struct door_job *job)
 {
+	job->alone = 1;
 	run(job);
 	return job->result;
 }
@@ -112,6 +113,7 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n)
 	int started = 0;
 	ncclResult_t result = ncclSuccess;
 	for (; started < n; started++) {
+		jobs[started].alone = n == 1;
 		int error = process_thread(&jobs[started].thread, run_in_thread, &jobs[started]);
 		if (error) {
 			result = door_refuse(

@@ -32,7 +32,7 @@ static int parent_error(const struct door_job *job)
 
 static const int64_t look_ns_each = 250000; /* between two looks at a rank: all ranks look at all */
 
-enum { ASK_NS = 500 * 1000 * 1000 };
+enum { ASK_NS = 500 * 1000 * 1000, SHOW_NS = ASK_NS / 10 };
 
 /* Ranks of other nodes that have not come are asked, as one that left before this rank met it has told nobody here. */
 static void ask_absent(struct door_meeting *m)
@@ -49,6 +49,22 @@ static void ask_absent(struct door_meeting *m)
 			comm_ask(m->job->comm->core, m->ranks[i]);
 }
 
+/* To ranks that wait for this one elsewhere. */
+static void show_wait(struct door_meeting *m, int64_t now)
+{
+	const struct door_job *job = m->job;
+	unsigned char *absent = m->flags + 2 * (size_t)m->n;
+	if (!m->shown_ns)
+		m->shown_ns = now;
+	if (!job->alone || now - m->shown_ns < SHOW_NS || !m->boot->ops->absent(m->boot, m->shown_ns, absent))
+		return;
+	m->shown_ns = now;
+	int first = 0;
+	while (!absent[first])
+		first++;
+	comm_show_making(job->comm->core, job->making, m->ranks[first]);
+}
+
 /* If a rank of the parent is missing here and can't come: m->missing gets all that are missing, and their number is the result. Else 0. */
 static int find_missing(struct door_meeting *m)
 {
@@ -57,6 +73,7 @@ static int find_missing(struct door_meeting *m)
 	if (now < m->next_look_ns)
 		return 0;
 	m->next_look_ns = now + (int64_t)m->n * look_ns_each;
+	show_wait(m, now);
 	unsigned char *suspects = m->flags, *before = suspects + n, *absent = before + n;
 	if (!comm_cannot_come(m->job->comm->core, m->ranks, m->n, suspects)) {
 		ask_absent(m);
@@ -137,6 +154,8 @@ int door_meet(struct door_meeting *m, const void *in, size_t bytes, void *out)
 		if (ret == CORALE_EPEER && m->job->comm && m->boot->lost >= 0 && m->boot->lost < m->n)
 			name_lost(m, m->ranks[m->boot->lost]);
 	}
+	if (ret > 0 && m->job->comm && m->job->alone)
+		comm_show_making(m->job->comm->core, m->job->making, -1);
 	free(m->flags);
 	free(m->missing);
 	return ret > 0 ? 0 : ret;

@@ -105,6 +105,63 @@ ENDS(shrink_killed_last, BY_SHRINK, 2, KILLED)
 ENDS(shrink_killed_first, BY_SHRINK, 1, KILLED)
 ENDS(shrink_exits_first, BY_SHRINK, 1, EXITS)
 
+/* ---- Ranks that make different communicators --------------------------------------------------------------------------------- */
+
+/* Rank 1 shrinks, without rank 0; all others split. */
+static void split_beside_shrink(struct world_rank *me, int is_revoked)
+{
+	ncclComm_t parent = world_comm(me, 0), child = NULL;
+	world_barrier(me);
+	if (is_revoked)
+		WORLD_OK(me, ncclCommRevoke(parent, NCCL_REVOKE_DEFAULT));
+	const double start = now();
+	const ncclResult_t result =
+	    make(parent, me->rank == 1 ? BY_SHRINK : BY_SPLIT, 1, me->rank, NCCL_SHRINK_DEFAULT, &child);
+	expect_end(me, result, ncclInvalidUsage, start, 0, "hrink", "a split beside a shrink");
+	world_expect_text(me, "plit", "a split beside a shrink");
+	world_barrier(me);
+	WORLD_OK(me, ncclCommAbort(parent));
+}
+
+static void of_one_parent(struct world_rank *me)
+{
+	split_beside_shrink(me, 0);
+}
+
+static void of_a_revoked_parent(struct world_rank *me)
+{
+	split_beside_shrink(me, 1);
+}
+
+/* Makings in the right order, close behind each other, and several in one group in any order, are no mismatch. */
+static void in_order(struct world_rank *me)
+{
+	ncclComm_t parent = world_comm(me, 0), children[3];
+	for (int i = 0; i < 20; i++) {
+		int excluded[] = { i % me->size };
+		if (me->rank != excluded[0])
+			WORLD_OK(
+			    me, ncclCommShrink(parent, excluded, 1, &children[0], NULL, NCCL_SHRINK_DEFAULT));
+		nap_ms(me->rank == i % 4 ? 60 : 0);
+		WORLD_OK(me, ncclCommSplit(parent, 0, 0, &children[1], NULL));
+		if (me->rank != excluded[0])
+			WORLD_OK(me, ncclCommDestroy(children[0]));
+		WORLD_OK(me, ncclGroupStart());
+		if (me->rank == 0)
+			WORLD_OK(me, ncclCommSplit(parent, 0, 0, &children[0], NULL));
+		if (me->rank)
+			WORLD_OK(me, ncclCommShrink(parent, (int[]){ 0 }, 1, &children[2], NULL,
+						    NCCL_SHRINK_DEFAULT));
+		if (me->rank)
+			WORLD_OK(me, ncclCommSplit(parent, 0, 0, &children[0], NULL));
+		WORLD_OK(me, ncclGroupEnd());
+		for (int k = 0; k < 2 + (me->rank > 0); k++)
+			WORLD_OK(me, ncclCommDestroy(children[k]));
+	}
+	world_check(me, parent, "behind makings in order");
+	WORLD_OK(me, ncclCommDestroy(parent));
+}
+
 /* ---- An init that fails before it has reached the others --------------------------------------------------------------- */
 
 /* This process's calls of the kernel with that number fail with EPERM from now on. */
@@ -195,6 +252,10 @@ static const struct world_case cases[] = {
 	{ "shrink that revokes, the last rank is killed", 3, WORLD_PROCESSES, shrink_killed_last, NULL, 1 },
 	{ "shrink that revokes, its first rank is killed", 4, WORLD_PROCESSES, shrink_killed_first, NULL, 1 },
 	{ "shrink that revokes, its first rank exits", 4, WORLD_PROCESSES, shrink_exits_first, NULL, 1 },
+	{ "a split beside a shrink", 3, WORLD_BOTH, of_one_parent, NULL, 0 },
+	{ "a split beside a shrink of four ranks", 4, WORLD_BOTH, of_one_parent, NULL, 0 },
+	{ "a split beside a shrink, of a revoked one", 3, WORLD_PROCESSES, of_a_revoked_parent, NULL, 0 },
+	{ "splits and shrinks in order", 4, WORLD_BOTH, in_order, NULL, 0 },
 	{ "init without threads", 3, WORLD_PROCESSES, no_thread, NULL, 0 },
 	{ "init without eventfd", 3, WORLD_PROCESSES, no_eventfd, NULL, 0 },
 	{ "init with a wrong setting", 2, WORLD_PROCESSES, wrong_setting, NULL, 0 },

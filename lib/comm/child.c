@@ -16,7 +16,34 @@ static uint64_t wait_of(const struct comm *comm, int rank)
 			     : 0;
 }
 
-/* 1 if the rank waits for this one in a call that this one has not made. What it says may be older: then it no longer waits, and this one has made the call. */
+static int has_begun(const struct comm *comm, uint64_t making)
+{
+	int found = 0;
+	for (int i = 0; i < COMM_MAKINGS; i++)
+		found |= atomic_load(&((struct comm *)(uintptr_t)comm)->makings[i]) == making;
+	return found;
+}
+
+void comm_begin_making(corale_comm *handle, uint64_t making)
+{
+	struct comm *comm = comm_take(handle, "comm_begin_making");
+	if (!comm)
+		return;
+	atomic_store(&comm->makings[atomic_fetch_add(&comm->nmakings, 1) % COMM_MAKINGS], making);
+	comm_put(handle);
+}
+
+void comm_show_making(corale_comm *handle, uint64_t making, int rank)
+{
+	struct comm *comm = comm_take(handle, "comm_show_making");
+	if (!comm)
+		return;
+	if (comm_control(comm, comm->rank))
+		atomic_store(&comm_control(comm, comm->rank)->waits, rank < 0 ? 0 : making | (uint64_t)rank);
+	comm_put(handle);
+}
+
+/* 1 if the rank waits for this one in a call that this one has not made, or in a making that it has not begun. What it says may be older: then it no longer waits, and this one has made the call. */
 static int waits_for_this(const struct comm *comm, int rank)
 {
 	const uint64_t word = wait_of(comm, rank), number = window_wait_number(word);
@@ -29,9 +56,17 @@ static int waits_for_this(const struct comm *comm, int rank)
 		return number > comm->sends[rank];
 	case WINDOW_IN_SEND:
 		return number > comm->recvs[rank];
+	case WINDOW_IN_SPLIT:
+	case WINDOW_IN_SHRINK:
+		return !has_begun(comm, word - (uint64_t)comm->rank);
 	default:
 		return 0;
 	}
+}
+
+static int is_making(const struct comm *comm, int rank)
+{
+	return window_wait_kind(wait_of(comm, rank)) >= WINDOW_IN_SPLIT;
 }
 
 /* Why a rank can't come. A later cause is often a consequence of an earlier one: ranks leave when another's death has failed their calls. */
@@ -45,7 +80,7 @@ static enum absence absence_of(struct comm *comm, int rank)
 	const enum presence presence = presence_of(comm, rank);
 	if (presence == HAS_LEFT || presence == HAS_DIED)
 		return presence == HAS_LEFT ? LEFT : DIED;
-	return !over && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
+	return (!over || is_making(comm, rank)) && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
 }
 
 /* What ranks of other nodes have said, where no thread of the transport's listens. */
@@ -73,8 +108,9 @@ void comm_ask(corale_comm *handle, int rank)
 	struct comm *comm = comm_take(handle, "comm_ask");
 	if (!comm)
 		return;
+	const enum presence presence = presence_of(comm, rank);
 	if (comm->engine.transport && !host_is_local(&comm->engine, rank) &&
-	    presence_of(comm, rank) == IS_PRESENT)
+	    (presence == IS_PRESENT || presence == HAS_REVOKED))
 		diagnose_ask(comm, rank);
 	comm_put(handle);
 }
@@ -89,15 +125,20 @@ static void fail_mismatch(struct comm *comm, int rank, const char *call)
 		diagnose_print_call(&record, theirs, sizeof theirs);
 	else
 		snprintf(theirs, sizeof theirs, "%s",
-			 kind == WINDOW_IN_RECV   ? "a receive from this one"
-			 : kind == WINDOW_IN_SEND ? "a send to this one"
-						  : "a call");
+			 kind == WINDOW_IN_RECV     ? "a receive from this one"
+			 : kind == WINDOW_IN_SEND   ? "a send to this one"
+			 : kind == WINDOW_IN_SPLIT  ? "a split of the same communicator"
+			 : kind == WINDOW_IN_SHRINK ? "a shrink of the same communicator"
+						    : "a call");
 	snprintf(
 	    text, sizeof text,
 	    "ranks made different calls: this one waits for rank %d in %s, and rank %d for this one in %s, "
 	    "which it has not made",
 	    rank, call, rank, theirs);
-	comm_fail(comm, CORALE_EMISMATCH, text);
+	if (diagnose_peers(comm)) /* it has ended before */
+		log_error(CORALE_EMISMATCH, comm->rank, "%s", text);
+	else
+		comm_fail(comm, CORALE_EMISMATCH, text);
 }
 
 int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const char *call)

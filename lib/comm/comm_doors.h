@@ -25,6 +25,10 @@ void comm_revoke(corale_comm *handle);
 /* For a function that makes a communicator of this one's ranks. Sets cannot[i] where ranks[i] can't come: it has ended, or waits in a call that this
  * rank has not made. Returns how many that are. */
 int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot);
+/* A split or shrink, as window_wait_of has it with rank 0, alike on its ranks and on no others: this rank begins it, or, if it is all that this rank is in, waits for
+ * a rank in it (-1: no longer). Ranks that wait for this one elsewhere then know. */
+void comm_begin_making(corale_comm *handle, uint64_t making);
+void comm_show_making(corale_comm *handle, uint64_t making, int rank);
 /* Asks a rank of another node that has not come whether it is there: one that has left, and had not met this one, says so. */
 void comm_ask(corale_comm *handle, int rank);
 /* Logs why, of the likeliest cause: CORALE_EPEER, or CORALE_EMISMATCH, which ends the communicator; 0: they can come. call: the function's name. */

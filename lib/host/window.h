@@ -35,10 +35,17 @@ enum window_left {
 	WINDOW_REVOKED /* it makes no more calls, but may make communicators of this one's ranks; one of the others may follow */
 };
 
-/* The call in which a rank has waited for another one for a while; kept until it waits longer for a further one. */
-enum window_wait { WINDOW_IN_COLLECTIVE = 1, WINDOW_IN_RECV, WINDOW_IN_SEND };
+/* The call, or the making of a communicator of this one's ranks, in which a rank has waited for another one for a while; kept until it waits longer for a further one. */
+enum window_wait {
+	WINDOW_IN_COLLECTIVE = 1,
+	WINDOW_IN_RECV,
+	WINDOW_IN_SEND,
+	WINDOW_IN_SPLIT,
+	WINDOW_IN_SHRINK
+};
 
-/* rank: of the communicator, 17 bits. number: of the collective, or how many receives from, or sends to, that rank were called, with this one. 44 bits. */
+/* rank: of the communicator, 17 bits. number: of the collective, or how many receives from, or sends to, that rank were called, with this one; of a making: as
+ * its ranks alone number it. 44 bits. */
 static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, int rank)
 {
 	return number << 20 | (uint64_t)kind << 17 | (uint64_t)rank;

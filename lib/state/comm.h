@@ -20,7 +20,7 @@
 #include "base/wait.h"
 #include "base/collectives.h"
 
-enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024, COMM_PEER_CALLS = 4 };
+enum { COMM_MAX_PREMUL = 256, COMM_ERROR_BYTES = 1024, COMM_PEER_CALLS = 4, COMM_MAKINGS = 64 };
 
 /* No two operators of a process are equal; op - CORALE_NUM_OPS modulo COMM_MAX_PREMUL is its index. */
 struct comm_premul {
@@ -112,6 +112,9 @@ struct comm {
 	struct proxy *proxy; /* of messages between nodes; NULL: one node */
 	struct transport *rails[TRANSPORT_RAILS]; /* its transports: the engine's, and nrails - 1 more */
 	int nrails;
+	_Atomic uint64_t
+	    makings[COMM_MAKINGS]; /* that this rank has begun last: window_wait_of, rank 0 (comm/child.c) */
+	_Atomic unsigned nmakings;
 	_Atomic int has_gone; /* some rank of another node has left comm, or is lost */
 	struct gpu_direct *direct; /* slots in GPUs' memory; NULL: none (comm/gpu_direct.h) */
 	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
