@@ -1,13 +1,18 @@
 #include "boot_rank.h"
 
 #include <stdarg.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/wait.h"
 #include "boot_fds.h"
 #include "boot_listener.h"
 #include "corale.h"
+
+static const int64_t TOLD_NS = 100000000;
 
 void rank_disconnect(struct boot_rank *b)
 {
@@ -36,14 +41,28 @@ void rank_end_feed(struct boot_rank *b)
 	b->source = NULL;
 }
 
+/* This process may exit next, and its listener has yet to tell the others why: it hangs up here last. */
+static void await_hang_up(const struct boot_rank *b)
+{
+	struct pollfd p = { .fd = b->fd, .events = POLLIN };
+	const int64_t until = wait_now_ns() + TOLD_NS;
+	char dropped[4096];
+	while (wait_now_ns() < until)
+		if (wait_poll(&p, 1, 5) > 0 && recv(b->fd, dropped, sizeof(dropped), 0) <= 0)
+			return;
+}
+
 void rank_send_leave(struct boot_rank *b, int code, const char *text)
 {
 	struct boot_reason reason = { .code = code };
 	if (b->fd < 0 || b->state < RANK_JOINED)
 		return;
 	snprintf(reason.text, sizeof(reason.text), "%s", text);
-	if (!frame_queue(&b->writer, boot_reason_frame(BOOT_LEAVE, &reason)))
-		frame_flush(&b->writer, b->fd);
+	if (frame_queue(&b->writer, boot_reason_frame(BOOT_LEAVE, &reason)))
+		return;
+	frame_flush(&b->writer, b->fd);
+	if (code && code != CORALE_EABORTED && b->maker.process == b->self.process)
+		await_hang_up(b);
 }
 
 int rank_fail(struct boot_rank *b, int code, const char *format, ...)
