@@ -18,29 +18,40 @@ struct part {
 	ptrdiff_t extent;
 };
 
+/* A part is one piece that parts in a row make longer. */
+static int is_solid(const struct part *part)
+{
+	return part->n == 1 && part->runs->count == 1 && part->extent == (ptrdiff_t)part->runs->bytes;
+}
+
 /* count parts from `at` on. */
 static void place(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count)
 {
 	const struct pmpi_run *run = part->runs;
-	if (part->n == 1 && run->count == 1 && part->extent == (ptrdiff_t)run->bytes) {
-		pmpi_runs_add(list, at + run->at, run->bytes * (size_t)count);
+	if (part->n == 1 && run->count == 1 && count > 0) {
+		pmpi_runs_add_rows(list, at + run->at, run->bytes, (size_t)count, part->extent);
 		return;
 	}
 	for (int i = 0; i < count; i++, at += part->extent)
 		for (size_t k = 0; k < part->n; k++)
-			for (size_t piece = 0; piece < part->runs[k].count; piece++)
-				pmpi_runs_add(
-				    list, at + part->runs[k].at + (ptrdiff_t)(piece * part->runs[k].stride),
-				    part->runs[k].bytes);
+			pmpi_runs_add_rows(list, at + part->runs[k].at, part->runs[k].bytes,
+					   part->runs[k].count, (ptrdiff_t)part->runs[k].stride);
+}
+
+/* rows of count parts each, whose starts are stride bytes apart. */
+static void place_rows(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count, int rows,
+		       ptrdiff_t stride)
+{
+	if (count > 0 && rows > 0 && is_solid(part)) {
+		pmpi_runs_add_rows(list, at + part->runs->at, part->runs->bytes * (size_t)count, (size_t)rows,
+				   stride);
+		return;
+	}
+	for (int i = 0; i < rows; i++)
+		place(list, part, at + i * stride, count);
 }
 
 /* ---- Constructors -------------------------------------------------------------------------------------- */
-
-static void vector(struct pmpi_runs *list, const struct part *part, const int *of, ptrdiff_t stride)
-{
-	for (int i = 0; i < of[0]; i++)
-		place(list, part, i * stride, of[1]);
-}
 
 /* lengths: one for all blocks, or one a block. Displacements are in elements or in bytes. */
 static void indexed(struct pmpi_runs *list, const struct part *part, int n, const int *lengths,
@@ -66,8 +77,9 @@ struct dimension {
 static void subarray_rows(struct pmpi_runs *list, const struct part *part, const struct dimension *dimensions,
 			  int last, ptrdiff_t at)
 {
-	if (!last) {
-		place(list, part, at, dimensions[0].count);
+	if (last < 2) {
+		place_rows(list, part, at, dimensions[0].count, last ? dimensions[1].count : 1,
+			   dimensions[last].stride);
 		return;
 	}
 	for (int i = 0; i < dimensions[last].count; i++)
@@ -105,10 +117,10 @@ static int construct(struct pmpi_runs *list, const struct part *parts, const str
 		place(list, parts, 0, n);
 		return 1;
 	case MPI_COMBINER_VECTOR:
-		vector(list, parts, integers, integers[2] * parts->extent);
+		place_rows(list, parts, 0, integers[1], integers[0], integers[2] * parts->extent);
 		return 1;
 	case MPI_COMBINER_HVECTOR:
-		vector(list, parts, integers, c->addresses[0]);
+		place_rows(list, parts, 0, integers[1], integers[0], c->addresses[0]);
 		return 1;
 	case MPI_COMBINER_INDEXED:
 		indexed(list, parts, n, integers + 1, 0, integers + 1 + n, NULL);

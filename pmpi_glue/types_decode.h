@@ -19,6 +19,8 @@ struct pmpi_runs {
 	int failed; /* no memory */
 };
 void pmpi_runs_add(struct pmpi_runs *list, ptrdiff_t at, size_t bytes);
+/* The same for count > 0 pieces, whose starts are stride bytes apart: in no more time than for few. */
+void pmpi_runs_add_rows(struct pmpi_runs *list, ptrdiff_t at, size_t bytes, size_t count, ptrdiff_t stride);
 /* Hands the runs over. An MPI error code. */
 int pmpi_runs_end(struct pmpi_runs *list, struct pmpi_run **runs, size_t *n);
 

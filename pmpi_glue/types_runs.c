@@ -47,6 +47,35 @@ void pmpi_runs_add(struct pmpi_runs *list, ptrdiff_t at, size_t bytes)
 	list->bytes = bytes;
 }
 
+/* The pieces between the last run's and the last one become the run's, if the one behind the run's continues it. */
+static int skip(struct pmpi_runs *list, size_t bytes, size_t pieces, ptrdiff_t stride)
+{
+	struct pmpi_run *last = list->n ? &list->runs[list->n - 1] : NULL;
+	if (!last || list->failed || list->bytes != bytes || last->bytes != bytes ||
+	    list->at != last->at + (ptrdiff_t)((last->count - 1) * last->stride) + stride ||
+	    (last->count > 1 && (ptrdiff_t)last->stride != stride))
+		return 0;
+	last->stride = (size_t)stride;
+	last->count += pieces;
+	list->at += (ptrdiff_t)pieces * stride;
+	return 1;
+}
+
+void pmpi_runs_add_rows(struct pmpi_runs *list, ptrdiff_t at, size_t bytes, size_t count, ptrdiff_t stride)
+{
+	if (!bytes)
+		return;
+	if (stride == (ptrdiff_t)bytes) {
+		pmpi_runs_add(list, at, bytes * count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		pmpi_runs_add(list, at + (ptrdiff_t)i * stride, bytes);
+		if (i == 2 && count > 3 && stride > (ptrdiff_t)bytes && skip(list, bytes, count - 3, stride))
+			return;
+	}
+}
+
 int pmpi_runs_end(struct pmpi_runs *list, struct pmpi_run **runs, size_t *n)
 {
 	flush(list);

@@ -297,6 +297,25 @@ static void column(void)
 	MPI_Type_free(&type);
 }
 
+/* As programs make types of more elements than an int counts: 2^30 rows of 2, resized, twice side by side. Element by element it would take a minute. */
+static void many_rows(void)
+{
+	MPI_Datatype rows, resized, type;
+	MPI_Type_vector(1 << 30, 2, 5, MPI_SHORT, &rows);
+	MPI_Type_create_resized(rows, 0, 4, &resized);
+	MPI_Type_vector(1, 2, 1, resized, &type);
+	MPI_Type_commit(&type);
+	const double begin = MPI_Wtime();
+	struct pmpi_layout *layout = pmpi_layout_get(type);
+	const int is_right = layout->n == 2 && layout->runs[1].at == 4 && layout->runs[1].bytes == 4 &&
+			     layout->runs[1].count == 1 << 30 && layout->runs[1].stride == 10;
+	report("2^30 rows, twice, are found at once", is_right && MPI_Wtime() - begin < 5);
+	pmpi_layout_put(layout);
+	MPI_Type_free(&type);
+	MPI_Type_free(&resized);
+	MPI_Type_free(&rows);
+}
+
 /* Many elements with a gap: a call for each run, not for each element. */
 static void elements_with_gaps(void)
 {
@@ -359,6 +378,7 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	random_types();
 	column();
+	many_rows();
 	elements_with_gaps();
 	contiguous();
 	freed_type();
