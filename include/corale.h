@@ -26,6 +26,8 @@
  *   descriptor is occupied for the life of the process: reading and writing still fail (EBADF), and exec closes it. A log line that can't be written is lost.
  * - stream: a corale_stream for host communicators, a cudaStream_t for CUDA communicators. NULL means a blocking call
  *   on a host communicator, and an asynchronous call on the default stream on a CUDA communicator.
+ * - Handles of communicators, corale_stream and plans that are none, or were destroyed, are CORALE_EINVAL. CUDA says nothing about
+ *   a wrong cudaStream_t.
  * - In place: send == recv, or as the function says. Send and receive buffers must not overlap otherwise. MPI_IN_PLACE is no buffer:
  *   it is refused (CORALE_EINVAL).
  * - Ownership: buffers belong to the caller. They must stay valid until the call has completed on its stream.

@@ -536,6 +536,113 @@ static void destroyed_handles(struct team_member *m)
 	corale_comm_destroy(c); /* says so, and does nothing */
 }
 
+static void expect_no_stream(struct team_member *m, void *stream)
+{
+	float buf[RANKS] = { 0 }, out[RANKS * RANKS];
+	const size_t counts[RANKS] = { 1, 1, 1, 1 }, displs[RANKS] = { 0, 1, 2, 3 };
+	const int root = 0, type = CORALE_FLOAT32, next = (m->rank + 1) % RANKS;
+	corale_comm *c = m->comm;
+	corale_plan *plan = NULL;
+	team_expect(m, corale_plan_create(CORALE_ALL_REDUCE, 1, type, CORALE_SUM, 0, c, &plan), 0, "a plan");
+	const int said[] = { corale_all_reduce(buf, out, 1, type, CORALE_SUM, c, stream),
+			     corale_all_gather(buf, out, 1, type, c, stream),
+			     corale_reduce_scatter(buf, out, 1, type, CORALE_SUM, c, stream),
+			     corale_broadcast(buf, out, 1, type, root, c, stream),
+			     corale_reduce(buf, out, 1, type, CORALE_SUM, root, c, stream),
+			     corale_gather(buf, out, 1, type, root, c, stream),
+			     corale_scatter(buf, out, 1, type, root, c, stream),
+			     corale_all_to_all(buf, out, 1, type, c, stream),
+			     corale_all_to_all_v(buf, counts, displs, out, counts, displs, type, c, stream),
+			     corale_all_gather_v(buf, out, counts, displs, type, c, stream),
+			     corale_reduce_scatter_v(buf, counts, displs, out, type, CORALE_SUM, c, stream),
+			     corale_gather_v(buf, 1, out, counts, displs, type, root, c, stream),
+			     corale_scatter_v(buf, counts, displs, out, 1, type, root, c, stream),
+			     corale_send(buf, 1, type, next, c, stream),
+			     corale_recv(buf, 1, type, next, c, stream),
+			     corale_barrier(c, stream),
+			     corale_plan_run(plan, buf, out, stream),
+			     corale_stream_synchronize(stream),
+			     corale_stream_query(stream) };
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		if (said[i] != CORALE_EINVAL)
+			team_fault(m, "call %zu on stream %p: %s", i, stream, corale_strerror(said[i]));
+	corale_group_begin();
+	team_expect(m, corale_barrier(c, stream), CORALE_EINVAL, "a barrier in a group");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "its group");
+	corale_stream_destroy(stream); /* says so, and does nothing */
+	corale_plan_destroy(plan);
+}
+
+static void wrong_streams(struct team_member *m)
+{
+	float here;
+	corale_stream *stream = NULL, *first = NULL;
+	expect_no_stream(m, (void *)(uintptr_t)0x1234);
+	expect_no_stream(m, &here);
+	expect_no_stream(m, m->comm);
+	for (int i = 0; i < 200; i++) { /* more than a block of handles */
+		team_expect(m, corale_stream_create(&stream), 0, "a stream");
+		if (!first)
+			first = stream;
+		if (i == 150)
+			expect_no_stream(m, (char *)stream + 8);
+		team_expect(m, corale_stream_query(stream), 0, "an idle stream");
+		corale_stream_destroy(stream);
+	}
+	expect_no_stream(m, first);
+	expect_no_stream(m, stream);
+	expect_working(m);
+}
+
+static void expect_no_handle(struct team_member *m, void *wrong)
+{
+	float buf[RANKS] = { 0 };
+	corale_op op;
+	void *memory;
+	corale_comm *c = NULL;
+	const int said[] = { corale_all_reduce(buf, buf, 1, CORALE_FLOAT32, CORALE_SUM, wrong, NULL),
+			     corale_send(buf, 1, CORALE_FLOAT32, 0, wrong, NULL),
+			     corale_comm_rank(wrong),
+			     corale_comm_size(wrong),
+			     corale_comm_abort(wrong),
+			     corale_comm_async_error(wrong),
+			     corale_comm_split(wrong, 0, 0, &c),
+			     corale_op_create_premul_sum(buf, CORALE_FLOAT32, wrong, &op),
+			     corale_op_destroy(CORALE_NUM_OPS, wrong),
+			     corale_mem_alloc(wrong, 8, &memory),
+			     corale_mem_free(wrong, buf),
+			     corale_mem_register(wrong, buf, 8, &memory),
+			     corale_mem_deregister(wrong, buf),
+			     corale_plan_create(CORALE_ALL_REDUCE, 1, CORALE_FLOAT32, CORALE_SUM, 0, wrong,
+						(corale_plan **)&memory),
+			     corale_plan_run(wrong, buf, buf, NULL) };
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		if (said[i] != CORALE_EINVAL)
+			team_fault(m, "call %zu with handle %p: %s", i, wrong, corale_strerror(said[i]));
+	corale_plan_destroy(wrong);
+	corale_comm_destroy(wrong);
+}
+
+static void wrong_handles(struct team_member *m)
+{
+	float here, buf[2] = { 0 };
+	corale_plan *plan = NULL;
+	corale_stream *stream = NULL;
+	expect_no_handle(m, (void *)(uintptr_t)0x1234);
+	expect_no_handle(m, &here);
+	expect_no_handle(m, (char *)m->comm + 4);
+	team_expect(m, corale_stream_create(&stream), 0, "a stream");
+	expect_no_handle(m, stream);
+	corale_stream_destroy(stream);
+	team_expect(m,
+		    corale_plan_create(CORALE_ALL_REDUCE, 1, CORALE_FLOAT32, CORALE_SUM, 0, m->comm, &plan),
+		    0, "a plan");
+	team_expect(m, corale_plan_run(plan, buf, buf + 1, NULL), 0, "its run");
+	corale_plan_destroy(plan);
+	expect_no_handle(m, plan);
+	expect_working(m);
+}
+
 static const struct team_case cases[] = {
 	{ "NULL pointers", null_pointers },
 	{ "counts that overflow", overflowing_counts },
@@ -551,6 +658,8 @@ static const struct team_case cases[] = {
 	{ "policies that differ", policies_that_differ },
 	{ "devices that differ", devices_that_differ },
 	{ "registrations that are none", registrations },
+	{ "streams that are none", wrong_streams },
+	{ "communicators and plans that are none", wrong_handles },
 	{ "destroyed communicators", destroyed_handles },
 };
 

@@ -159,6 +159,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret &&
 	    (atomic_load_explicit(&comm->error_reported, memory_order_relaxed) || atomic_load(&comm->error)))
 		ret = refuse_failed(comm, call);
+	if (!ret && stream && !comm->gpu)
+		ret = stream_check(stream, c->name);
 	if (!ret && !call->plan)
 		ret = coll_check_shape(comm, call);
 	if (!ret)

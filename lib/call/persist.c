@@ -6,10 +6,28 @@
 #include "base/process.h"
 #include "base/collectives.h"
 
-struct corale_plan {
+struct planned {
 	corale_comm *comm;
 	struct call call;
 };
+
+struct corale_plan {
+	struct planned *planned; /* NULL once destroyed */
+};
+
+static struct handles handles = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct planned *planned_of(const corale_plan *plan, const char *call)
+{
+	const int is_one = handles_has(&handles, plan);
+	if (is_one && plan->planned)
+		return plan->planned;
+	log_error(CORALE_EINVAL, -1, "%s: the plan is %s", call,
+		  is_one ? "destroyed"
+		  : plan ? "no handle of corale_plan_create"
+			 : "NULL");
+	return NULL;
+}
 
 static int check_plannable(struct comm *comm, struct call *call)
 {
@@ -56,17 +74,19 @@ int corale_plan_create(corale_coll coll, size_t count, corale_type type, corale_
 			     .record.root = root };
 	if (!comm || !out)
 		return CORALE_EINVAL;
-	corale_plan *plan = calloc(1, sizeof *plan);
+	struct planned *planned = calloc(1, sizeof *planned);
+	corale_plan *plan = planned ? handles_make(&handles) : NULL;
 	int ret = plan ? check_plannable(comm, &call)
 		       : log_error(CORALE_ENOMEM, comm->rank, "no memory for a plan");
 	if (!ret)
 		ret = make_shared(comm, &call, &call.plan);
 	if (ret) {
 		comm_keep_error(comm);
-		free(plan);
+		free(planned);
 		return ret;
 	}
-	*plan = (corale_plan){ handle, call };
+	*planned = (struct planned){ handle, call };
+	plan->planned = planned;
 	*out = plan;
 	return 0;
 }
@@ -75,18 +95,22 @@ int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *strea
 {
 	if (process_refuses("corale_plan_run"))
 		return CORALE_ENOTSUP;
-	if (!plan)
-		return log_error(CORALE_EINVAL, -1, "corale_plan_run: the plan is NULL");
-	struct call call = plan->call;
+	const struct planned *planned = planned_of(plan, "corale_plan_run");
+	if (!planned)
+		return CORALE_EINVAL;
+	struct call call = planned->call;
 	call.send = send;
 	call.recv = recv;
-	return coll_submit(plan->comm, &call, stream);
+	return coll_submit(planned->comm, &call, stream);
 }
 
 void corale_plan_destroy(corale_plan *plan)
 {
-	if (!plan || process_refuses("corale_plan_destroy"))
+	struct planned *planned =
+	    !plan || process_refuses("corale_plan_destroy") ? NULL : planned_of(plan, "corale_plan_destroy");
+	if (!planned)
 		return;
-	call_let_go(&plan->call);
-	free(plan);
+	plan->planned = NULL;
+	call_let_go(&planned->call);
+	free(planned);
 }

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "base/free_list.h"
+#include "base/handles.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
 
 enum { KEPT_BYTES = 256 << 10 /* of jobs that have ended */ };
 
-struct corale_stream {
+struct stream {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a job came, one ended, or the stream ends */
 	struct job *first, *last;
@@ -22,24 +23,44 @@ struct corale_stream {
 	pthread_t thread;
 };
 
+struct corale_stream {
+	struct stream *stream; /* NULL once destroyed */
+};
+
+static struct handles handles = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+int stream_check(const corale_stream *handle, const char *call)
+{
+	if (handles_has(&handles, handle) && handle->stream)
+		return 0;
+	return log_error(
+	    CORALE_EINVAL, -1, "%s: %p is %s: pass one of corale_stream_create%s", call, (const void *)handle,
+	    handles_has(&handles, handle) ? "a stream that was destroyed" : "no stream of host memory",
+	    handle ? ", or NULL for a call that blocks" : "");
+}
+
 int corale_stream_create(corale_stream **out)
 {
 	if (process_refuses("corale_stream_create"))
 		return CORALE_ENOTSUP;
 	if (!out)
 		return log_error(CORALE_EINVAL, -1, "corale_stream_create: no place for the stream");
-	corale_stream *s = calloc(1, sizeof *s);
-	if (!s)
+	struct stream *s = calloc(1, sizeof *s);
+	corale_stream *handle = s ? handles_make(&handles) : NULL;
+	if (!handle) {
+		free(s);
 		return log_error(CORALE_ENOMEM, -1, "no memory for a stream");
+	}
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	s->spare.most = KEPT_BYTES;
-	*out = s;
+	handle->stream = s;
+	*out = handle;
 	return 0;
 }
 
 /* Runs the first job; the lock is held on entry and on return, but not while it runs. */
-static void run_first(corale_stream *s)
+static void run_first(struct stream *s)
 {
 	struct job *job = s->first;
 	s->first = job->next;
@@ -57,7 +78,7 @@ static void run_first(corale_stream *s)
 
 static void *work(void *arg)
 {
-	corale_stream *s = arg;
+	struct stream *s = arg;
 	pthread_mutex_lock(&s->lock);
 	while (!s->ending || s->first) {
 		if (s->first && !s->first->manual && !s->busy)
@@ -69,16 +90,18 @@ static void *work(void *arg)
 	return NULL;
 }
 
-void *stream_take(corale_stream *s, size_t bytes)
+void *stream_take(corale_stream *handle, size_t bytes)
 {
+	struct stream *s = handle->stream;
 	pthread_mutex_lock(&s->lock);
 	void *memory = free_list_take(&s->spare, bytes);
 	pthread_mutex_unlock(&s->lock);
 	return memory;
 }
 
-int stream_submit(corale_stream *s, struct job *job)
+int stream_submit(corale_stream *handle, struct job *job)
 {
+	struct stream *s = handle->stream;
 	int ret = 0;
 	job->next = NULL;
 	pthread_mutex_lock(&s->lock);
@@ -104,7 +127,7 @@ int stream_submit(corale_stream *s, struct job *job)
 }
 
 /* Returns when no job is left; the lock is held on entry and on return. */
-static void finish_jobs(corale_stream *s)
+static void finish_jobs(struct stream *s)
 {
 	while (s->first || s->busy) {
 		if (s->first && s->first->manual && !s->busy)
@@ -114,21 +137,21 @@ static void finish_jobs(corale_stream *s)
 	}
 }
 
-void stream_drain(corale_stream *s)
+void stream_drain(corale_stream *handle)
 {
+	struct stream *s = handle->stream;
 	pthread_mutex_lock(&s->lock);
 	finish_jobs(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
-int corale_stream_synchronize(corale_stream *s)
+int corale_stream_synchronize(corale_stream *handle)
 {
 	if (process_refuses("corale_stream_synchronize"))
 		return CORALE_ENOTSUP;
-	if (!s)
-		return log_error(
-		    CORALE_EINVAL, -1,
-		    "corale_stream_synchronize: NULL is not a stream (blocking calls need none)");
+	if (stream_check(handle, "corale_stream_synchronize"))
+		return CORALE_EINVAL;
+	struct stream *s = handle->stream;
 	pthread_mutex_lock(&s->lock);
 	finish_jobs(s);
 	int ret = s->error;
@@ -138,7 +161,7 @@ int corale_stream_synchronize(corale_stream *s)
 }
 
 /* Moves a job that only the user's threads may move, unless another one is at it. */
-static void step_manual(corale_stream *s)
+static void step_manual(struct stream *s)
 {
 	struct job *job = s->first;
 	if (!job || !job->manual || s->busy)
@@ -154,12 +177,13 @@ static void step_manual(corale_stream *s)
 		pthread_cond_broadcast(&s->changed);
 }
 
-int corale_stream_query(corale_stream *s)
+int corale_stream_query(corale_stream *handle)
 {
 	if (process_refuses("corale_stream_query"))
 		return CORALE_ENOTSUP;
-	if (!s)
-		return log_error(CORALE_EINVAL, -1, "corale_stream_query: NULL is not a stream");
+	if (stream_check(handle, "corale_stream_query"))
+		return CORALE_EINVAL;
+	struct stream *s = handle->stream;
 	pthread_mutex_lock(&s->lock);
 	step_manual(s);
 	int ret = s->error ? s->error : s->first || s->busy ? CORALE_INPROGRESS : 0;
@@ -167,15 +191,18 @@ int corale_stream_query(corale_stream *s)
 	return ret;
 }
 
-void stream_hold(corale_stream *s, int calls)
+void stream_hold(corale_stream *handle, int calls)
 {
+	struct stream *s = handle->stream;
 	atomic_fetch_add(&s->held, calls);
 }
 
-void corale_stream_destroy(corale_stream *s)
+void corale_stream_destroy(corale_stream *handle)
 {
-	if (!s || process_refuses("corale_stream_destroy"))
+	if (!handle || process_refuses("corale_stream_destroy") ||
+	    stream_check(handle, "corale_stream_destroy"))
 		return;
+	struct stream *s = handle->stream;
 	if (atomic_load(&s->held)) {
 		log_error(
 		    CORALE_EINVAL, -1,
@@ -184,7 +211,8 @@ void corale_stream_destroy(corale_stream *s)
 		    atomic_load(&s->held));
 		return;
 	}
-	corale_stream_synchronize(s);
+	corale_stream_synchronize(handle);
+	handle->stream = NULL;
 	pthread_mutex_lock(&s->lock);
 	s->ending = 1;
 	pthread_cond_broadcast(&s->changed);

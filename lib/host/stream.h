@@ -17,6 +17,9 @@ struct job {
 	struct job *next;
 };
 
+/* 0, or CORALE_EINVAL, logged with the name of the call: it is no stream, or was destroyed. The functions below expect one. */
+int stream_check(const struct corale_stream *stream, const char *call);
+
 /* Memory for a job of so many bytes, aligned for any type and a cache line, to be submitted: the stream has it back when the job has ended,
  * and keeps it for later jobs. NULL: no memory; nothing is logged. */
 void *stream_take(struct corale_stream *stream, size_t bytes);

@@ -11,12 +11,14 @@
 #include "base/wait.h"
 #include "host/liveness.h"
 
+struct handles comm_handles = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static corale_comm *handles; /* every one ever made: two words each, the price of safe use after destroy */
+static corale_comm *handles; /* every one ever made */
 
 int comm_handle_create(struct comm *comm)
 {
-	corale_comm *handle = calloc(1, sizeof *handle);
+	static_assert(sizeof(corale_comm) <= HANDLE_BYTES, "a handle");
+	corale_comm *handle = handles_make(&comm_handles);
 	if (!handle)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
 	atomic_store(&handle->comm, comm);
@@ -37,14 +39,21 @@ static int refuses(const char *call)
 	return 0;
 }
 
-struct comm *comm_get(const corale_comm *handle, const char *call)
+struct comm *comm_look_up(const corale_comm *handle, int is_one, const char *call)
 {
 	if (!process_is_usual() && refuses(call))
 		return NULL;
-	struct comm *comm = handle ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
-	if (!comm)
+	struct comm *comm = is_one ? atomic_load(&((corale_comm *)(uintptr_t)handle)->comm) : NULL;
+	if (!comm && handle && !is_one)
+		log_line(LOG_ERROR, -1, "%s: %p is no communicator", call, (const void *)handle);
+	else if (!comm)
 		log_line(LOG_ERROR, -1, "%s: the communicator is %s", call, handle ? "destroyed" : "NULL");
 	return comm;
+}
+
+struct comm *comm_get(const corale_comm *handle, const char *call)
+{
+	return comm_look_up(handle, handles_has(&comm_handles, handle), call);
 }
 
 struct comm *comm_take(corale_comm *handle, const char *call)

@@ -9,6 +9,7 @@
 
 #include "cuda/engine.h"
 #include "base/call.h"
+#include "base/handles.h"
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 #include "plans.h"
@@ -164,13 +165,15 @@ struct comm {
 	_Atomic int unmapping; /* unmap.c: a thread is at it */
 };
 
-/* The public handle outlives its communicator, so that use after destroy is an error and not a crash. */
+/* The public handle outlives its communicator (base/handles.h). */
 struct corale_comm {
 	_Atomic(struct comm *) comm; /* NULL once destroyed */
 	_Atomic int users; /* calls that may come from any thread, for which destroy waits */
 	_Atomic int callers; /* comm_enter less comm_leave: written by the one thread that makes calls */
-	struct corale_comm *next; /* all handles ever made stay reachable */
+	struct corale_comm *next;
 };
+
+extern struct handles comm_handles;
 
 /* The rank with local rank q on this node. */
 static inline int comm_local_rank(const struct comm *comm, int q)
@@ -186,24 +189,27 @@ static inline struct window_control *comm_control(const struct comm *comm, int r
 	return e->windows && host_is_local(e, rank) ? e->windows[e->map.local_of[rank]] : NULL;
 }
 
-/* The communicator of a handle, or NULL with an error logged (NULL or destroyed handle). call: for the message. */
+/* The communicator of a handle, or NULL with an error logged (NULL, destroyed, or no handle). call: for the message. */
 struct comm *comm_get(const corale_comm *handle, const char *call);
+/* The same where the caller knows whether it is one of comm_handles. */
+struct comm *comm_look_up(const corale_comm *handle, int is_one, const char *call);
 
 /* The same by the thread that makes calls, until comm_leave, which follows in any case: corale_comm_destroy in another thread ends the call and waits for
  * it. Plain stores to a word that only this thread writes: the destroying thread makes them visible (comm_create.c). May be nested. */
 static inline struct comm *comm_enter(corale_comm *handle, const char *call)
 {
-	if (handle) {
+	const int is_one = handles_has(&comm_handles, handle);
+	if (is_one) {
 		const int n = atomic_load_explicit(&handle->callers, memory_order_relaxed);
 		atomic_store_explicit(&handle->callers, n + 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
 	}
-	return comm_get(handle, call);
+	return comm_look_up(handle, is_one, call);
 }
 
 static inline void comm_leave(corale_comm *handle)
 {
-	if (handle) {
+	if (handles_has(&comm_handles, handle)) {
 		const int n = atomic_load_explicit(&handle->callers, memory_order_relaxed);
 		atomic_store_explicit(&handle->callers, n - 1, memory_order_release);
 	}

@@ -67,7 +67,6 @@ static int open_ucx(const struct transport_row *row, const struct transport_para
 	/* A socket at each end at least. Connections are made on first use, so fewer descriptors may suffice. */
 	descriptors_expect(2 * peers, params->rank, "connecting to all ranks of other nodes");
 	c->base.ops = &ops;
-	c->on_lost = ucx_link_blame_user;
 	c->base.rdma = c->worker->rdma;
 	c->base.shares_memory = c->worker->has_memory && !secure_getenv("UCX_TLS");
 	c->base.rails = ucx_devices_are_tcp(c->worker->devices) ? 4 : 1;

@@ -191,8 +191,6 @@ void ucx_comm_peer_lost(struct ucx_comm *c, int rank, int code, const char *reas
 	struct ucx_peer *p = c->peers[rank];
 	if (!p || p->state == UCX_PEER_LOST)
 		return;
-	if (c->on_lost)
-		c->on_lost(p);
 	if (p->state == UCX_PEER_FINE)
 		ucx_comm_report(c, rank, code, reason);
 	p->state = UCX_PEER_LOST;

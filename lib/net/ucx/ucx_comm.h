@@ -44,7 +44,6 @@ struct ucx_comm {
 	int in_order; /* it has ended without a failure, and all peers had answered */
 	int64_t until_ns; /* of the waits at its end */
 	int forced; /* enum ucx_scheme, or -1: by measurement */
-	void (*on_lost)(struct ucx_peer *p); /* before a lost connection is reported; or NULL */
 };
 
 /* A communicator that is not in its worker's list yet; NULL: no memory. Not under the lock. */

@@ -484,8 +484,7 @@ static int poll_link(struct link *base, int sends)
 static int is_sent(struct link *base)
 {
 	const struct ucx_link *l = of(base);
-	return !atomic_load_explicit(&l->borrowed, memory_order_acquire) &&
-	       !atomic_load_explicit(&l->unread, memory_order_relaxed);
+	return !atomic_load_explicit(&l->borrowed, memory_order_acquire);
 }
 
 const struct link_ops ucx_link_ops = {

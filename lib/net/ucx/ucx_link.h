@@ -49,7 +49,6 @@ struct ucx_link {
 	ucp_rkey_h key; /* for this endpoint: */
 	ucp_ep_h key_ep;
 	_Atomic int borrowed; /* messages in the user's memory that UCX refers to */
-	_Atomic int unread; /* one could not be read there: it never leaves */
 	uint64_t done, peer_taken; /* messages that UCX has let go of; that the peer has taken */
 	/* receiving */
 	struct ucx_in *ins;
@@ -98,9 +97,6 @@ static inline int ucx_link_owes_credit(const struct ucx_link *l)
 }
 /* Sends a credit, if enough was taken. */
 void ucx_link_credit(struct ucx_link *l);
-
-/* The connection to a peer has failed: 1 if it failed because a message lies in the user's memory that can't be read. */
-void ucx_link_blame_user(struct ucx_peer *p);
 
 /* ucx_link_end.c */
 /* Messages to a peer in the user's memory that UCX refers to. */

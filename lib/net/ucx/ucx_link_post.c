@@ -1,9 +1,7 @@
 /* The sending side of links: messages, by the scheme that was measured, and credits. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mapped.h"
 #include "ucx_link.h"
 
 /* Messages may be posted as far as the peer has room, and as far as UCX has released slots here. */
@@ -32,37 +30,10 @@ static void not_sent(struct ucx_link *l, ucs_status_t status)
 		ucx_endpoint_lost(l->p->endpoint, status);
 }
 
-/* The kernel refuses to send memory that it can't read; UCX takes that for the end of the connection. */
-static void blame_user(struct ucx_out *out)
-{
-	struct ucx_link *l = out->link;
-	const size_t readable = out->data ? mapped_readable(out->data, out->bytes) : out->bytes;
-	char text[160];
-	if (readable == out->bytes || atomic_exchange(&l->unread, 1))
-		return;
-	snprintf(text, sizeof(text),
-		 "%zu bytes at %p are to be sent to rank %d, of which this rank can read %zu: give a send "
-		 "buffer that is mapped as a whole",
-		 out->bytes, out->data, l->base.peer, readable);
-	ucx_comm_add_event(l->comm, l->comm->params.rank, CORALE_ESYSTEM, text, strlen(text) + 1);
-}
-
-void ucx_link_blame_user(struct ucx_peer *p)
-{
-	for (int index = 0; index <= UCX_PROBE_LINK; index++) {
-		struct ucx_link *l = p->links[index];
-		for (int i = 0; l && l->outs && i < l->base.out_depth; i++)
-			if (l->outs[i].busy)
-				blame_user(&l->outs[i]);
-	}
-}
-
 /* A UCX request of a message has ended. */
 static void let_go(struct ucx_out *out, ucs_status_t status)
 {
 	struct ucx_link *l = out->link;
-	if (status != UCS_OK && l->comm)
-		blame_user(out);
 	if (!--out->busy && out->data) {
 		out->data = NULL;
 		atomic_fetch_sub_explicit(&l->borrowed, 1, memory_order_release);
