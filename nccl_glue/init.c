@@ -474,7 +474,7 @@ static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *confi
 		const uint64_t set =
 		    hash_bytes(job->tag, job->ranks, (size_t)job->nranks * sizeof *job->ranks);
 		job->making = job->kind == DOOR_SPLIT ? window_wait_of(WINDOW_IN_SPLIT, job->tag / 4, 0)
-						      : window_wait_of(WINDOW_IN_SHRINK, set >> 20, 0);
+						      : window_wait_of(WINDOW_IN_SHRINK, set >> 21, 0);
 		comm_begin_making(job->comm->core, job->making);
 		return door_job_submit(job);
 	}

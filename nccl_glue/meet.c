@@ -154,7 +154,8 @@ int door_meet(struct door_meeting *m, const void *in, size_t bytes, void *out)
 		if (ret == CORALE_EPEER && m->job->comm && m->boot->lost >= 0 && m->boot->lost < m->n)
 			name_lost(m, m->ranks[m->boot->lost]);
 	}
-	if (ret > 0 && m->job->comm && m->job->alone)
+	if (ret != CORALE_EMISMATCH && m->job->comm &&
+	    m->job->alone) /* which the other rank has yet to find */
 		comm_show_making(m->job->comm->core, m->job->making, -1);
 	free(m->flags);
 	free(m->missing);

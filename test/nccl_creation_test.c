@@ -91,6 +91,9 @@ static void end_beside_revoked(struct world_rank *me, enum way way, int victim, 
 	const ncclResult_t result = make(parent, way, 1, key, NCCL_SHRINK_ABORT, &child);
 	expect_end(me, result, ncclRemoteError, start, LATER_MS, name,
 		   way == BY_SPLIT ? "split of a revoked one" : "shrink that revokes");
+	/* the first one's exit would be another cause */
+	atomic_fetch_add(&me->world->flags[0], 1);
+	world_await(me, 0, me->size - 1 - (way == BY_SHRINK));
 }
 
 #define ENDS(name, way, victim, how)                                                                         \
@@ -131,6 +134,27 @@ static void of_one_parent(struct world_rank *me)
 static void of_a_revoked_parent(struct world_rank *me)
 {
 	split_beside_shrink(me, 1);
+}
+
+/* The only thread of a process can't come to another communicator's. */
+static void of_two_parents(struct world_rank *me)
+{
+#ifndef __SANITIZE_THREAD__ /* which has a thread of its own */
+	ncclComm_t parents[] = { world_comm(me, 0), world_comm(me, 1) }, child = NULL;
+	const char *nodes = getenv("CORALE_NODE_SIZE");
+	world_barrier(me);
+	const double start = now();
+	if (!nodes || !atoi(nodes)) { /* UCX has threads, too */
+		const ncclResult_t result = ncclCommSplit(parents[me->rank == 1], 0, 0, &child, NULL);
+		expect_end(me, result, ncclInvalidUsage, start, 0, "another communicator",
+			   "splits in other orders");
+	}
+	world_barrier(me);
+	for (int i = 0; i < 2; i++)
+		WORLD_OK(me, ncclCommAbort(parents[i]));
+#else
+	(void)me;
+#endif
 }
 
 /* Makings in the right order, close behind each other, and several in one group in any order, are no mismatch. */
@@ -255,6 +279,8 @@ static const struct world_case cases[] = {
 	{ "a split beside a shrink", 3, WORLD_BOTH, of_one_parent, NULL, 0 },
 	{ "a split beside a shrink of four ranks", 4, WORLD_BOTH, of_one_parent, NULL, 0 },
 	{ "a split beside a shrink, of a revoked one", 3, WORLD_PROCESSES, of_a_revoked_parent, NULL, 0 },
+	{ "two parents in other orders", 2, WORLD_PROCESSES, of_two_parents, NULL, 0 },
+	{ "two parents in other orders, three ranks", 3, WORLD_PROCESSES, of_two_parents, NULL, 0 },
 	{ "splits and shrinks in order", 4, WORLD_BOTH, in_order, NULL, 0 },
 	{ "init without threads", 3, WORLD_PROCESSES, no_thread, NULL, 0 },
 	{ "init without eventfd", 3, WORLD_PROCESSES, no_eventfd, NULL, 0 },

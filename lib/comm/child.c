@@ -3,6 +3,7 @@
 
 #include "comm_doors.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "health/diagnose.h"
 #include "health/presence.h"
 #include "host/liveness.h"
@@ -38,8 +39,10 @@ void comm_show_making(corale_comm *handle, uint64_t making, int rank)
 	struct comm *comm = comm_take(handle, "comm_show_making");
 	if (!comm)
 		return;
+	const uint64_t sole = process_has_one_caller() ? window_wait_sole : 0;
 	if (comm_control(comm, comm->rank))
-		atomic_store(&comm_control(comm, comm->rank)->waits, rank < 0 ? 0 : making | (uint64_t)rank);
+		atomic_store(&comm_control(comm, comm->rank)->waits,
+			     rank < 0 ? 0 : making | (uint64_t)rank | sole);
 	comm_put(handle);
 }
 
@@ -58,7 +61,7 @@ static int waits_for_this(const struct comm *comm, int rank)
 		return number > comm->recvs[rank];
 	case WINDOW_IN_SPLIT:
 	case WINDOW_IN_SHRINK:
-		return !has_begun(comm, word - (uint64_t)comm->rank);
+		return !has_begun(comm, (word & ~window_wait_sole) - (uint64_t)comm->rank);
 	default:
 		return 0;
 	}
@@ -67,6 +70,29 @@ static int waits_for_this(const struct comm *comm, int rank)
 static int is_making(const struct comm *comm, int rank)
 {
 	return window_wait_kind(wait_of(comm, rank)) >= WINDOW_IN_SPLIT;
+}
+
+struct absent {
+	const struct comm *comm;
+	int rank;
+};
+
+static int waits_in(struct comm *other, void *arg)
+{
+	const struct absent *a = arg;
+	const long pid = presence_pid(a->comm, a->rank);
+	int found = 0;
+	for (int r = 0; pid && other != a->comm && r < other->size && !found; r++)
+		found = presence_pid(other, r) == pid && is_making(other, r) && waits_for_this(other, r) &&
+			wait_of(other, r) & window_wait_sole;
+	return found;
+}
+
+/* 1 if the rank's process waits for this one in a making of another communicator that this one has not begun, and neither has another thread that could come.
+ * On one node. */
+static int waits_with_another(const struct comm *comm, int rank)
+{
+	return comm_any(waits_in, &(struct absent){ comm, rank }) && process_has_one_caller();
 }
 
 /* Why a rank can't come. A later cause is often a consequence of an earlier one: ranks leave when another's death has failed their calls. */
@@ -80,7 +106,9 @@ static enum absence absence_of(struct comm *comm, int rank)
 	const enum presence presence = presence_of(comm, rank);
 	if (presence == HAS_LEFT || presence == HAS_DIED)
 		return presence == HAS_LEFT ? LEFT : DIED;
-	return (!over || is_making(comm, rank)) && waits_for_this(comm, rank) ? WAITS_ELSEWHERE : MAY_COME;
+	const int elsewhere = ((!over || is_making(comm, rank)) && waits_for_this(comm, rank)) ||
+			      waits_with_another(comm, rank);
+	return elsewhere ? WAITS_ELSEWHERE : MAY_COME;
 }
 
 /* What ranks of other nodes have said, where no thread of the transport's listens. */
@@ -118,9 +146,11 @@ void comm_ask(corale_comm *handle, int rank)
 static void fail_mismatch(struct comm *comm, int rank, const char *call)
 {
 	const uint64_t word = wait_of(comm, rank);
-	const enum window_wait kind = window_wait_kind(word);
+	int kind = window_wait_kind(word);
 	char text[COMM_ERROR_BYTES], theirs[256];
 	struct record record;
+	if (!waits_for_this(comm, rank))
+		kind = 0;
 	if (kind == WINDOW_IN_COLLECTIVE && diagnose_find_call(comm, rank, window_wait_number(word), &record))
 		diagnose_print_call(&record, theirs, sizeof theirs);
 	else
@@ -129,7 +159,8 @@ static void fail_mismatch(struct comm *comm, int rank, const char *call)
 			 : kind == WINDOW_IN_SEND   ? "a send to this one"
 			 : kind == WINDOW_IN_SPLIT  ? "a split of the same communicator"
 			 : kind == WINDOW_IN_SHRINK ? "a shrink of the same communicator"
-						    : "a call");
+			 : kind                     ? "a call"
+						    : "a split or shrink of another communicator");
 	snprintf(
 	    text, sizeof text,
 	    "ranks made different calls: this one waits for rank %d in %s, and rank %d for this one in %s, "

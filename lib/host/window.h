@@ -50,6 +50,8 @@ static inline uint64_t window_wait_of(enum window_wait kind, uint64_t number, in
 {
 	return number << 20 | (uint64_t)kind << 17 | (uint64_t)rank;
 }
+/* In a word of a making: no other thread of the owner's process can make calls meanwhile. */
+static const uint64_t window_wait_sole = (uint64_t)1 << 63;
 static inline int window_wait_rank(uint64_t word)
 {
 	return (int)(word & 0x1ffff);

@@ -86,34 +86,42 @@ int comm_is_idle(uint64_t id, int rank)
 	return idle;
 }
 
-/* "communicator 0x5581... (rank 1 of 4)" of the one that has the operator; 0: none has. */
-static int print_owner(corale_op op, char *buf, size_t bytes)
+int comm_any(int (*is)(struct comm *comm, void *arg), void *arg)
 {
 	int found = 0;
 	pthread_mutex_lock(&handles_lock);
 	for (corale_comm *handle = handles; handle && !found; handle = handle->next) {
 		atomic_fetch_add(&handle->users, 1); /* or it may be freed meanwhile */
 		struct comm *comm = atomic_load(&handle->comm);
-		if (comm && comm_premul_of(comm, op)) {
-			snprintf(buf, bytes, "communicator %p (rank %d of %d)", (void *)handle, comm->rank,
-				 comm->size);
-			found = 1;
-		}
+		found = comm && is(comm, arg);
 		comm_put(handle);
 	}
 	pthread_mutex_unlock(&handles_lock);
 	return found;
 }
 
+struct owner {
+	corale_op op;
+	char text[96];
+};
+
+static int print_owner(struct comm *comm, void *arg)
+{
+	struct owner *o = arg;
+	snprintf(o->text, sizeof o->text, "communicator %p (rank %d of %d)", (void *)comm->handle, comm->rank,
+		 comm->size);
+	return comm_premul_of(comm, o->op) != NULL;
+}
+
 int comm_refuse_op(const struct comm *comm, const char *call, corale_op op)
 {
-	char owner[96];
-	if (op >= CORALE_NUM_OPS && print_owner(op, owner, sizeof owner))
+	struct owner owner = { .op = op };
+	if (op >= CORALE_NUM_OPS && comm_any(print_owner, &owner))
 		return log_error(
 		    CORALE_EINVAL, comm->rank,
 		    "%s: operator %d is of %s, the call is of communicator %p (rank %d of %d): each "
 		    "communicator needs an operator of its own",
-		    call, op, owner, (void *)comm->handle, comm->rank, comm->size);
+		    call, op, owner.text, (void *)comm->handle, comm->rank, comm->size);
 	return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator%s", call, op,
 			 op < CORALE_NUM_OPS ? "" : ": it was destroyed, or never created");
 }

@@ -221,6 +221,8 @@ void comm_put(corale_comm *handle);
 /* The oldest of those with this on_destroy_ctx, and split from them, as all ranks must destroy in one order; or NULL. */
 corale_comm *comm_find_oldest(const void *on_destroy_ctx);
 /* 1 if that rank of a communicator is of this process and has no call under way. By the only thread that makes calls. */
+/* 1 if that is true of a communicator of this process; no call of one within `is`. */
+int comm_any(int (*is)(struct comm *comm, void *arg), void *arg);
 int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
