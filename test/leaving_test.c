@@ -3,6 +3,7 @@
  * not need them go on, the others fail, name them and say how they left. Ranks leave quietly, as those of the NCCL interface do; "loud": as of corale.h.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include "base/settings.h"
 #include "comm/comm_create.h"
 #include "comm/comm_doors.h"
+#include "health/presence.h"
 #include "busy.h"
 #include "forked.h"
 
@@ -299,6 +301,65 @@ static int root_ends_first(struct forked *r)
 	return r->faults;
 }
 
+/* ---- How a rank left is heard behind all else ---- */
+
+static int late_ms;
+
+struct told {
+	struct comm *comm;
+	int rank;
+	enum window_left how;
+};
+
+void __real_presence_told(struct comm *comm, int rank, enum window_left how);
+void __wrap_presence_told(struct comm *comm, int rank, enum window_left how);
+
+static void *tell_late(void *arg)
+{
+	const struct told told = *(struct told *)arg;
+	free(arg);
+	pause_ms(late_ms);
+	__real_presence_told(told.comm, told.rank, told.how);
+	return NULL;
+}
+
+/* In front of the library's. */
+void __wrap_presence_told(struct comm *comm, int rank, enum window_left how)
+{
+	pthread_t thread;
+	struct told *told = late_ms ? malloc(sizeof *told) : NULL;
+	if (!told) {
+		__real_presence_told(comm, rank, how);
+		return;
+	}
+	*told = (struct told){ comm, rank, how };
+	if (pthread_create(&thread, NULL, tell_late, told))
+		abort();
+	pthread_detach(thread);
+}
+
+/* One rank hears it last, to which others tell that the communicator ends; loud: all do. */
+static int hear_late(struct forked *r)
+{
+	enum { LATE_MS = 150 };
+	const struct scene *s = r->arg;
+	corale_comm *comm = join(r, s->loud);
+	if (!comm)
+		return 1;
+	expect(r, comm, reduce(comm), 0, "a call of all");
+	if (r->rank == LEAVER) {
+		pause_ms(SETTLE_MS);
+		leave(r, comm, s->how);
+		return r->faults;
+	}
+	late_ms = s->loud || r->rank == 0 ? LATE_MS : 0;
+	call_in_vain(r, comm, s->word);
+	await_others(r, s->how);
+	pause_ms(2 * LATE_MS);
+	corale_comm_destroy(comm);
+	return r->faults;
+}
+
 static const struct scene scenes[] = {
 	{ "destroy", DESTROYS, 1, 0, "has destroyed the communicator" },
 	{ "exit", EXITS, 1, 0, "has called exit()" },
@@ -379,6 +440,14 @@ static void run_root_ends_first(void **state)
 	assert_int_equal(apart(root_ends_first, &scenes[0]), 0);
 }
 
+static void run_hear_late(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SCENES; i++)
+		if (scenes[i].how == DESTROYS)
+			assert_int_equal(apart(hear_late, &scenes[i]), 0);
+}
+
 static int has_network(void)
 {
 	int status;
@@ -393,13 +462,14 @@ static int has_network(void)
 /* leaving_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	enum { OTHERS = 5 };
+	enum { OTHERS = 6 };
 	struct CMUnitTest tests[SCENES + OTHERS] = {
 		{ "all exit", run_exit_all, NULL, NULL, NULL },
 		{ "a call fails before others have made those before it", run_fail_early, NULL, NULL, NULL },
 		{ "ranks that have not met", run_unmet, NULL, NULL, NULL },
 		{ "killed, with shared memory", run_killed_sharing, NULL, NULL, NULL },
 		{ "the root ends first", run_root_ends_first, NULL, NULL, NULL },
+		{ "how a rank left is heard late", run_hear_late, NULL, NULL, NULL },
 	};
 	if (!has_network()) {
 		printf("1..0 # SKIP there is no UCX in this build\n");

@@ -210,7 +210,7 @@ static int poll_reason(void *arg)
 static int learn_reason(struct comm *comm, const struct host_run *run, int code)
 {
 	struct search search = { comm, run };
-	static const struct wait_policy soon = { .timeout_ns = 50 * 1000 * 1000 };
+	static const struct wait_policy soon = { .timeout_ns = 400 * 1000 * 1000 };
 	if (code != CORALE_EPEER && code != CORALE_ETRANSPORT && code != CORALE_ESYSTEM)
 		return code;
 	if (code == CORALE_EPEER)

@@ -492,11 +492,36 @@ int diagnose_is_stopped(const struct comm *comm, int rank)
 	       process_is_stopped(pid);
 }
 
-/* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
-static void print_end(const struct comm *comm, const struct ending *end, int code, char *buf, size_t bytes)
+struct left {
+	struct comm *comm;
+	int rank;
+};
+
+static int poll_left(void *arg)
 {
-	if (code == CORALE_EPEER) /* the watch thread of another rank may have been first */
+	const struct left *left = arg;
+	struct transport *t = left->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	return presence_of(left->comm, left->rank) != IS_PRESENT;
+}
+
+/* Another rank's word that a rank of another node has left may overtake that one's own, which says how. */
+static void await_how(struct comm *comm, const struct ending *end)
+{
+	static const struct wait_policy soon = { .timeout_ns = COLLECT_MS * 1000000ll };
+	struct left left = { comm, end->culprit };
+	if (!end->how && end->culprit != comm->rank && !host_is_local(&comm->engine, end->culprit))
+		wait_until(&soon, poll_left, &left);
+}
+
+/* "rank 3 (process 812 of this host) has died", or what else is known of who ended the communicator. */
+static void print_end(struct comm *comm, const struct ending *end, int code, char *buf, size_t bytes)
+{
+	if (code == CORALE_EPEER) { /* the watch thread of another rank may have been first */
 		liveness_look();
+		await_how(comm, end);
+	}
 	if (code != CORALE_EPEER || !presence_print_end(comm, end->culprit, end->how, buf, bytes))
 		snprintf(buf, bytes, "rank %d has ended the communicator: %s", end->culprit,
 			 corale_strerror(code));
