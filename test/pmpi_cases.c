@@ -503,6 +503,33 @@ static int differ_in_size(int function, int warm, int of_root, int of_others)
 	return wrong;
 }
 
+/* The same where large calls have device buffers and small ones host buffers, as all ranks have voted. */
+static int differ_in_kind(int function)
+{
+	MPI_Comm comm;
+	double *in = doubles(1, N, 1), *out = doubles(1, N, 1), *from = doubles(0, 100, 1),
+	       *to = doubles(0, 100, 1);
+	int error = 0;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	for (int i = 0; i < 12 && !error; i++)
+		error = i % 2 ? call_of(function, in, out, 3000, comm) : call_of(function, from, to, 3, comm);
+	int wrong = error != 0;
+	PMPI_Barrier(comm);
+	const double begin = MPI_Wtime();
+	error = rank ? call_of(function, from, to, 3, comm) : call_of(function, in, out, 3000, comm);
+	if (!error)
+		error = call_of(4, in, out, 100, comm);
+	wrong += is_not(error, MPI_ERR_OTHER) && is_not(error, MPI_ERR_TRUNCATE);
+	wrong += MPI_Wtime() - begin > 1;
+	MPI_Comm_free(&comm);
+	release(1, in);
+	release(1, out);
+	release(0, from);
+	release(0, to);
+	return wrong;
+}
+
 static int sizes(void)
 {
 	static const int pairs[][2] = { { 37, 25 }, { 25, 37 }, { 3, 60 },     { 60, 3 },
@@ -511,6 +538,8 @@ static int sizes(void)
 	for (int function = 0; function < 7; function++)
 		for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 			wrong += differ_in_size(function, (int)i % 2 * 5, pairs[i][0], pairs[i][1]);
+	for (int function = 0; function < 4; function++)
+		wrong += differ_in_kind(function);
 	return wrong;
 }
 
