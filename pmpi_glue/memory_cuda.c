@@ -196,7 +196,8 @@ static int copy_pieces(const struct piece *pieces, size_t n, void *stream)
 
 static int query(void *stream)
 {
-	const cudaError_t error = cudaStreamQuery(stream);
+	const cudaError_t error =
+	    (cudaError_t)driver.stream_query(stream); /* the program's cudaGetLastError sees nothing of it */
 	if (error == cudaErrorNotReady)
 		return 0;
 	const int ret = check(error, "waiting for a copy");

@@ -54,6 +54,13 @@ static CUresult capture_info(CUstream of, CUstreamCaptureStatus *status, cuuint6
 	return capture.error;
 }
 
+static int64_t done_at; /* what is enqueued */
+
+static CUresult stream_query(CUstream on)
+{
+	return wait_now_ns() < done_at ? (CUresult)cudaErrorNotReady : CUDA_SUCCESS;
+}
+
 static CUresult stream_id(CUstream of, unsigned long long *id)
 {
 	if (capture.status !=
@@ -127,13 +134,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t on)
 	return cudaSuccess;
 }
 
-static int64_t done_at; /* what is enqueued */
-
-cudaError_t cudaStreamQuery(cudaStream_t on)
-{
-	return wait_now_ns() < done_at ? cudaErrorNotReady : cudaSuccess;
-}
-
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	return cudaSuccess;
@@ -183,6 +183,7 @@ static struct engine open_engine(void)
 	enqueued = allocated = kept = waited = fails_with = 0;
 	return (struct engine){ .driver = { .capture_info = capture_info,
 					    .stream_id = stream_id,
+					    .stream_query = stream_query,
 					    .pointer_attribute = pointer_attribute,
 					    .pointer_attributes = pointer_attributes },
 				.context = own_context,

@@ -253,11 +253,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-	return cudaSuccess;
-}
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
 	*event = malloc(1);

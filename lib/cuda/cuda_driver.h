@@ -30,6 +30,7 @@
 	F(retain_primary, cuDevicePrimaryCtxRetain, 7000)                                                    \
 	F(capture_info, cuStreamGetCaptureInfo, 11030)                                                       \
 	F(stream_id, cuStreamGetId, 12000)                                                                   \
+	F(stream_query, cuStreamQuery, 2000)                                                                 \
 	F(address_range, cuMemGetAddressRange, 3020)                                                         \
 	F(pointer_attribute, cuPointerGetAttribute, 4000)                                                    \
 	F(pointer_attributes, cuPointerGetAttributes, 7000)                                                  \

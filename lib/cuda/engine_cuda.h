@@ -206,6 +206,20 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 int engine_make_stream(const struct engine *engine, int priority, cudaStream_t *out);
 int engine_make_event(const struct engine *engine, cudaEvent_t *out);
 
+/* What this thread does until engine_end_spare(what engine_spare_captures returned) ends no capture of any thread: allocating, freeing, waiting. */
+static inline int engine_spare_captures(void)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	return (int)mode;
+}
+
+static inline void engine_end_spare(int before)
+{
+	enum cudaStreamCaptureMode mode = (enum cudaStreamCaptureMode)before;
+	cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 /* ---- engine_cuda_open.c: window, peers' windows, state */
 
 /* load: loads all kernels; 0 or a cudaError_t. */

@@ -53,14 +53,11 @@ void engine_control_close(struct engine *e)
 
 int engine_put(struct engine *e, void *to, const void *from, size_t bytes)
 {
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* another stream may be capturing */
-	int ret = engine_check(e, cudaThreadExchangeStreamCaptureMode(&mode), "copying to the GPU");
-	if (ret)
-		return ret;
-	ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->control),
-			   "copying to the GPU");
+	const int mode = engine_spare_captures();
+	int ret = engine_check(e, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, e->control),
+			       "copying to the GPU");
 	ret = ret ? ret : engine_check(e, cudaStreamSynchronize(e->control), "copying to the GPU");
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	engine_end_spare(mode);
 	return ret;
 }
 
@@ -114,11 +111,10 @@ static void make_spare(struct engine *e)
 /* The call is being captured: to allocate memory would end the capture in the mode that captures have by default. */
 void engine_note_capture(struct engine *e)
 {
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	if (!e->captured) {
-		cudaThreadExchangeStreamCaptureMode(&mode);
+		const int mode = engine_spare_captures();
 		make_spare(e);
-		cudaThreadExchangeStreamCaptureMode(&mode);
+		engine_end_spare(mode);
 	}
 	e->captured = 1;
 }
@@ -174,7 +170,7 @@ int engine_wait_own(struct engine *e)
 
 int engine_health(struct engine *e)
 {
-	cudaError_t error = cudaStreamQuery(e->control);
+	const cudaError_t error = (cudaError_t)e->driver.stream_query(e->control); /* equal numbers */
 	return error == cudaErrorNotReady ? 0 : engine_check(e, error, "asking whether the context works");
 }
 
@@ -192,15 +188,14 @@ static void signal_rank(struct engine *e, int rank)
 /* One of our kernels that has failed has signalled all ranks itself. */
 static void signal_ranks(struct engine *e, int code)
 {
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	CUcontext ours;
 	if (e->failure->code || e->driver.push_context(e->context) != CUDA_SUCCESS)
 		return;
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	const int mode = engine_spare_captures();
 	e->words->stop = (uint64_t)(e->rank + 1) << 32 | (uint32_t)-code;
 	for (int r = 0; r < e->ranks; r++)
 		signal_rank(e, r);
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	engine_end_spare(mode);
 	e->driver.pop_context(&ours);
 }
 

@@ -76,20 +76,19 @@ static void copy_back_later(struct stage *s, void *host, const void *device, uin
 
 static int poll_stream(void *arg)
 {
-	return cudaStreamQuery(((struct stage *)arg)->stream) != cudaErrorNotReady;
+	const struct stage *s = arg;
+	return s->engine->driver.stream_query(s->stream) != (CUresult)cudaErrorNotReady;
 }
 
 /* The error of the call; what it received is not looked at before. */
 static int wait_for_call(struct stage *s)
 {
-	enum cudaStreamCaptureMode mode =
-	    cudaStreamCaptureModeRelaxed; /* else waiting ends the program's captures */
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	const int mode = engine_spare_captures(); /* else waiting ends the program's captures */
 	if (hook_is_set()) /* the driver's wait does not call it */
 		wait_until(&(struct wait_policy){ .spin_ns = SPIN_NS }, poll_stream, s);
 	int ret = engine_check(s->engine, cudaStreamSynchronize(s->stream),
 			       "waiting for a call that receives into ordinary host memory");
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	engine_end_spare(mode);
 	return ret ? ret : engine_failed(s->engine);
 }
 
@@ -240,17 +239,16 @@ int engine_stage_call(struct engine *e, const struct call *c, const struct gpu_l
 static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **out)
 {
 	uint64_t bytes = 1;
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	void *memory = e->graph_copy;
 	*out = memory;
 	if (least <= e->graph_copy_bytes)
 		return 0;
 	while (bytes < least)
 		bytes *= 2;
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	const int mode = engine_spare_captures();
 	int ret = engine_check(e, cudaMalloc(&memory, bytes),
 			       "allocating the copy of what a captured call in place sends");
-	cudaThreadExchangeStreamCaptureMode(&mode);
+	engine_end_spare(mode);
 	if (ret)
 		return ret;
 	*out = e->graph_copy = memory;

@@ -55,6 +55,7 @@ struct cuda_driver {
 	CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, void *graph,
 				 void *dependencies, void *n);
 	CUresult (*stream_id)(CUstream stream, unsigned long long *id);
+	CUresult (*stream_query)(CUstream stream);
 	CUresult (*address_range)(CUdeviceptr *base, size_t *bytes, CUdeviceptr at);
 	CUresult (*pointer_attribute)(void *value, int attribute, CUdeviceptr at);
 	CUresult (*pointer_attributes)(unsigned n, CUpointer_attribute *attributes, void **values,

@@ -1,4 +1,4 @@
-/* What lib/cuda/engine_cuda_copy.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
+/* What lib/cuda/engine_cuda_stage.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,12 +102,6 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-	(void)stream;
-	abort();
-}
-
-cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
 	(void)stream;
 	abort();

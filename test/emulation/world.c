@@ -8,7 +8,7 @@
 #include "nodes.h"
 #include "plan/plan_eval.h"
 
-/* ---- What lib/cuda/engine_cuda_run.c asks of the other files of the engine ---------------------------------------- */
+/* ---- What lib/cuda/codelet/run.c asks of the other files of the engine ---------------------------------------- */
 
 int engine_check(const struct engine *e, int error, const char *what)
 {

@@ -131,19 +131,6 @@ static int run_messages(struct engine *e, const struct call *messages, int n, vo
 	return note(e, engine_run_messages(e, messages, n, stream));
 }
 
-static int spare_captures(void)
-{
-	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	cudaThreadExchangeStreamCaptureMode(&mode);
-	return (int)mode;
-}
-
-static void end_spare(int before)
-{
-	enum cudaStreamCaptureMode mode = (enum cudaStreamCaptureMode)before;
-	cudaThreadExchangeStreamCaptureMode(&mode);
-}
-
 /* As enter, and with captures relaxed: memory may be allocated and freed, and work awaited, while any thread captures. */
 struct visit {
 	int entered;
@@ -152,7 +139,7 @@ struct visit {
 
 static struct visit visit(const struct engine *e)
 {
-	struct visit v = { .mode = spare_captures() };
+	struct visit v = { .mode = engine_spare_captures() };
 	v.entered = e && enter(e);
 	return v;
 }
@@ -161,7 +148,7 @@ static int end_visit(const struct engine *e, struct visit v, int ret)
 {
 	if (e)
 		leave(e, v.entered);
-	end_spare(v.mode);
+	engine_end_spare(v.mode);
 	return ret;
 }
 
@@ -321,8 +308,8 @@ const struct engine_ops engine_cuda = {
 	.own_gpu = own_gpu,
 	.enter = enter,
 	.leave = leave,
-	.spare_captures = spare_captures,
-	.end_spare = end_spare,
+	.spare_captures = engine_spare_captures,
+	.end_spare = engine_end_spare,
 	.identify = engine_identify,
 	.links = engine_links,
 	.window_fd = window_fd,
