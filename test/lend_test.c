@@ -227,7 +227,8 @@ static int32_t *get_memory(struct forked *r, int is_send, size_t n)
 	if (is_sent(kind) == is_send && (kind == UNMAPPED_SEND || kind == UNMAPPED_RECV))
 		mprotect(memory, bytes, PROT_NONE);
 	else if (is_send && kind == GAP_SEND)
-		munmap(memory + (512 << 10), 4096);
+		mprotect(memory + (512 << 10), 64 << 10,
+			 PROT_NONE); /* a gap would be given to the next that maps */
 	else if (!is_send && kind == SHORT_RECV)
 		mprotect(memory + (1 << 20), bytes - (1 << 20), PROT_NONE);
 	else if (!is_send && kind == READ_ONLY_RECV)
