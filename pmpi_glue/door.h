@@ -2,7 +2,7 @@
  * What the files of the MPI door (libcorale_pmpi.so) share. The library exports MPI_ names and calls PMPI_ names only, so it stands between a program and
  * the MPI that the program has. A call is
  * - routed: Corale runs it, on a communicator of its own over the same ranks (comm.h);
- * - staged: MPI runs it on host memory, to and from which device buffers are copied (coll_stage.h, staging.h);
+ * - staged: MPI runs it on host memory, to and from which device buffers are copied (coll_stage.c, staging.h);
  * - passed on: MPI runs it as the program made it.
  * Staged and routed calls are right for any memory, so what decides between them (route.h) needs to be alike on all ranks and nothing else. A call that is
  * passed on has no device buffer on this rank.

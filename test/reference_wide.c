@@ -1,4 +1,4 @@
-/* Complex products and pairs: what they contribute, and what comes of it. Reference.c has everything else of these types as their parts, or as integers. */
+/* Complex products and pairs: what they contribute, and what comes of it. All else of these types reference.c has as their parts, or as integers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
