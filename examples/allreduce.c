@@ -1,8 +1,12 @@
 /* The smallest program: every rank contributes its number, every rank gets the sum. */
 #include <stdio.h>
-#include <string.h>
 
 #include <corale_mpi.h>
+
+#include "about.h"
+
+static const char usage[] = "usage: mpirun -n RANKS allreduce [--help | --version]\n"
+			    "Every rank prints the sum of what all ranks contributed.";
 
 int main(int argc, char **argv)
 {
@@ -10,11 +14,10 @@ int main(int argc, char **argv)
 	float sum[4] = { 0 };
 	corale_comm *comm;
 
-	if (argc > 1) {
-		puts("usage: mpirun -n RANKS allreduce\nEvery rank prints the sum of what all ranks "
-		     "contributed.");
-		return strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	if (about(argc, argv, usage))
+		return 0;
+	if (argc > 1)
+		return fprintf(stderr, "%s\n", usage) < 0 ? 1 : 2;
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	ret = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &comm);
 	if (ret)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "about.h"
 #include "base/settings.h"
 #include "base/wait.h"
 #include "net/ucx/transport_ucx.h"
@@ -259,6 +260,11 @@ static int parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
+	static const char usage[] =
+	    "usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] [-d DEPTH] "
+	    "[-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS] [--help | --version]";
+	if (about(argc, argv, usage))
+		return 0;
 	struct options o = { "ucx", 1, REMOTE_CHANNELS, 4, 204 << 10, 8, 64 << 20, 4, 0.3 };
 	struct proxy_params params;
 	const struct settings *settings;
@@ -269,9 +275,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (!good || size != 2 || settings_get(&settings))
-		fail("usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] [-d "
-		     "DEPTH] "
-		     "[-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]");
+		fail(usage);
 	struct proxy *proxy = open_proxy(&o, settings, rank, &params);
 	if (rank == 0)
 		printf("# %s, %d rails, %d channels, slots of %zu bytes\n# %12s %10s %10s\n", o.transport,

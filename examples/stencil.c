@@ -13,6 +13,8 @@
 
 #include <corale_mpi.h>
 
+#include "about.h"
+
 enum { COLUMNS = 128, CHECK_EVERY = 16 };
 static const float ENOUGH = 1e-4f;
 
@@ -139,10 +141,12 @@ int main(int argc, char **argv)
 {
 	int level, status;
 	corale_comm *comm;
-	if (argc > 3 || (argc > 1 && !isdigit((unsigned char)argv[1][0]))) {
-		puts("usage: mpirun -n RANKS stencil [rows] [steps]    (default: 120 2000)");
-		return argc != 2 || strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	static const char usage[] = "usage: mpirun -n RANKS stencil [rows] [steps]    (default: 120 2000)\n"
+				    "       stencil --help | --version";
+	if (about(argc, argv, usage))
+		return 0;
+	if (argc > 3 || (argc > 1 && !isdigit((unsigned char)argv[1][0])))
+		return fprintf(stderr, "%s\n", usage) < 0 ? 1 : 2;
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	if (corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &comm))
 		MPI_Abort(MPI_COMM_WORLD, 1);

@@ -36,7 +36,8 @@ static const char help[] =
     "  --check                rank 0 then trains by itself; exit status 1 unless losses and parameters are "
     "the same\n"
     "                         within rounding, and parameters bit by bit on all ranks\n"
-    "  --help                 this text\n";
+    "  --help                 this text\n"
+    "  --version              the library's version\n";
 
 enum {
 	OPT_DEVICE = 256,
@@ -52,7 +53,8 @@ enum {
 	OPT_PLAIN,
 	OPT_REPEATS,
 	OPT_CHECK,
-	OPT_HELP
+	OPT_HELP,
+	OPT_VERSION
 };
 
 static const struct option long_options[] = { { "device", required_argument, NULL, OPT_DEVICE },
@@ -69,6 +71,7 @@ static const struct option long_options[] = { { "device", required_argument, NUL
 					      { "repeats", required_argument, NULL, OPT_REPEATS },
 					      { "check", no_argument, NULL, OPT_CHECK },
 					      { "help", no_argument, NULL, OPT_HELP },
+					      { "version", no_argument, NULL, OPT_VERSION },
 					      { NULL, 0, NULL, 0 } };
 
 /* Each returns 0, or what is wrong. */
@@ -220,9 +223,13 @@ int train_parse(int argc, char **argv, int ranks, int talks, struct train_option
 	while (!wrong && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		if (option == '?')
 			return -1;
-		if (option == OPT_HELP) {
-			if (talks)
+		if (option == OPT_HELP || option == OPT_VERSION) {
+			const int version = corale_version();
+			if (talks && option == OPT_HELP)
 				fputs(help, stdout);
+			else if (talks)
+				printf("corale %d.%d.%d\n", version / 10000, version / 100 % 100,
+				       version % 100);
 			return 1;
 		}
 		wrong = parse_one(option, optarg, o);

@@ -58,6 +58,14 @@ timed()
 	rm -f "$raw"
 }
 
+# says DESCRIPTION PATTERN: the last program printed a line of that form.
+says()
+{
+	number=$((number + 1))
+	echo "$output" | grep -qx "$2" || printf 'not '
+	echo "ok $number - $1"
+}
+
 # with_gpu DESCRIPTION RANKS PROGRAM ARGUMENT...: on GPU memory, or where there is none a refusal that says so.
 with_gpu()
 {
@@ -97,10 +105,20 @@ refuse "more than a GPU a process" "-g 2: a process is one rank" 2 corale_all_re
 refuse "an option of nccl-tests alone" "-x (--cta_policy) is an option of nccl-tests alone; here CORALE_CTA_POLICY" 2 corale_all_reduce_perf -x 2
 refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduce_perf -b 64K -e 8
 refuse "a type that is none: the list" "float16 bfloat16 float32" 2 corale_all_reduce_perf -d bf16
-for program in corale_all_reduce_perf corale-tune allreduce stencil train; do
-	try "$program --help" 2 $program --help
+# Of corale_*_perf, which are one program by many names, one.
+for path in $(find "$top_builddir/examples" -maxdepth 1 -type f -perm -u+x \( ! -name 'corale_*_perf' -o -name corale_all_reduce_perf \) | sort); do
+	program=$(basename "$path")
+	try "$program --help" 1 $program --help
+	says "$program --help has the usage" "[Uu]sage: .*"
+	try "$program --version" 1 $program --version
+	says "$program --version has one" "corale [0-9]*\.[0-9]*\.[0-9]*"
 done
-try "corale_all_reduce_perf --version" 2 corale_all_reduce_perf --version
+if command -v python3 >/dev/null; then
+	number=$((number + 1))
+	nodes=$top_srcdir/examples/nccl/check_nodes.py
+	python3 "$nodes" --help | grep -q 'check_nodes.py' && python3 "$nodes" --version | grep -q '^check_nodes' || printf 'not '
+	echo "ok $number - check_nodes.py --help and --version"
+fi
 refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
 refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
 with_gpu "buffers on GPUs" 2 corale_all_reduce_perf --device cuda -b 8 -e 64K -f 64

@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { WIDTH = 512 };
 
@@ -58,6 +59,12 @@ int main(int argc, char **argv)
 {
 	const int steps = argc > 1 ? atoi(argv[1]) : 200;
 	int rank, size;
+	if (argc > 1 && argv[1][0] == '-') {
+		const int asks = !strcmp(argv[1], "--version") || !strcmp(argv[1], "--help");
+		puts(strcmp(argv[1], "--version") ? "usage: mpirun -n RANKS jacobi [steps]    (default: 200)"
+						  : "jacobi, an example of Corale's for MPI alone");
+		return asks ? 0 : 2;
+	}
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);

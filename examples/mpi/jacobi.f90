@@ -67,11 +67,16 @@ program jacobi
   double precision, target :: total
   character(16) :: word
   integer :: rank, ranks, steps, columns, left, right, i
+  call get_command_argument(1, word)
+  if (word == '--help' .or. word == '--version') then
+    print '(a)', merge('usage: mpirun -n RANKS jacobi [steps]    (default: 200)', &
+                       'jacobi, an example of Corale''s for MPI alone           ', word == '--help')
+    stop
+  end if
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
   steps = 200
-  call get_command_argument(1, word)
   if (word /= '') read (word, *) steps
   columns = (width - 2) / ranks + merge(1, 0, rank < mod(width - 2, ranks))
   left = merge(rank - 1, MPI_PROC_NULL, rank > 0)

@@ -24,6 +24,9 @@ def of_launcher(*names):
 
 
 def main():
+    if sys.argv[1:] in (["--help"], ["--version"]):
+        print(__doc__ if sys.argv[1] == "--help" else "check_nodes, an example of Corale's for the NCCL that is found")
+        return
     rank = int(of_launcher("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"))
     ranks = int(of_launcher("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"))
     port = int(os.environ.get("MASTER_PORT", "29500")) + 1  # torchrun itself listens at MASTER_PORT

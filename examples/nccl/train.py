@@ -34,6 +34,7 @@ def batch_of(step, rank, teacher):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--version", action="version", version=f"an example of Corale's, for PyTorch {torch.__version__}")
     options.add_argument("--backend", default="nccl")
     args = options.parse_args()
 

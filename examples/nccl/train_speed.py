@@ -98,6 +98,7 @@ def measure(name, device, steps):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--version", action="version", version=f"an example of Corale's, for PyTorch {torch.__version__}")
     options.add_argument("--models", default=",".join(MODELS), help="of " + ", ".join(MODELS))
     options.add_argument("--steps", type=int, default=40)
     args = options.parse_args()
