@@ -12,4 +12,11 @@ static inline void late_tell(int faults, int late)
 	fflush(stdout);
 }
 
+/* For an assertion. */
+static inline int is_in_time(double seconds, double limit)
+{
+	late_tell(seconds >= limit, 1);
+	return seconds < limit;
+}
+
 #endif
