@@ -53,7 +53,9 @@ static void *run_member(void *arg)
 	struct start *start = arg;
 	struct team_member *member = start->member;
 	int ret = corale_comm_create_inproc(member->group, member->rank, start->config, &member->comm);
-	if (ret)
+	if (ret == CORALE_ETIMEDOUT)
+		team_late(member, "corale_comm_create_inproc: %s", corale_strerror(ret));
+	else if (ret)
 		team_fault(member, "corale_comm_create_inproc: %s", corale_strerror(ret));
 	team_barrier(member);
 	int ready = atomic_load(&member->team->faults) == 0;
