@@ -1,12 +1,20 @@
-/* How UCX is opened: by a thread that has no CUDA context, so that a UCX with CUDA changes nothing of the program's; and where its lines go. */
+/* How UCX is opened: by a thread that has no CUDA context, so that a UCX with CUDA changes nothing of the program's; where its lines go; and what is said
+ * where no network interface has an address. */
+#define _GNU_SOURCE
+#include <net/if.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
 
@@ -80,9 +88,53 @@ static void takes_lines_of_ucx(void **state)
 	fclose(file);
 }
 
+/* lo is up and has ::1 alone. 0: this process may not have such a network. */
+static int leave_network(void)
+{
+	struct ifreq up = { .ifr_name = "lo", .ifr_flags = IFF_UP },
+		     none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return 0;
+	const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	return fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &up) && !ioctl(fd, SIOCSIFADDR, &none) && !close(fd);
+}
+
+enum { SAID, NOT_SAID, NO_NETWORK };
+
+static int ask_without_network(void)
+{
+	const struct settings *settings;
+	char text[256] = "";
+	if (!leave_network())
+		return NO_NETWORK;
+	setenv("UCX_TLS", "tcp", 1); /* or UCX takes what it has for messages to oneself */
+	if (!settings_get(&settings) && transport_ucx.devices(settings, text, sizeof(text)) &&
+	    strstr(log_last_error(), "no network interface has an address") &&
+	    strstr(log_last_error(), "addresses: lo"))
+		return SAID;
+	fprintf(stderr, "# devices \"%s\", said: %s\n", text, log_last_error());
+	return NOT_SAID;
+}
+
+/* By a child, before this process uses UCX. */
+static void says_that_there_is_no_network(void **state)
+{
+	int status = -1;
+	const pid_t child = fork();
+	(void)state;
+	if (!child)
+		_exit(ask_without_network());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_NETWORK)
+		fprintf(stderr, "# not tried: this system lets nobody make a network namespace\n");
+	assert_int_not_equal(WEXITSTATUS(status), NOT_SAID);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(opens_without_context),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(says_that_there_is_no_network),
+					    cmocka_unit_test(opens_without_context),
 					    cmocka_unit_test(takes_lines_of_ucx) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

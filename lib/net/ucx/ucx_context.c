@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/descriptor.h"
+#include "base/interfaces.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
@@ -118,6 +119,24 @@ static int refuse_gpu_slots(const struct ucx_context_params *p, const char *devi
 		  "Open MPI set OMPI_MCA_memory=^patcher");
 }
 
+/* UCX says "No such device" alone. */
+static int refuse_devices(const struct ucx_context_params *p, const char *devices)
+{
+	char names[256] = "";
+	struct ifaddrs *all = NULL;
+	const int listed = !getifaddrs(&all), others = listed && interface_choose(all, "^=lo", 0);
+	if (listed)
+		interface_names(all, names, sizeof(names));
+	freeifaddrs(all);
+	return log_error(
+	    ucx_code(UCS_ERR_NO_DEVICE), p->rank,
+	    "transport ucx: %s; UCX %s finds none that it can use with NET_DEVICES=%s; interfaces with "
+	    "addresses: %s",
+	    others ? "there is no such network device"
+		   : "no network interface has an address that leads to other hosts",
+	    ucp_get_version_string(), devices[0] ? devices : "all", names[0] ? names : "none");
+}
+
 static int init(const struct ucx_context_params *p, const char *devices, const ucp_config_t *config,
 		ucp_context_h *out)
 {
@@ -125,8 +144,9 @@ static int init(const struct ucx_context_params *p, const char *devices, const u
 	const int ret = init_apart(config, p->rank, out, &status);
 	if (ret || status == UCS_OK)
 		return ret;
-	return p->gpu_slots && status == UCS_ERR_NO_DEVICE ? refuse_gpu_slots(p, devices)
-							   : ucx_failed("ucp_init", p->rank, status);
+	if (status != UCS_ERR_NO_DEVICE)
+		return ucx_failed("ucp_init", p->rank, status);
+	return p->gpu_slots ? refuse_gpu_slots(p, devices) : refuse_devices(p, devices);
 }
 
 static ucs_status_t configure(const struct ucx_context_params *p, const struct ucx_network *network,
