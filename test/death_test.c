@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,6 +67,7 @@ enum ending {
 	LEAVES_SPAWNED, /* children that exec: by posix_spawn, vfork, fork */
 	LEAVES_VFORKED,
 	LEAVES_FORKED,
+	LEAVES_UNSEEN, /* children that no fork handler sees, by one of the calls of leave_unseen */
 	LEAVES_ENDED, /* a child that has called exit() */
 	EXECS,
 	IN_PID_NAMESPACE,
@@ -120,6 +122,10 @@ static const struct scene scenes[] = {
 	  CORALE_EPEER, "has died", 1 },
 	{ "killed, a forked child that called exec lives on, on another node", LEAVES_FORKED, WAITS_IN_CALL,
 	  0, CORALE_EPEER, "has died", 1 },
+	{ "killed, children that no fork handler saw live on, on another node", LEAVES_UNSEEN, WAITS_IN_CALL,
+	  0, CORALE_EPEER, "has died", 1 },
+	{ "the same, others ask, on uneven nodes", LEAVES_UNSEEN, WAITS_BY_ASKING, 0, CORALE_EPEER,
+	  "has died", 2 },
 	{ "killed after a child has ended, on another node", LEAVES_ENDED, WAITS_IN_CALL, 0, CORALE_EPEER,
 	  "has died", 1 },
 	{ "execs, on another node", EXECS, WAITS_IN_CALL, 0, CORALE_EPEER, "has died", 1 },
@@ -269,6 +275,23 @@ static void end_child(struct rank *r)
 		fault(r, "a child that calls exit() ended with status %x", (unsigned)status);
 }
 
+static int sleep_on(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, 0);
+	pause_ms(LINGER_MS);
+	_exit(0);
+}
+
+/* Of glibc's _Fork, of the system call alone, and one that shares memory and descriptors. */
+static void leave_unseen(void)
+{
+	static char stack[1 << 16];
+	if (!_Fork() || !syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL))
+		sleep_on(NULL);
+	clone(sleep_on, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
+}
+
 static void leave(struct rank *r, enum ending ending)
 {
 	pid_t child = 0;
@@ -287,6 +310,9 @@ static void leave(struct rank *r, enum ending ending)
 	case LEAVES_FORKED:
 		if (fork() == 0)
 			run_sleeper();
+		break;
+	case LEAVES_UNSEEN:
+		leave_unseen();
 		break;
 	case LEAVES_ENDED:
 		end_child(r);

@@ -109,6 +109,7 @@ static int name_peers(struct comm *comm, const struct hello *hellos)
 	comm->peers = calloc((size_t)comm->size, sizeof *comm->peers);
 	for (int r = 0; comm->peers && r < comm->size; r++) {
 		comm->peers[r].pid = (int)hellos[r].pid;
+		comm->peers[r].has_pid = hellos[r].pids && hellos[r].pids == hellos[comm->rank].pids;
 		memcpy(comm->peers[r].host, hellos[r].name, sizeof comm->peers[r].host);
 	}
 	return comm->peers
@@ -184,8 +185,12 @@ static int open_engine(struct comm *comm, struct hello *hellos, int status)
 
 static void free_comm(struct comm *comm)
 {
+	struct transport *t = comm->engine.transport;
+	const int error = atomic_load(&comm->error);
 	gpu_close(comm);
-	transport_close(comm->engine.transport);
+	if (t && error) /* maybe outside of calls: its end waits for nobody for long */
+		t->ops->fail(t, error);
+	transport_close(t);
 	host_engine_close(&comm->engine);
 	comm_close_windows(comm);
 	topo_destroy(comm->topo);

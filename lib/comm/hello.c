@@ -82,6 +82,7 @@ void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const st
 	hello->process = process_number();
 	gethostname(hello->name, sizeof hello->name - 1);
 	hello->machine = machine_hash();
+	hello->pids = hello_pids(hello->machine);
 	hello->node = hello->host = host_hash(host_id ? host_id : hello->name, hello->machine);
 	if (getrandom(&hello->token, sizeof hello->token, 0) != sizeof hello->token)
 		hello->token = hello->pid << 32 ^ (uint64_t)(uintptr_t)hello;

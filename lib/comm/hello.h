@@ -42,6 +42,7 @@ struct hello {
 	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
 	uint64_t
 	    memory; /* equal on ranks of a host whose user and namespaces are the same; 0: no rank may share memory with this one */
+	uint64_t pids; /* equal on ranks of one PID namespace of a machine; 0: not known */
 	uint64_t number; /* the address of a copy of `process` */
 	uint64_t token; /* random */
 	uint64_t settings; /* hash of all shared settings */
@@ -62,6 +63,8 @@ static inline void hello_set_apart(struct hello *hello, enum hello_apart why, ui
 /* Fills in this process's facts. host_id: stands for the host's name (NULL: none), to tell hosts apart. */
 void hello_init(struct hello *hello, const corale_bootstrap *bootstrap, const struct settings *settings,
 		const char *host_id, int status);
+/* hello.pids, of the machine. */
+uint64_t hello_pids(uint64_t machine);
 /* The processes of other nodes may read this one's memory. */
 void hello_offer_memory(struct hello *hello);
 /* 1 if this process, mine, can read the other's memory, and both offer theirs. */

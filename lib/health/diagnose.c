@@ -15,7 +15,7 @@
 #include "presence.h"
 #include "stall.h"
 
-enum { COLLECT_MS = 400 };
+enum { COLLECT_MS = 400, LOOKS = 4, ENDED_NS = 200 * 1000 * 1000 };
 /* Without progress, for which a call goes on that comes before the one that failed; and sends and receives beside failed ones, whose order nobody knows. */
 static const int64_t EARLIER_NS = 5 * 1000000000ll, PAIRS_NS = 200 * 1000000ll;
 enum {
@@ -525,6 +525,26 @@ static void print_end(struct comm *comm, const struct ending *end, int code, cha
 	if (code != CORALE_EPEER || !presence_print_end(comm, end->culprit, end->how, buf, bytes))
 		snprintf(buf, bytes, "rank %d has ended the communicator: %s", end->culprit,
 			 corale_strerror(code));
+}
+
+/*
+ * The process of a rank of another node on this machine has ended, and the transport has not said so: a child that no fork handler has seen has its
+ * connections. A few ranks a look, in turn. What a rank said before it ended is read first.
+ */
+void diagnose_other_nodes(struct comm *comm)
+{
+	struct transport *t = comm->engine.transport;
+	for (int i = 0; t && t->ops->lose && i < LOOKS && i < comm->size; i++) {
+		const int r = comm->looked_at++ % comm->size;
+		struct comm_peer *peer = &comm->peers[r];
+		if (!peer->has_pid || host_is_local(&comm->engine, r) || presence_of(comm, r) != IS_PRESENT ||
+		    !liveness_gone(peer->pid))
+			continue;
+		if (!peer->ended_ns)
+			peer->ended_ns = wait_now_ns();
+		else if (wait_now_ns() - peer->ended_ns > ENDED_NS)
+			t->ops->lose(t, r, "its process has ended, and a child of it keeps its connections");
+	}
 }
 
 void diagnose_deaths(struct comm *comm)

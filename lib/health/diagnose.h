@@ -58,6 +58,8 @@ void diagnose_exit(struct comm *comm);
 
 /* Fails comm if a process of this node has ended that has not left it. For the watch thread. */
 void diagnose_deaths(struct comm *comm);
+/* The same of ranks of other nodes on this machine, where their transport does not say so. The watch thread's. */
+void diagnose_other_nodes(struct comm *comm);
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. */
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);

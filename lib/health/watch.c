@@ -34,8 +34,10 @@ static struct watch {
 static void look_all(void)
 {
 	liveness_look();
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm; comm = comm->next_watched) {
 		diagnose_deaths(comm);
+		diagnose_other_nodes(comm);
+	}
 	for (struct comm *comm = watch.first; comm && !watch.exits; comm = comm->next_watched)
 		if (comm->gpu)
 			gpu_watch(comm);

@@ -90,6 +90,8 @@ struct transport_ops {
 	int (*control)(struct transport *t, int peer, const void *message, size_t bytes);
 	/* 1: messages may have been exchanged with the peer, so it is told how this rank leaves. NULL: no rank is, as a message would make a connection. */
 	int (*has_met)(struct transport *t, int peer);
+	/* The peer's process has ended, though its connections live on: on_failure will hear the reason. NULL: nobody is asked. */
+	void (*lose)(struct transport *t, int peer, const char *reason);
 	/* The process ends, and t stays open: what was posted goes out, and peers learn that nothing follows. NULL: nothing to do. */
 	void (*leave)(struct transport *t, int64_t until_ns);
 	/* From now on all links fail with code. Waits, some seconds at most, until nothing reads users' memory. Any thread. */

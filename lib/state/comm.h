@@ -70,6 +70,8 @@ struct comm_peer {
 	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
 	char loss[160]; /* why the transport has lost it: behind is_lost, written once */
 	int pid;
+	int has_pid; /* of this process's namespace */
+	int64_t ended_ns; /* when its process was first seen to have ended (diagnose.c); 0: it was not */
 	int shares_memory; /* it is on this host, and may share memory by the transport */
 	_Atomic int answer;
 	_Atomic uint64_t waits; /* of its last answer: window_wait_of, if it waits for this rank */
@@ -162,6 +164,7 @@ struct comm {
 	    stall_reported_ns; /* when other ranks were last asked; the last line (stall.c) */
 	_Atomic int damaged; /* control messages that no rank sent; the first is logged */
 	struct comm *next_watched; /* watch.c */
+	int looked_at; /* the next rank at whose process the watch looks */
 	_Atomic int unmapping; /* unmap.c: a thread is at it */
 };
 

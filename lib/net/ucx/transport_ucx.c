@@ -116,6 +116,17 @@ static int has_met(struct transport *t, int peer)
 	return has;
 }
 
+static void lose(struct transport *t, int peer, const char *reason)
+{
+	struct ucx_comm *c = of(t);
+	ucx_lock(c->worker);
+	if (c->peers[peer])
+		ucx_endpoint_abandon(c->peers[peer]->endpoint, CORALE_EPEER, reason);
+	else
+		ucx_comm_add_event(c, peer, CORALE_EPEER, reason, strlen(reason) + 1);
+	ucx_unlock(c->worker);
+}
+
 static void leave(struct transport *t, int64_t until_ns)
 {
 	ucx_end_leave(of(t), until_ns);
@@ -142,6 +153,7 @@ static const struct transport_ops ops = {
 	.progress = progress,
 	.control = control,
 	.has_met = has_met,
+	.lose = lose,
 	.leave = leave,
 	.fail = fail,
 	.close = close_ucx,
