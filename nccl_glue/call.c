@@ -3,24 +3,26 @@
 
 #include <limits.h>
 
+#include "call/coll.h"
 #include "log.h"
 
 struct coll_row {
 	const char *name;
-	uint8_t folds, has_root, moves_each; /* moves_each: a buffer has a block for each rank */
+	uint8_t coll; /* a corale_coll */
+	uint8_t folds, has_root;
 };
 
 static const struct coll_row rows[DOOR_COLLS] = {
-	[DOOR_ALL_REDUCE] = { "AllReduce", 1, 0, 0 },
-	[DOOR_REDUCE] = { "Reduce", 1, 1, 0 },
-	[DOOR_REDUCE_SCATTER] = { "ReduceScatter", 1, 0, 1 },
-	[DOOR_ALL_GATHER] = { "AllGather", 0, 0, 1 },
-	[DOOR_BROADCAST] = { "Broadcast", 0, 1, 0 },
-	[DOOR_ALL_TO_ALL] = { "AlltoAll", 0, 0, 1 },
-	[DOOR_GATHER] = { "Gather", 0, 1, 1 },
-	[DOOR_SCATTER] = { "Scatter", 0, 1, 1 },
-	[DOOR_SEND] = { "Send", 0, 1, 0 },
-	[DOOR_RECV] = { "Recv", 0, 1, 0 },
+	[DOOR_ALL_REDUCE] = { "AllReduce", CORALE_ALL_REDUCE, 1, 0 },
+	[DOOR_REDUCE] = { "Reduce", CORALE_REDUCE, 1, 1 },
+	[DOOR_REDUCE_SCATTER] = { "ReduceScatter", CORALE_REDUCE_SCATTER, 1, 0 },
+	[DOOR_ALL_GATHER] = { "AllGather", CORALE_ALL_GATHER, 0, 0 },
+	[DOOR_BROADCAST] = { "Broadcast", CORALE_BROADCAST, 0, 1 },
+	[DOOR_ALL_TO_ALL] = { "AlltoAll", CORALE_ALL_TO_ALL, 0, 0 },
+	[DOOR_GATHER] = { "Gather", CORALE_GATHER, 0, 1 },
+	[DOOR_SCATTER] = { "Scatter", CORALE_SCATTER, 0, 1 },
+	[DOOR_SEND] = { "Send", CORALE_SEND, 0, 1 },
+	[DOOR_RECV] = { "Recv", CORALE_RECV, 0, 1 },
 	[DOOR_OP_DESTROY] = { "RedOpDestroy", 0, 0, 0 },
 };
 
@@ -94,43 +96,20 @@ static size_t bytes_of(const struct door_call *c)
 
 int door_issue(const struct door_call *c)
 {
-	corale_comm *core = c->comm->core;
-	const corale_type type = (corale_type)types[c->type];
+	const struct coll_row *row = &rows[c->coll];
 	void *stream = c->comm->device->is_gpu ? c->stream : NULL;
-	if (!c->count && !door_is_pair(c) && c->coll != DOOR_OP_DESTROY)
+	if (c->coll == DOOR_OP_DESTROY)
+		return corale_op_destroy(op_of(c->op), c->comm->core);
+	if (!c->count && !door_is_pair(c))
 		return 0; /* as NCCL: nothing is sent */
-	switch (c->coll) {
-	case DOOR_ALL_REDUCE:
-		return corale_all_reduce(c->send, c->recv, c->count, type, op_of(c->op), core, stream);
-	case DOOR_REDUCE:
-		return corale_reduce(c->send, c->recv, c->count, type, op_of(c->op), c->root, core, stream);
-	case DOOR_REDUCE_SCATTER:
-		return corale_reduce_scatter(c->send, c->recv, c->count, type, op_of(c->op), core, stream);
-	case DOOR_ALL_GATHER:
-		return corale_all_gather(c->send, c->recv, bytes_of(c), CORALE_UINT8, core, stream);
-	case DOOR_BROADCAST:
-		return corale_broadcast(c->send, c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
-	case DOOR_ALL_TO_ALL:
-		return corale_all_to_all(c->send, c->recv, bytes_of(c), CORALE_UINT8, core, stream);
-	case DOOR_GATHER:
-		return corale_gather(c->send, c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
-	case DOOR_SCATTER:
-		return corale_scatter(c->send, c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
-	case DOOR_SEND:
-		return corale_send(c->send, bytes_of(c), CORALE_UINT8, c->root, core, stream);
-	case DOOR_RECV:
-		return corale_recv(c->recv, bytes_of(c), CORALE_UINT8, c->root, core, stream);
-	case DOOR_OP_DESTROY:
-		return corale_op_destroy(op_of(c->op), core);
-	default:
-		return CORALE_EINTERNAL;
-	}
-}
-
-/* A send or receive to oneself needs its counterpart in a group, else Corale refuses it by name. */
-static ncclResult_t issue_alone(const struct door_call *call)
-{
-	return door_result(call->comm, door_issue(call));
+	struct call call = { .record = { .coll = (corale_coll)row->coll,
+					 .count = row->folds ? c->count : bytes_of(c),
+					 .type = row->folds ? (corale_type)types[c->type] : CORALE_UINT8,
+					 .op = row->folds ? op_of(c->op) : 0,
+					 .root = c->root },
+			     .send = c->send,
+			     .recv = c->recv };
+	return coll_submit(c->comm->core, &call, stream);
 }
 
 static void log_call(const struct door_call *c)
@@ -160,7 +139,7 @@ ncclResult_t door_call(const struct door_call *call)
 	if (result == ncclSuccess) {
 		log_call(call);
 		call->comm->calls++;
-		result = door_grouping() ? door_group_call(call) : issue_alone(call);
+		result = door_grouping() ? door_group_call(call) : door_result(call->comm, door_issue(call));
 	}
 	door_leave(call->comm);
 	return door_group_fail(result);

@@ -2,74 +2,61 @@
 #include "door.h"
 #include "export.h"
 
-DOOR_EXPORT(ncclAllReduce);
-ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-			    ncclComm_t comm, cudaStream_t stream)
+/* root: 0 where a call has none. */
+static ncclResult_t call(enum door_coll coll, const void *send, void *recv, size_t count, ncclDataType_t type,
+			 ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_ALL_REDUCE,
+	return door_call(&(struct door_call){ .coll = coll,
 					      .send = send,
 					      .recv = recv,
 					      .count = count,
 					      .type = type,
 					      .op = op,
+					      .root = root,
 					      .comm = comm,
 					      .stream = stream });
+}
+
+/* What has no operator. root: or peer. */
+static ncclResult_t move(enum door_coll coll, const void *send, void *recv, size_t count, ncclDataType_t type,
+			 int root, ncclComm_t comm, cudaStream_t stream)
+{
+	return call(coll, send, recv, count, type, (ncclRedOp_t)0, root, comm, stream);
+}
+
+DOOR_EXPORT(ncclAllReduce);
+ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+			    ncclComm_t comm, cudaStream_t stream)
+{
+	return call(DOOR_ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclReduce);
 ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
 			 int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_REDUCE,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .op = op,
-					      .root = root,
-					      .comm = comm,
-					      .stream = stream });
+	return call(DOOR_REDUCE, send, recv, count, type, op, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclReduceScatter);
 ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
 				ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_REDUCE_SCATTER,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .op = op,
-					      .comm = comm,
-					      .stream = stream });
+	return call(DOOR_REDUCE_SCATTER, send, recv, count, type, op, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclAllGather);
 ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
 			    cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_ALL_GATHER,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_ALL_GATHER, send, recv, count, type, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclBroadcast);
 ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			    ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_BROADCAST,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .root = root,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_BROADCAST, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclBcast);
@@ -83,67 +70,35 @@ DOOR_EXPORT(ncclAlltoAll);
 ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
 			   cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_ALL_TO_ALL,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_ALL_TO_ALL, send, recv, count, type, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclGather);
 ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			 ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_GATHER,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .root = root,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_GATHER, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclScatter);
 ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			  ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_SCATTER,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .root = root,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_SCATTER, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclSend);
 ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_SEND,
-					      .send = send,
-					      .count = count,
-					      .type = type,
-					      .root = peer,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_SEND, send, NULL, count, type, peer, comm, stream);
 }
 
 DOOR_EXPORT(ncclRecv);
 ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_RECV,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .root = peer,
-					      .comm = comm,
-					      .stream = stream });
+	return move(DOOR_RECV, NULL, recv, count, type, peer, comm, stream);
 }
 
 /* ---- Operators */

@@ -149,13 +149,19 @@ ncclResult_t pncclGroupStart(void)
 	return result;
 }
 
-/* Closes the group and gives what was in it. */
-static struct group take(void)
+/* Leaves one level. 1: it was the last, and *taken is what was in the group; 0: *result is the call's. */
+static int leave(const char *call, struct group *taken, ncclResult_t *result)
 {
-	const struct group taken = group, empty = { .calls.bytes = sizeof(struct door_call),
-						    .jobs.bytes = sizeof(struct door_job) };
+	static const struct group empty = { .calls.bytes = sizeof(struct door_call),
+					    .jobs.bytes = sizeof(struct door_job) };
+	*result = door_refuse_forked(call);
+	if (*result == ncclSuccess && !group.depth)
+		*result = door_refuse(ncclInvalidUsage, "nccl%s without ncclGroupStart in this thread", call);
+	if (*result != ncclSuccess || --group.depth)
+		return 0;
+	*taken = group;
 	group = empty;
-	return taken;
+	return 1;
 }
 
 static void drop_jobs(struct group *taken)
@@ -173,23 +179,14 @@ static void drop(struct group *taken)
 	free(taken->jobs.items);
 }
 
-static ncclResult_t no_group(const char *call)
-{
-	return door_refuse(ncclInvalidUsage, "%s without ncclGroupStart in this thread", call);
-}
-
 DOOR_EXPORT(ncclGroupEnd);
 ncclResult_t pncclGroupEnd(void)
 {
-	const ncclResult_t refused = door_refuse_forked("GroupEnd");
-	if (refused != ncclSuccess)
-		return refused;
-	if (!group.depth)
-		return no_group("ncclGroupEnd");
-	if (--group.depth)
-		return ncclSuccess;
-	struct group g = take();
-	ncclResult_t result = g.error;
+	struct group g;
+	ncclResult_t result;
+	if (!leave("GroupEnd", &g, &result))
+		return result;
+	result = g.error;
 	if (result == ncclSuccess && g.jobs.n)
 		g.one_sided = (result = door_jobs_run(g.jobs.items, (int)g.jobs.n)) != ncclSuccess;
 	else
@@ -204,14 +201,10 @@ ncclResult_t pncclGroupEnd(void)
 DOOR_EXPORT(ncclGroupSimulateEnd);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-	const ncclResult_t refused = door_refuse_forked("GroupSimulateEnd");
-	if (refused != ncclSuccess)
-		return refused;
-	if (!group.depth)
-		return no_group("ncclGroupSimulateEnd");
-	if (--group.depth)
-		return ncclSuccess;
-	struct group g = take();
+	struct group g;
+	ncclResult_t result;
+	if (!leave("GroupSimulateEnd", &g, &result))
+		return result;
 	drop_jobs(&g);
 	drop(&g);
 	return door_refuse(

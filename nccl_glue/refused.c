@@ -171,29 +171,16 @@ ncclTeam_t pncclTeamWorld(ncclComm_t comm)
 	return world;
 }
 
-DOOR_EXPORT(ncclTeamRail);
-ncclTeam_t pncclTeamRail(ncclComm_t comm)
-{
-	return alone;
-}
-
-DOOR_EXPORT(ncclTeamLsa);
-ncclTeam_t pncclTeamLsa(ncclComm_t comm)
-{
-	return alone;
-}
-
-DOOR_EXPORT(ncclTeamCft);
-ncclTeam_t pncclTeamCft(ncclComm_t comm, ncclCftTeamMode_t mode)
-{
-	return alone;
-}
-
-DOOR_EXPORT(ncclTeamCftMultimem);
-ncclTeam_t pncclTeamCftMultimem(ncclComm_t comm)
-{
-	return alone;
-}
+#define ALONE(name, parameters)                                                                              \
+	DOOR_EXPORT(name);                                                                                   \
+	ncclTeam_t p##name parameters                                                                        \
+	{                                                                                                    \
+		return alone;                                                                                \
+	}
+ALONE(ncclTeamRail, (ncclComm_t comm))
+ALONE(ncclTeamLsa, (ncclComm_t comm))
+ALONE(ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t mode))
+ALONE(ncclTeamCftMultimem, (ncclComm_t comm))
 
 /* A rank of team, counted from this rank, which is in every team. */
 DOOR_EXPORT(ncclTeamRankToWorld);
