@@ -57,9 +57,22 @@ static inline MPI_Aint coll_displ(const struct coll_call *call, const struct col
 	return is_long ? ((const MPI_Aint *)side->displs)[i] : ((const int *)side->displs)[i];
 }
 
+/* Elements of rank i's part of MPI_Reduce_scatter's result. */
+static inline MPI_Count coll_result_count(const struct coll_call *call, int i)
+{
+	return coll_count(call, &(struct coll_side){ .counts = call->counts }, i);
+}
+
 static inline MPI_Datatype coll_type(const struct coll_side *side, int i)
 {
 	return side->types ? side->types[i] : side->type;
+}
+
+static inline size_t coll_type_bytes(MPI_Datatype type)
+{
+	MPI_Count bytes = 0;
+	PMPI_Type_size_x(type, &bytes);
+	return (size_t)bytes;
 }
 
 /* coll_wrong.c: whether MPI refuses the call by what this rank passes. */

@@ -12,42 +12,18 @@
 
 /* ---- What all ranks know */
 
-static int has_bytes(MPI_Count count, MPI_Datatype type, size_t *bytes)
-{
-	MPI_Count size = 0;
-	PMPI_Type_size_x(type, &size);
-	*bytes = (size_t)size * (size_t)count;
-	return 1;
-}
-
-static int is_reduction(const struct coll_call *call, size_t *bytes)
+static int has_reduction(const struct coll_call *call)
 {
 	corale_type type;
 	corale_op op;
-	MPI_Count count = call->recv.count;
-	int size;
-	if (!pmpi_reduction_find(call->recv.type, call->op, &type, &op))
-		return 0;
-	if (call->function == PMPI_REDUCE_SCATTER) {
-		PMPI_Comm_size(call->comm, &size);
-		count = 0;
-		for (int i = 0; i < size; i++)
-			count += coll_count(call, &(struct coll_side){ .counts = call->counts }, i);
-	}
-	return has_bytes(count, call->recv.type, bytes);
+	return pmpi_reduction_find(call->recv.type, call->op, &type, &op);
 }
 
-/* The side of one block that this rank has for certain. */
-static const struct coll_side *own_side(const struct coll_call *call)
+/* Of the side that this rank has for certain; where it has both, their blocks have one size. */
+static size_t block_bytes(const struct coll_call *call)
 {
-	switch (call->function) {
-	case PMPI_GATHER:
-		return call->recv.blocks ? &call->recv : &call->send;
-	case PMPI_SCATTER:
-		return call->send.blocks ? &call->send : &call->recv;
-	default:
-		return &call->recv;
-	}
+	const struct coll_side *own = call->recv.blocks ? &call->recv : &call->send;
+	return (size_t)own->count * coll_type_bytes(own->type);
 }
 
 int coll_is_eligible(const struct coll_call *call, size_t *bytes)
@@ -56,25 +32,20 @@ int coll_is_eligible(const struct coll_call *call, size_t *bytes)
 	switch (call->function) {
 	case PMPI_BARRIER:
 		return pmpi.mode != PMPI_MODE_DEVICE;
-	case PMPI_REDUCE:
-	case PMPI_ALLREDUCE:
-	case PMPI_REDUCE_SCATTER_BLOCK:
-	case PMPI_REDUCE_SCATTER:
-		return is_reduction(call, bytes);
-	case PMPI_BCAST:
-	case PMPI_ALLGATHER:
-	case PMPI_ALLTOALL:
-	case PMPI_GATHER:
-	case PMPI_SCATTER:
-		return has_bytes(own_side(call)->count, own_side(call)->type, bytes);
 	case PMPI_ALLGATHERV:
 	case PMPI_GATHERV:
 	case PMPI_SCATTERV:
-	case PMPI_ALLTOALLV:
+	case PMPI_ALLTOALLV: /* only this rank knows its blocks */
 		return 1;
 	default:
-		return 0;
+		break;
 	}
+	if (call->op == MPI_OP_NULL) {
+		*bytes = block_bytes(call);
+		return 1;
+	}
+	*bytes = (size_t)call->send.count * coll_type_bytes(call->recv.type);
+	return has_reduction(call);
 }
 
 /* ---- A side as bytes */
@@ -167,14 +138,11 @@ static int open_side(struct coll_call *call, struct pmpi_comm *comm, struct coll
 
 static int close_side(struct coll_call *call, struct coll_side *side, struct bytes_side *from)
 {
-	int ret = 0;
-	if (from->packed && side->is_written) {
-		struct packing packing = { .side = side, .to = from, .direction = 1 };
-		ret = coll_each_block(call, side, pack_block, &packing);
-		if (!ret)
-			ret = coll_deliver_side(call, side);
-	}
-	return ret;
+	struct packing packing = { .side = side, .to = from, .direction = 1 };
+	if (!from->packed || !side->is_written)
+		return 0;
+	const int ret = coll_each_block(call, side, pack_block, &packing);
+	return ret ? ret : coll_deliver_side(call, side);
 }
 
 static void free_side(struct coll_side *side, struct bytes_side *bytes)
@@ -260,26 +228,14 @@ struct reduction {
 	char *to;
 };
 
-static size_t total_of(const struct coll_call *call, struct pmpi_comm *comm, size_t *counts, size_t *displs)
+static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
 {
-	size_t at = 0;
+	size_t *counts = comm->arrays, *displs = counts + comm->size, at = 0;
 	for (int i = 0; i < comm->size; i++) {
-		counts[i] = call->function == PMPI_REDUCE_SCATTER_BLOCK
-				? (size_t)call->recv.count
-				: (size_t)coll_count(call, &(struct coll_side){ .counts = call->counts }, i);
+		counts[i] = (size_t)coll_result_count(call, i);
 		displs[i] = at;
 		at += counts[i];
 	}
-	return at;
-}
-
-static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
-{
-	size_t *counts = comm->arrays, *displs = counts + comm->size;
-	total_of(call, comm, counts, displs);
-	if (call->function == PMPI_REDUCE_SCATTER_BLOCK)
-		return corale_reduce_scatter(r->from, r->to, counts[0], r->type, r->op, comm->core,
-					     comm->stream);
 	return corale_reduce_scatter_v(r->from, counts, displs, r->to, r->type, r->op, comm->core,
 				       comm->stream);
 }
@@ -302,7 +258,9 @@ static int reduce(struct coll_call *call, struct pmpi_comm *comm, const struct r
 	case PMPI_REDUCE:
 		return corale_reduce(r->from, call->recv.blocks ? r->to : NULL, count, r->type, r->op,
 				     call->root, comm->core, comm->stream);
-	default:
+	case PMPI_REDUCE_SCATTER_BLOCK:
+		return corale_reduce_scatter(r->from, r->to, count, r->type, r->op, comm->core, comm->stream);
+	default: /* PMPI_REDUCE_SCATTER */
 		return reduce_scatter(call, comm, r);
 	}
 }
@@ -342,6 +300,6 @@ int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 	} else {
 		ret = run_move(call, comm);
 	}
-	pmpi_comm_leave(comm, before);
+	pmpi_comm_leave(before);
 	return ret;
 }

@@ -48,8 +48,10 @@ static struct coll_side side_of(const struct coll_blocks *blocks, int n)
 }
 
 /* What is in place is read from where the result goes. */
-static void mark(struct coll_call *call)
+static void set_sides(struct coll_call *call, struct coll_side send, struct coll_side recv)
 {
+	call->send = send;
+	call->recv = recv;
 	call->send.is_read = call->send.blocks && call->send.buffer != MPI_IN_PLACE;
 	call->recv.is_written = call->recv.blocks && call->recv.buffer != MPI_IN_PLACE;
 	if (call->send.buffer == MPI_IN_PLACE) {
@@ -74,9 +76,7 @@ void coll_fill_all_reduce(struct coll_call *call, const void *send, void *recv, 
 			  MPI_Datatype type, MPI_Op op)
 {
 	call->op = op;
-	call->send = side(send, count, type, 1);
-	call->recv = side(recv, count, type, 1);
-	mark(call);
+	set_sides(call, side(send, count, type, 1), side(recv, count, type, 1));
 	if (call->function == PMPI_EXSCAN)
 		call->recv.is_read = 1; /* at rank 0 nothing is written, so the buffer is to stay as it is */
 }
@@ -87,9 +87,8 @@ void coll_fill_reduce(struct coll_call *call, const void *send, void *recv, MPI_
 	const struct ranks ranks = ranks_of(call->comm);
 	call->op = op;
 	call->root = root;
-	call->send = side(send, count, type, is_leaf(&ranks, root) || !ranks.is_inter);
-	call->recv = side(recv, count, type, is_root(&ranks, root));
-	mark(call);
+	set_sides(call, side(send, count, type, is_leaf(&ranks, root) || !ranks.is_inter),
+		  side(recv, count, type, is_root(&ranks, root)));
 }
 
 void coll_fill_reduce_scatter_block(struct coll_call *call, const void *send, void *recv, MPI_Count count,
@@ -98,9 +97,8 @@ void coll_fill_reduce_scatter_block(struct coll_call *call, const void *send, vo
 	const struct ranks ranks = ranks_of(call->comm);
 	const int in_place = send == MPI_IN_PLACE;
 	call->op = op;
-	call->send = side(send, count, type, ranks.size);
-	call->recv = side(recv, count, type, in_place ? ranks.size : 1);
-	mark(call);
+	set_sides(call, side(send, count, type, ranks.size),
+		  side(recv, count, type, in_place ? ranks.size : 1));
 }
 
 void coll_fill_reduce_scatter(struct coll_call *call, const void *send, void *recv, const void *counts,
@@ -110,22 +108,17 @@ void coll_fill_reduce_scatter(struct coll_call *call, const void *send, void *re
 	MPI_Count all = 0;
 	call->op = op;
 	call->counts = counts;
-	call->recv.counts = counts;
 	for (int i = 0; counts && i < ranks.size; i++)
-		all += coll_count(call, &call->recv, i);
-	const MPI_Count own = coll_count(call, &call->recv, ranks.rank); /* 0 without counts */
-	call->send = side(send, all, type, 1);
-	call->recv = side(recv, send == MPI_IN_PLACE ? all : own, type, 1);
-	mark(call);
+		all += coll_result_count(call, i);
+	const MPI_Count own = coll_result_count(call, ranks.rank); /* 0 without counts */
+	set_sides(call, side(send, all, type, 1), side(recv, send == MPI_IN_PLACE ? all : own, type, 1));
 }
 
 void coll_fill_all_gather(struct coll_call *call, const struct coll_blocks *one,
 			  const struct coll_blocks *each)
 {
 	const struct ranks ranks = ranks_of(call->comm);
-	call->send = side_of(one, 1);
-	call->recv = side_of(each, ranks.peers);
-	mark(call);
+	set_sides(call, side_of(one, 1), side_of(each, ranks.peers));
 }
 
 void coll_fill_gather(struct coll_call *call, const struct coll_blocks *one, const struct coll_blocks *each,
@@ -133,9 +126,8 @@ void coll_fill_gather(struct coll_call *call, const struct coll_blocks *one, con
 {
 	const struct ranks ranks = ranks_of(call->comm);
 	call->root = root;
-	call->send = side_of(one, is_leaf(&ranks, root) || !ranks.is_inter);
-	call->recv = side_of(each, is_root(&ranks, root) ? ranks.peers : 0);
-	mark(call);
+	set_sides(call, side_of(one, is_leaf(&ranks, root) || !ranks.is_inter),
+		  side_of(each, is_root(&ranks, root) ? ranks.peers : 0));
 }
 
 void coll_fill_scatter(struct coll_call *call, const struct coll_blocks *each, const struct coll_blocks *one,
@@ -143,18 +135,15 @@ void coll_fill_scatter(struct coll_call *call, const struct coll_blocks *each, c
 {
 	const struct ranks ranks = ranks_of(call->comm);
 	call->root = root;
-	call->send = side_of(each, is_root(&ranks, root) ? ranks.peers : 0);
-	call->recv = side_of(one, is_leaf(&ranks, root) || !ranks.is_inter);
-	mark(call);
+	set_sides(call, side_of(each, is_root(&ranks, root) ? ranks.peers : 0),
+		  side_of(one, is_leaf(&ranks, root) || !ranks.is_inter));
 }
 
 void coll_fill_all_to_all(struct coll_call *call, const struct coll_blocks *send,
 			  const struct coll_blocks *recv)
 {
 	const struct ranks ranks = ranks_of(call->comm);
-	call->send = side_of(send, ranks.peers);
-	call->recv = side_of(recv, ranks.peers);
-	mark(call);
+	set_sides(call, side_of(send, ranks.peers), side_of(recv, ranks.peers));
 }
 
 static void degrees(MPI_Comm comm, int *in, int *out)
@@ -179,9 +168,7 @@ void coll_fill_neighbors(struct coll_call *call, const struct coll_blocks *send,
 {
 	int in, out;
 	degrees(call->comm, &in, &out);
-	call->send = side_of(send, sends_one ? 1 : out);
-	call->recv = side_of(recv, in);
-	mark(call);
+	set_sides(call, side_of(send, sends_one ? 1 : out), side_of(recv, in));
 	call->recv.is_read =
 	    1; /* no block comes from a neighbour beyond the edge of a grid (MPI_PROC_NULL) */
 }

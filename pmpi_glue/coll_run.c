@@ -24,11 +24,9 @@ static size_t bytes_of(const struct coll_call *call, const struct coll_side *sid
 {
 	size_t bytes = 0;
 	for (int i = 0; i < side->blocks; i++) {
-		MPI_Count size = 0;
 		const MPI_Datatype type = coll_type(side, i);
 		if (type != MPI_DATATYPE_NULL)
-			PMPI_Type_size_x(type, &size);
-		bytes += (size_t)size * (size_t)coll_count(call, side, i);
+			bytes += coll_type_bytes(type) * (size_t)coll_count(call, side, i);
 	}
 	return bytes;
 }

@@ -82,13 +82,6 @@ static int is_wrong_side(const struct coll_call *call, const struct coll_side *s
 
 /* ---- Both sides */
 
-static MPI_Count size_of(MPI_Datatype type)
-{
-	MPI_Count size = 0;
-	PMPI_Type_size_x(type, &size);
-	return size;
-}
-
 /* Where this rank's own block is. */
 static const char *own_block(const struct coll_call *call, const struct coll_side *side, enum form form,
 			     int rank)
@@ -96,7 +89,7 @@ static const char *own_block(const struct coll_call *call, const struct coll_sid
 	const MPI_Aint at = form == EACH     ? rank * (MPI_Aint)side->count
 			    : form == ARRAYS ? coll_displ(call, side, rank)
 					     : 0;
-	return (const char *)side->buffer + at * (MPI_Aint)size_of(side->type);
+	return (const char *)side->buffer + at * (MPI_Aint)coll_type_bytes(side->type);
 }
 
 static int is_one_memory(const struct coll_call *call, const struct rule *rule, int rank)
@@ -120,7 +113,9 @@ static int has_two_lengths(const struct coll_call *call, int rank)
 	if (call->function != PMPI_ALLTOALL && call->function != PMPI_ALLTOALLV)
 		return 0;
 	const MPI_Count in = coll_count(call, send, rank), out = coll_count(call, recv, rank);
-	return send->type == recv->type ? in != out : in * size_of(send->type) != out * size_of(recv->type);
+	return send->type == recv->type
+		   ? in != out
+		   : (size_t)in * coll_type_bytes(send->type) != (size_t)out * coll_type_bytes(recv->type);
 }
 
 static int are_wrong_together(const struct coll_call *call, const struct rule *rule, enum ranks here,
@@ -139,7 +134,7 @@ static int has_wrong_counts(const struct coll_call *call, int size)
 {
 	int is_wrong = call->function == PMPI_REDUCE_SCATTER && !call->counts;
 	for (int i = 0; call->counts && i < size && !is_wrong; i++)
-		is_wrong = coll_count(call, &(struct coll_side){ .counts = call->counts }, i) < 0;
+		is_wrong = coll_result_count(call, i) < 0;
 	return is_wrong;
 }
 

@@ -41,6 +41,13 @@ static int is_due(const struct pmpi_comm *comm)
 
 /* ---- An end */
 
+static void give_room(int had_room)
+{
+	pthread_mutex_lock(&registry.lock);
+	registry.cores -= had_room;
+	pthread_mutex_unlock(&registry.lock);
+}
+
 static void close_core(struct pmpi_comm *comm)
 {
 	int before = -1;
@@ -53,10 +60,8 @@ static void close_core(struct pmpi_comm *comm)
 	if (comm->stream)
 		pmpi.device->stream_destroy(comm->stream);
 	if (is_entered)
-		pmpi_comm_leave(comm, before);
-	pthread_mutex_lock(&registry.lock);
-	registry.cores--;
-	pthread_mutex_unlock(&registry.lock);
+		pmpi_comm_leave(before);
+	give_room(1);
 }
 
 /* The attribute's removal, in MPI_Comm_free: MPI still knows the communicator. Behind MPI_Finalize there is no core left. */
@@ -216,7 +221,7 @@ static int create_on_device(struct pmpi_comm *comm)
 	ret = create(comm);
 	if (!ret && pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA)
 		ret = pmpi.device->stream_create(&comm->stream);
-	pmpi_comm_leave(comm, before);
+	pmpi_comm_leave(before);
 	return ret;
 }
 
@@ -227,13 +232,6 @@ static int take_room(void)
 	registry.cores += has_room;
 	pthread_mutex_unlock(&registry.lock);
 	return has_room;
-}
-
-static void give_room(int had_room)
-{
-	pthread_mutex_lock(&registry.lock);
-	registry.cores -= had_room;
-	pthread_mutex_unlock(&registry.lock);
 }
 
 static int has_all(MPI_Comm comm, int mine, int *all)
@@ -295,9 +293,8 @@ int pmpi_comm_enter(struct pmpi_comm *comm, int *before)
 	return pmpi.device ? pmpi_enter(comm->ordinal, before) : 0;
 }
 
-void pmpi_comm_leave(struct pmpi_comm *comm, int before)
+void pmpi_comm_leave(int before)
 {
-	(void)comm;
 	if (pmpi.device)
 		pmpi.device->leave(before);
 }
@@ -317,7 +314,7 @@ static int vote_by_core(struct pmpi_comm *comm, int mine, int *any)
 	ret = corale_all_reduce(&mine, any, 1, CORALE_INT32, CORALE_MAX, comm->core, comm->stream);
 	if (!ret)
 		ret = pmpi_comm_wait(comm);
-	pmpi_comm_leave(comm, before);
+	pmpi_comm_leave(before);
 	return ret;
 }
 
