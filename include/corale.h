@@ -20,6 +20,14 @@
  *   ranks may hold sums over the ranks of a node. On GPUs some receive buffers are
  *   undefined instead: those of all_gather, all_to_all, broadcast and all_reduce of a few MB and more, in memory of
  *   corale_mem_alloc or cuMemCreate, because peers map such buffers and their copy engines store into them.
+ * - Refused calls: a call that has started nothing (CORALE_EINVAL, CORALE_ENOTSUP, no memory or no thread) takes its place among
+ *   the communicator's calls all the same. If all ranks refuse the same collective there, the communicator goes on. If some do, the others'
+ *   call of that place ends with CORALE_EMISMATCH within a second, and the log has the rank, the call and the argument, also if the rank that
+ *   refused it calls nothing more. (A rank that needs no message of that one finds it as under Matching.)
+ *   A refused send or receive, also one to the rank itself, takes such a place too: the communicator goes on if all ranks refuse one there. Else
+ *   sends and receives with that rank, and the next collective, end with CORALE_EMISMATCH. On a CUDA communicator a refused send to or
+ *   receive from another rank ends the communicator at once. What names no communicator (NULL, or a destroyed one) has no place; nor has
+ *   corale_plan_create. For groups see corale_group_begin.
  * - fork: a process may fork after it has made a communicator, or tried to, and go on to use Corale. The child can't use
  *   Corale: every call is refused with an error that says so. A child that calls exec may use it again.
  * - Descriptors: those of the library and of UCX are closed by exec, given up by a forked child, and never 0, 1 or 2. When a communicator is created and a standard stream is closed, its
@@ -35,7 +43,7 @@
  *   their streams. A stream may be destroyed as soon as the call has returned; work on it goes on.
  * - Graphs: the caller orders replays of graphs against each other and against calls outside of graphs, in the same
  *   order on all ranks. Within one capture, calls on cudaStreamPerThread of several threads are refused
- *   (CORALE_ENOTSUP). A call that is refused leaves the capture and the communicator as they were.
+ *   (CORALE_ENOTSUP). A call that is refused leaves the capture as it was.
  * - Current GPU: calls on a CUDA communicator run on its GPU, whichever GPU is current in the calling thread, and in the CUDA context that was current when it
  *   was made. Memory of that GPU that was allocated in another context and is out of its reach is refused (CORALE_EINVAL).
  * - Several CUDA communicators on several streams: a large call holds SMs while it waits for peers. So each communicator of a
@@ -581,15 +589,10 @@ int corale_barrier(corale_comm *comm, void *stream);
  * end starts the calls. If a call inside was refused, the end starts nothing and returns that call's error. Grouping
  * never changes the bits of a result.
  *
- * A group that one rank refuses may have started on other ranks. To keep calls from matching earlier ones, some refusals end
- * communicators: every communicator that has calls in the group, and more than one rank, fails with CORALE_EMISMATCH on all
- * its ranks, and the log names the group, its calls and the reason.
- * - These refusals end them: a communicator of the group had failed, was aborted, or was destroyed on this rank; memory, a
- *   thread or the GPU was missing; on CUDA communicators also the kind of a buffer's memory or the state of a stream
- *   (capture) of another communicator's call.
- * - These end nothing: wrong arguments (CORALE_EINVAL from the call; a send to oneself without its receive), and host
- *   streams that can't be combined (CORALE_ENOTSUP). Ranks are expected to pass the same wrong arguments.
- * - A communicator that fails only once the group has started ends alone; the group's other communicators go on.
+ * A group that one rank refuses may have started on other ranks. To keep calls from matching earlier ones, every communicator of more than one
+ * rank that has a call in a refused group, be it the refused one, fails with CORALE_EMISMATCH on all its ranks, whatever the reason, and also where
+ * all ranks refuse it. The log names the group, its calls and the reason. That is so as well if a call names no communicator (NULL, or a
+ * destroyed one). A communicator that fails only once the group has started ends alone; the group's other communicators go on.
  *
  * Host communicators:
  * - Grouped calls without a stream, or on the same stream, progress concurrently, across communicators. Collectives on one
@@ -602,8 +605,7 @@ int corale_barrier(corale_comm *comm, void *stream);
  * CUDA communicators:
  * - All ranks must group the same calls.
  * - The calls of one communicator are all captured, in one capture, or none of them is (else CORALE_ENOTSUP).
- * - If one call of the group is refused, none starts and none is captured. The communicator of the refused call goes on; others
- *   in the group end, as above.
+ * - If one call of the group is refused, none starts and none is captured, and the group's communicators end, as above.
  * - The communicators are served one after the other, in an order that all their ranks share.
  * - All sends and receives of a communicator start together, after all earlier work on any of their streams. Later work on
  *   these streams waits for all of them. More than 160 of a rank start in waves, one behind the other.

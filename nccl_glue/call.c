@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "call/coll.h"
+#include "call/refuse.h"
 #include "log.h"
 
 struct coll_row {
@@ -130,17 +131,30 @@ static void log_call(const struct door_call *c)
 	door_log_call(&line);
 }
 
+/* Without being one of Corale's calls, as which others may make it. */
+static void tell_refused(const struct door_call *c)
+{
+	char why[DOOR_ERROR_BYTES];
+	door_copy_error(why);
+	if (c->coll != DOOR_OP_DESTROY && (c->count || door_is_pair(c) || door_grouping()))
+		refuse_door_call(c->comm->core, (corale_coll)rows[c->coll].coll, c->root, door_grouping(),
+				 why);
+}
+
 ncclResult_t door_call(const struct door_call *call)
 {
 	ncclResult_t result = door_enter(call->comm, rows[call->coll].name);
 	if (result != ncclSuccess)
-		return door_group_refuse_ended(call->comm, result);
+		return door_group_fail(result);
 	result = check(call);
-	if (result == ncclSuccess) {
+	const int is_wrong = result != ncclSuccess;
+	if (!is_wrong) {
 		log_call(call);
 		call->comm->calls++;
 		result = door_grouping() ? door_group_call(call) : door_result(call->comm, door_issue(call));
 	}
+	if (result != ncclSuccess && (is_wrong || door_grouping()))
+		tell_refused(call);
 	door_leave(call->comm);
 	return door_group_fail(result);
 }

@@ -191,12 +191,9 @@ int door_grouping(void);
 size_t door_group_calls(ncclComm_t comm);
 ncclResult_t door_group_call(const struct door_call *call);
 ncclResult_t door_group_job(const struct door_job *job);
-/* Returns result. If a function in the group has failed by it, so does the group's end. */
+/* Returns result. If a function in the group has failed by it, so does the group's end, and the communicators whose calls are in the group end, as
+ * Corale's group_refuse says. */
 ncclResult_t door_group_fail(ncclResult_t result);
-/* The same where other ranks may not fail: then the communicators whose calls are in the group end, as Corale's group_refuse says. */
-ncclResult_t door_group_refuse(ncclResult_t result);
-/* Where door_enter has refused comm: what has ended here may live on other ranks. */
-ncclResult_t door_group_refuse_ended(ncclComm_t comm, ncclResult_t result);
 
 /* ---- end.c */
 

@@ -18,7 +18,6 @@ struct list {
 static _Thread_local struct group {
 	int depth;
 	ncclResult_t error; /* the first */
-	int one_sided; /* it failed for a reason that other ranks may not have */
 	struct list calls, jobs;
 } group = { .calls.bytes = sizeof(struct door_call), .jobs.bytes = sizeof(struct door_job) };
 
@@ -43,26 +42,13 @@ ncclResult_t door_group_fail(ncclResult_t result)
 	return result;
 }
 
-ncclResult_t door_group_refuse(ncclResult_t result)
-{
-	group.one_sided |= group.depth > 0;
-	return door_group_fail(result);
-}
-
-ncclResult_t door_group_refuse_ended(ncclComm_t comm, ncclResult_t result)
-{
-	int rank, size;
-	return door_comm_shape(comm, &rank, &size) ? door_group_refuse(result) : door_group_fail(result);
-}
-
 static ncclResult_t append(struct list *list, const void *item)
 {
 	if (list->n == list->room) {
 		size_t room = list->room ? 2 * list->room : 16;
 		void *items = realloc(list->items, room * list->bytes);
 		if (!items)
-			return door_group_refuse(
-			    door_refuse(ncclSystemError, "no memory for a group of %zu calls", room));
+			return door_refuse(ncclSystemError, "no memory for a group of %zu calls", room);
 		list->items = items;
 		list->room = room;
 	}
@@ -188,10 +174,10 @@ ncclResult_t pncclGroupEnd(void)
 		return result;
 	result = g.error;
 	if (result == ncclSuccess && g.jobs.n)
-		g.one_sided = (result = door_jobs_run(g.jobs.items, (int)g.jobs.n)) != ncclSuccess;
+		result = door_jobs_run(g.jobs.items, (int)g.jobs.n);
 	else
 		drop_jobs(&g);
-	if (g.calls.n && (result == ncclSuccess || g.one_sided))
+	if (g.calls.n)
 		result = run_calls(g.calls.items, g.calls.n, result);
 	drop(&g);
 	return result;

@@ -496,7 +496,7 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 				.key = key };
 	ncclResult_t result = door_enter_any(parent, "CommSplit");
 	if (result != ncclSuccess)
-		return door_group_refuse_ended(parent, result);
+		return door_group_fail(result);
 	if (!out || color < NCCL_SPLIT_NOCOLOR) {
 		door_leave(parent);
 		return door_group_fail(door_refuse(
@@ -510,7 +510,7 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 	if (error) {
 		result = door_result(parent, error);
 		door_leave(parent);
-		return door_group_refuse(result);
+		return door_group_fail(result);
 	}
 	return submit_child(&job, config);
 }
@@ -553,7 +553,7 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 	struct door_job job = { .kind = DOOR_SHRINK, .call = "CommShrink", .comm = parent, .out = out };
 	ncclResult_t result = door_enter_any(parent, "CommShrink");
 	if (result != ncclSuccess)
-		return door_group_refuse_ended(parent, result);
+		return door_group_fail(result);
 	result = check_shrink(parent, excluded, n, out);
 	if (result == ncclSuccess) {
 		job.nranks = remaining(parent, excluded, n, &job.ranks);

@@ -17,6 +17,7 @@ struct fake_stream {
 	int refuses; /* CORALE_E*: nothing can be enqueued on it; 0: it takes calls */
 	int fails; /* CORALE_E*: what is admitted can't be enqueued after all; 0: it can */
 	uint64_t capture; /* that it is in; 0: none */
+	int waits; /* the kernels of calls on it wait for all ranks of the node, for ever */
 	atomic_int calls, joins; /* enqueued on it */
 	int lowered; /* the last call of a collective runs by its plan, not by a codelet */
 	uint64_t signature; /* of that call, */

@@ -1,6 +1,5 @@
 /*
- * Calls on GPUs that are refused leave nothing behind: no record that other ranks take for a call, no part of a group that has started, no
- * capture that is spoilt. Ranks are threads with an engine that runs nothing (fake_engine.h), on one node or on a node each. Settings
+ * Calls on GPUs that are refused: all ranks that refuse alike go on, others learn of it; no part of a group has started, no capture is spoilt. Ranks are threads with an engine that runs nothing (fake_engine.h), on one node or on a node each. Settings
  * are read once a process: each case runs this program again.
  */
 #include <setjmp.h>
@@ -84,46 +83,13 @@ static void then_split(struct team_member *m)
 	expect_whole(m);
 }
 
-/* ---- Groups ------------------------------------------------------------------------------------------------- */
+/* ---- A call that the last rank alone refuses ------------------------------------------------------------------ */
 
-static void expect_nothing(struct team_member *m, const struct fake_stream *stream)
+static corale_comm *split(struct team_member *m)
 {
-	team_expect(m, atomic_load(&stream->calls), 0, "calls enqueued of a group that was refused");
-	team_expect(m, atomic_load(&stream->joins), 0, "streams joined of a group that was refused");
-}
-
-/* The second collective is refused, so the first one does not start either. */
-static void group_of_collectives(struct team_member *m)
-{
-	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
-	corale_group_begin();
-	team_expect(m, reduce(m, &good), 0, "a call in a group");
-	team_expect(m, reduce(m, &refusing), 0, "a call in a group");
-	team_expect(m, corale_group_end(), CORALE_ENOTSUP, "a group with a call that is refused");
-	expect_nothing(m, &good);
-	expect_whole(m);
-}
-
-static int exchange(struct team_member *m, struct fake_stream *out, struct fake_stream *in)
-{
-	static int32_t sent[MOST_RANKS][COUNT], received[MOST_RANKS][COUNT];
-	const int next = (m->rank + 1) % m->size, before = (m->rank + m->size - 1) % m->size;
-	corale_group_begin();
-	corale_send(sent[m->rank], COUNT, CORALE_INT32, next, m->comm, out);
-	corale_recv(received[m->rank], COUNT, CORALE_INT32, before, m->comm, in);
-	return corale_group_end();
-}
-
-/* Sends and receives start before the collective that is refused. */
-static void group_of_messages(struct team_member *m)
-{
-	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_EINVAL };
-	corale_group_begin();
-	exchange(m, &good, &good);
-	reduce(m, &refusing);
-	team_expect(m, corale_group_end(), CORALE_EINVAL, "a group with a call that is refused");
-	expect_nothing(m, &good);
-	expect_whole(m);
+	corale_comm *comm = NULL;
+	team_expect(m, corale_comm_split(m->comm, 0, m->rank, &comm), 0, "corale_comm_split");
+	return comm;
 }
 
 static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_stream *stream)
@@ -133,6 +99,58 @@ static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_strea
 	const int ret = reduce(m, stream);
 	m->comm = own;
 	return ret;
+}
+
+/* Within a second the ranks that wait know of it, with who has refused what and why. */
+static void expect_told(struct team_member *m, corale_comm *comm, const char *what)
+{
+	char name[24];
+	const double until = team_now() + 1;
+	snprintf(name, sizeof name, "rank %d", m->size - 1);
+	while (!corale_comm_async_error(comm) && team_now() < until)
+		usleep(1000);
+	team_expect(m, corale_comm_async_error(comm), CORALE_EMISMATCH, what);
+	const char *line = corale_comm_last_error(comm);
+	if (!is_last(m) && (!strstr(line, name) || !strstr(line, "refused") || !strstr(line, what)))
+		team_fault(m, "no \"%s\" and \"%s\": %s", name, what, line);
+	team_barrier(m);
+	corale_comm_destroy(comm);
+}
+
+/* Others have enqueued a call behind it, too. */
+static void refused_by_one(struct team_member *m)
+{
+	struct fake_stream refusing = { .refuses = CORALE_ENOTSUP }, waiting = { .waits = 1 };
+	corale_comm *comm = split(m);
+	int32_t mine = 0;
+	if (is_last(m))
+		team_expect(m, reduce_on(m, comm, &refusing), CORALE_ENOTSUP, "a stream that takes none");
+	else
+		team_expect(m, reduce_on(m, comm, &waiting), 0, "a call that waits");
+	waiting.waits = 0;
+	if (!is_last(m) && m->size > atoi(getenv("CORALE_NODE_SIZE")))
+		team_expect(m, reduce_on(m, comm, &waiting), 0, "a call behind it");
+	expect_told(m, comm, "takes no call");
+	comm = split(m);
+	if (is_last(m))
+		team_expect(m, corale_send(NULL, 1, CORALE_INT32, 0, comm, &waiting), CORALE_EINVAL,
+			    "a send");
+	expect_told(m, comm, "send buffer is NULL");
+	if (m->rank == 0)
+		team_expect(m, corale_send(&mine, 1, CORALE_INT32, 0, m->comm, &waiting), CORALE_EINVAL,
+			    "a send to oneself");
+	else
+		team_expect(m, corale_recv(&mine, 1, CORALE_INT32, m->rank, m->comm, &waiting), CORALE_EINVAL,
+			    "a receive from oneself");
+	expect_whole(m);
+}
+
+/* ---- Groups ------------------------------------------------------------------------------------------------- */
+
+static void expect_nothing(struct team_member *m, const struct fake_stream *stream)
+{
+	team_expect(m, atomic_load(&stream->calls), 0, "calls enqueued of a group that was refused");
+	team_expect(m, atomic_load(&stream->joins), 0, "streams joined of a group that was refused");
 }
 
 /* Other ranks may have started the calls that this one has not: that communicator ends everywhere. */
@@ -147,6 +165,58 @@ static void expect_mismatch(struct team_member *m, corale_comm *comm)
 		team_fault(m, "the line does not name the group: %s", corale_comm_last_error(comm));
 }
 
+/* All ranks have refused a group: one of them may have ended the communicator before another came. */
+static void expect_over(struct team_member *m, corale_comm *comm, int ret, int expected)
+{
+	if (ret != CORALE_ECOMM && ret != CORALE_EMISMATCH)
+		team_expect(m, ret, expected, "a group with a call that is refused");
+	expect_mismatch(m, comm);
+	team_barrier(m);
+	corale_comm_destroy(comm);
+}
+
+static void group_of_two_sums(struct team_member *m, corale_comm *comm, struct fake_stream *first,
+			      struct fake_stream *second)
+{
+	corale_group_begin();
+	reduce_on(m, comm, first);
+	reduce_on(m, comm, second);
+}
+
+/* The second collective is refused, so the first one does not start either. */
+static void group_of_collectives(struct team_member *m)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
+	corale_comm *comm = split(m);
+	group_of_two_sums(m, comm, &good, &refusing);
+	expect_over(m, comm, corale_group_end(), CORALE_ENOTSUP);
+	expect_nothing(m, &good);
+	expect_whole(m);
+}
+
+static int exchange(struct team_member *m, corale_comm *comm, struct fake_stream *out, struct fake_stream *in)
+{
+	static int32_t sent[MOST_RANKS][COUNT], received[MOST_RANKS][COUNT];
+	const int next = (m->rank + 1) % m->size, before = (m->rank + m->size - 1) % m->size;
+	corale_group_begin();
+	corale_send(sent[m->rank], COUNT, CORALE_INT32, next, comm, out);
+	corale_recv(received[m->rank], COUNT, CORALE_INT32, before, comm, in);
+	return corale_group_end();
+}
+
+/* Sends and receives start before the collective that is refused. */
+static void group_of_messages(struct team_member *m)
+{
+	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_EINVAL };
+	corale_comm *comm = split(m);
+	corale_group_begin();
+	exchange(m, comm, &good, &good);
+	reduce_on(m, comm, &refusing);
+	expect_over(m, comm, corale_group_end(), CORALE_EINVAL);
+	expect_nothing(m, &good);
+	expect_whole(m);
+}
+
 /*
  * Two communicators in either order: the calls of one are refused, before the group starts or amid it, on all ranks or on the last one
  * alone. That one ends its group last: other ranks' groups would be refused, too, once it has ended a communicator of theirs. Where all
@@ -156,11 +226,9 @@ static void refuse_one_of_two(struct team_member *m, int refused, int everywhere
 {
 	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP },
 			   failing = { .fails = CORALE_ENOTSUP };
-	corale_comm *comms[2] = { NULL, NULL };
-	const int refuses = everywhere || is_last(m), ends = amid ? refused : !refused;
+	corale_comm *comms[2] = { split(m), split(m) };
+	const int refuses = everywhere || is_last(m);
 	int ret = 0;
-	for (int i = 0; i < 2; i++)
-		team_expect(m, corale_comm_split(m->comm, 0, m->rank, &comms[i]), 0, "corale_comm_split");
 	corale_group_begin();
 	for (int i = 0; i < 2; i++)
 		team_expect(m,
@@ -178,9 +246,11 @@ static void refuse_one_of_two(struct team_member *m, int refused, int everywhere
 			team_expect(m, ret, CORALE_ENOTSUP, "a group with a call that is refused");
 		team_expect(m, atomic_load(&good.calls), amid, "calls enqueued of the group");
 	}
-	expect_mismatch(m, comms[ends]);
-	if (!everywhere)
-		team_expect(m, corale_comm_async_error(comms[!ends]), 0, "the other communicator");
+	expect_mismatch(m, comms[refused]);
+	if (!amid)
+		expect_mismatch(m, comms[!refused]);
+	else
+		team_expect(m, corale_comm_async_error(comms[!refused]), 0, "the other communicator");
 	team_barrier(m);
 	for (int i = 0; i < 2; i++)
 		corale_comm_destroy(comms[i]);
@@ -199,16 +269,19 @@ static void group_half_captured(struct team_member *m)
 {
 	struct fake_stream eager = { 0 }, captured = { .capture = 1 }, other = { .capture = 2 },
 			   same = { .capture = 1 };
-	team_expect(m, exchange(m, &eager, &captured), CORALE_ENOTSUP, "captured beside eager");
-	team_expect(m, exchange(m, &captured, &eager), CORALE_ENOTSUP, "eager beside captured");
-	team_expect(m, exchange(m, &captured, &other), CORALE_ENOTSUP, "in two captures");
-	corale_group_begin();
-	reduce(m, &eager);
-	reduce(m, &captured);
-	team_expect(m, corale_group_end(), CORALE_ENOTSUP, "collectives, captured beside eager");
+	struct fake_stream *const streams[][2] = { { &eager, &captured },
+						   { &captured, &eager },
+						   { &captured, &other } };
+	for (int i = 0; i < 3; i++) {
+		corale_comm *comm = split(m);
+		expect_over(m, comm, exchange(m, comm, streams[i][0], streams[i][1]), CORALE_ENOTSUP);
+	}
+	corale_comm *comm = split(m);
+	group_of_two_sums(m, comm, &eager, &captured);
+	expect_over(m, comm, corale_group_end(), CORALE_ENOTSUP);
 	expect_nothing(m, &eager);
 	expect_nothing(m, &captured);
-	team_expect(m, exchange(m, &captured, &same), 0, "two streams of one capture");
+	team_expect(m, exchange(m, m->comm, &captured, &same), 0, "two streams of one capture");
 	expect_whole(m);
 }
 
@@ -311,6 +384,7 @@ static const struct team_case cases[] = {
 	{ "refused, then corale_mem_alloc", then_alloc },
 	{ "refused, then corale_mem_register", then_register },
 	{ "refused, then corale_comm_split", then_split },
+	{ "refused by one rank", refused_by_one },
 	{ "a group of collectives", group_of_collectives },
 	{ "a group of messages and a collective", group_of_messages },
 	{ "a group of two communicators", group_of_communicators },

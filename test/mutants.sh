@@ -45,7 +45,7 @@ build_all()
 	for source in $(find "$work/lib" "$work/nccl_glue" -name '*.c') "$work"/test/matrix.c "$work"/test/thin.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
 		"$work"/test/nccl_world_test.c "$work"/test/nccl_life_test.c "$work"/test/waves_test.c "$work"/test/failure_test.c \
 		"$work"/test/planner_test.c "$work"/test/plan_cases.c "$work"/test/thin.c "$work"/test/net_rates_test.c "$work"/test/tuning_test.c "$work"/test/host_fast_test.c "$work"/test/peer_data_test.c \
-		"$work"/test/boot_test.c "$work"/test/creation_faults_test.c "$work"/test/forked.c "$work"/test/fake_engine.c "$work"/test/fake_gpu_memory.c "$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c "$work"/test/ordered_test.c; do
+		"$work"/test/boot_test.c "$work"/test/creation_faults_test.c "$work"/test/forked.c "$work"/test/fake_engine.c "$work"/test/fake_gpu_memory.c "$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c "$work"/test/ordered_test.c "$work"/test/refused_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" -name '*.o')
@@ -150,7 +150,7 @@ clean()
 	done >>"$work/places"
 }
 eval "$(sed 's/^mutant /clean /' "$work/test/mutants.table")"
-for test in ordered_test creation_faults_test nccl_world_test nccl_life_test waves_test failure_test boot_test engine_test group_test matrix_test mismatch_test planner_test net_rates_test tuning_test host_fast_test peer_data_test; do
+for test in ordered_test refused_test creation_faults_test nccl_world_test nccl_life_test waves_test failure_test boot_test engine_test group_test matrix_test mismatch_test planner_test net_rates_test tuning_test host_fast_test peer_data_test; do
 	link_test $test || die "$test does not link"
 done
 sort -u "$work/places" >"$work/sorted"

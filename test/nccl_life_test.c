@@ -1199,24 +1199,43 @@ static void wrong_arguments(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
+/* A communicator that had a call in a failed group: it ends, as other ranks may have started theirs. */
+static void expect_ended(struct world_rank *me, ncclComm_t comm, const char *what)
+{
+	if (sum_one(comm) == ncclSuccess)
+		world_fault(me, "%s: the next call: 0", what);
+	expect_async(me, comm, ncclInvalidUsage, what);
+	world_barrier(me);
+	WORLD_OK(me, ncclCommAbort(comm));
+}
+
+static ncclComm_t split(struct world_rank *me, ncclComm_t comm)
+{
+	ncclComm_t child = NULL;
+	WORLD_OK(me, ncclCommSplit(comm, 0, 0, &child, NULL));
+	return child;
+}
+
 /* A failed call fails its group, which is closed, starts nothing and lets go what its jobs held. */
 static void failed_groups(struct world_rank *me)
 {
-	ncclComm_t comm = world_comm(me, 0), child = NULL, made = NULL, last = world_comm(me, 1);
+	ncclComm_t comm = world_comm(me, 0), child = NULL, made = NULL, last = world_comm(me, 1), used, wrong;
 	int in = 1, out = -7;
 	for (int i = 0; i < 4; i++) {
+		used = split(me, comm);
+		wrong = split(me, comm);
 		WORLD_OK(me, ncclGroupStart());
 		WORLD_OK(me, ncclGroupStart());
-		WORLD_OK(me, ncclAllReduce(&in, &out, 1, ncclInt, ncclSum, comm, NULL));
+		WORLD_OK(me, ncclAllReduce(&in, &out, 1, ncclInt, ncclSum, used, NULL));
 		if (i == 0)
-			WRONG(me, ncclAllReduce(&in, &out, 1, (ncclDataType_t)99, ncclSum, comm, NULL));
+			WRONG(me, ncclAllReduce(&in, &out, 1, (ncclDataType_t)99, ncclSum, wrong, NULL));
 		if (i == 1)
-			WRONG(me, ncclSend(&in, 1, ncclInt, 99, comm, NULL));
+			WRONG(me, ncclSend(&in, 1, ncclInt, 99, wrong, NULL));
 		if (i == 2)
 			WRONG(me, ncclCommInitRank(&made, 0, me->world->ids[1], 0));
 		if (i == 3)
 			WORLD_OK(me,
-				 ncclSend(NULL, 1, ncclInt, 1 - me->rank, comm, NULL)); /* seen at the end */
+				 ncclSend(NULL, 1, ncclInt, 1 - me->rank, wrong, NULL)); /* seen at the end */
 		WORLD_OK(me, ncclCommSplit(comm, 0, 0, &child, NULL));
 		if (i == 3)
 			WRONG(me, ncclCommSplit(comm, -9, 0, &child, NULL));
@@ -1226,17 +1245,54 @@ static void failed_groups(struct world_rank *me)
 		if (out != -7 || child || made)
 			world_fault(me, "a failed group did something: %d", out);
 		world_check(me, comm, "behind a failed group");
+		expect_ended(me, used, "a call in a failed group");
+		if (i != 2)
+			expect_ended(me, wrong, "a wrong call in a group");
+		else
+			WORLD_OK(me, ncclCommDestroy(wrong));
 	}
+	used = split(me, comm);
 	WORLD_OK(me, ncclGroupStart());
 	WORLD_OK(me, ncclCommDestroy(last)); /* happens: the handle is gone */
-	WRONG(me, ncclSend(&in, 1, ncclInt, 99, comm, NULL));
+	WRONG(me, ncclSend(&in, 1, ncclInt, 99, used, NULL));
 	WRONG(me, ncclGroupEnd());
 	world_expect(me, sum_one(last), ncclInvalidArgument,
 		     "a communicator that was destroyed in a failed group");
-	WORLD_OK(me, ncclCommSplit(comm, 0, 0, &child, NULL));
+	expect_ended(me, used, "a wrong call beside a destroy");
+	child = split(me, comm);
 	world_check(me, child, "child behind failed groups");
 	WORLD_OK(me, ncclCommDestroy(child));
 	WORLD_OK(me, ncclCommDestroy(comm)); /* the splits of the failed groups do not hold it */
+}
+
+/* One rank alone makes a call whose arguments are wrong, which NCCL's interface refuses. In a group the other calls' communicators end, too, and so does a group
+ * in which a function fails that is no call. */
+static void wrong_on_one_rank(struct world_rank *me)
+{
+	ncclComm_t comm = world_comm(me, 0), comms[3];
+	int in = me->rank ? 10 : 1, out[4] = { 0 };
+	const double start = now();
+	for (int i = 0; i < 3; i++)
+		comms[i] = split(me, comm);
+	if (me->rank == 1)
+		WRONG(me, ncclAllReduce(&in, out, 1, (ncclDataType_t)99, ncclSum, comms[0], NULL));
+	else if (ncclAllReduce(&in, out, 1, ncclInt, ncclSum, comms[0], NULL) == ncclSuccess)
+		world_fault(me, "a call that rank 1 has refused: %d", out[0]);
+	expect_ended(me, comms[0], "a call that rank 1 has refused");
+	WORLD_OK(me, ncclGroupStart());
+	WORLD_OK(me, ncclAllReduce(&in, &out[1], 1, ncclInt, ncclSum, comms[1], NULL));
+	if (me->rank == 1)
+		WRONG(me, ncclBroadcast(&in, &out[2], 1, ncclInt, 99, comms[2], NULL));
+	else
+		WORLD_OK(me, ncclBroadcast(&in, &out[2], 1, ncclInt, 0, comms[2], NULL));
+	if (ncclGroupEnd() == ncclSuccess)
+		world_fault(me, "a group that rank 1 has refused: 0");
+	expect_ended(me, comms[1], "beside a refused call");
+	expect_ended(me, comms[2], "a refused call");
+	world_check(me, comm, "behind refused calls");
+	if (now() - start > 3 * busy_times())
+		world_fault(me, "it took %.1f s", now() - start);
+	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
 enum refusal { LAST, FIRST, SPLIT, INSIDE, REFUSALS };
@@ -1286,7 +1342,7 @@ static void refused_by_one(struct world_rank *me)
 	}
 }
 
-/* A destroy in the group that holds its calls is refused, and the communicator stays. */
+/* A destroy in the group that holds its calls is refused: the handle stays, and the group has failed. */
 static void destroyed_in_a_group(struct world_rank *me)
 {
 	ncclComm_t comm = world_comm(me, 0);
@@ -1295,11 +1351,11 @@ static void destroyed_in_a_group(struct world_rank *me)
 	WORLD_OK(me, ncclAllReduce(&in, &out, 1, ncclInt, ncclSum, comm, NULL));
 	world_expect(me, ncclCommDestroy(comm), ncclInvalidUsage, "destroy in the group that holds its call");
 	world_expect_text(me, "ncclGroupEnd", "destroy in the group that holds its call");
+	world_barrier(me);
 	world_expect(me, ncclGroupEnd(), ncclInvalidUsage, "the group");
 	if (out != -7)
 		world_fault(me, "the group has run: %d", out);
-	world_check(me, comm, "behind a refused destroy");
-	WORLD_OK(me, ncclCommDestroy(comm));
+	expect_ended(me, comm, "behind a refused destroy");
 }
 
 /* Rank 1's other thread waits in a receive that nobody sends. */
@@ -1436,6 +1492,7 @@ static const struct world_case cases[] = {
 	{ "destroyed in the group that holds its calls", 2, WORLD_BOTH, destroyed_in_a_group, NULL, 0 },
 	{ "destroyed beside a call", 3, WORLD_BOTH, destroyed_beside_a_call, NULL, 0 },
 	{ "one rank refuses the group", 3, WORLD_BOTH, refused_by_one, NULL, 0 },
+	{ "wrong on one rank", 3, WORLD_BOTH, wrong_on_one_rank, NULL, 0 },
 	{ "calls from small stacks", 3, WORLD_BOTH, small_stacks, NULL, 0 },
 	{ "wrong ids", 3, WORLD_BOTH, wrong_ids, "CORALE_NCCL_INIT_TIMEOUT=30", 0 },
 };

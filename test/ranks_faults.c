@@ -360,6 +360,29 @@ static void longer_than_deadline(void)
 
 /* ---- Arguments ---- */
 
+/* The last rank refuses a call, and calls nothing more, nor MPI, until the others know; or all ranks do. */
+static void refused(void)
+{
+	corale_comm *comm = make(20);
+	const int refuses = rank == ranks - 1;
+	int32_t mine = 1, sum = 0;
+	expect(corale_all_reduce(NULL, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL), CORALE_EINVAL,
+	       "a call that all ranks refuse");
+	expect(corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL), 0,
+	       "a call behind it");
+	MPI_Barrier(MPI_COMM_WORLD);
+	const double start = MPI_Wtime();
+	expect(corale_all_reduce(refuses ? NULL : &mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL),
+	       refuses ? CORALE_EINVAL : CORALE_EMISMATCH, "a call that one rank refuses");
+	const char *line = corale_comm_last_error(comm);
+	if (refuses)
+		sleep_s(1);
+	else if (MPI_Wtime() - start > 1 || !strstr(line, "refused") || !strstr(line, "send buffer"))
+		fault("after %.1f s: %s", MPI_Wtime() - start, line);
+	MPI_Barrier(MPI_COMM_WORLD);
+	corale_comm_destroy(comm);
+}
+
 static void no_place(void)
 {
 	corale_comm *comm = NULL;
@@ -386,6 +409,7 @@ static const struct {
 	{ "an error on a stream that another communicator drains", drained, 0 },
 	{ "longer than the deadline", longer_than_deadline, 0 },
 	{ "no place for the communicator", no_place, 0 },
+	{ "a call that one rank refuses", refused, 1 },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
 

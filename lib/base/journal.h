@@ -23,6 +23,10 @@ struct record {
 
 enum { JOURNAL_WORDS = sizeof(struct record) / 8 };
 
+/* As op: the rank has refused the call. coll is CORALE_SEND for receives too, count says which of the rank's refusals it is, and all else is 0: ranks that refuse
+ * the same collective agree. */
+enum { RECORD_REFUSED = -1 };
+
 /* A cache line. */
 struct journal_entry {
 	_Atomic uint64_t key; /* by which readers look for the call, from 1; 0: being written */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "gpu_call.h"
 #include "group.h"
+#include "refuse.h"
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"
@@ -153,9 +154,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 {
 	const struct collective *c = &coll_table[call->record.coll];
 	struct comm *comm = comm_enter(handle, c->name);
-	int ret = comm ? 0 : CORALE_EINVAL, appended;
-	if (!comm && handle) /* it is destroyed here, and perhaps not on other ranks */
-		group_refuse(ret, log_last_error());
+	int ret = comm ? 0 : CORALE_EINVAL, appended, is_grouped = 0;
 	if (!ret &&
 	    (atomic_load_explicit(&comm->error_reported, memory_order_relaxed) || atomic_load(&comm->error)))
 		ret = refuse_failed(comm, call);
@@ -168,7 +167,7 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 	if (!ret)
 		ret =
 		    coll_is_uneven(call->record.coll) ? check_uneven(comm, call) : check_buffers(comm, call);
-	if (group_append(comm, call, stream, ret, &appended))
+	if ((is_grouped = group_append(comm, call, stream, ret, &appended)))
 		ret = appended;
 	else if (!ret && c->pair && call->record.root == comm->rank)
 		ret = log_error(CORALE_EINVAL, comm->rank, "%s to oneself needs a group with its counterpart",
@@ -179,6 +178,8 @@ int coll_submit(corale_comm *handle, struct call *call, void *stream)
 		ret = gpu_call(comm, call, 1, 0, stream);
 	if (comm && ret)
 		comm_keep_error(comm);
+	if (comm && ret && !is_grouped)
+		refuse_call(comm, call, stream, log_last_error());
 	comm_leave(handle);
 	return ret;
 }

@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/sort.h"
 #include "health/diagnose.h"
+#include "refuse.h"
 #include "runner.h"
 #include "waves.h"
 
@@ -40,21 +41,20 @@ _Static_assert(sizeof(struct grouped) <= SORT_MOST_BYTES, "can be sorted");
 /* The open group of this thread. */
 struct group {
 	int depth, error; /* error: of the first call that was refused */
-	int one_sided; /* refused for a reason that other ranks may not have: end_taken */
-	uint64_t spared; /* the id of a communicator that it does not end, or 0 */
 	size_t ncalls, room;
 	struct grouped *calls;
 	struct arena_mark mark; /* of the first call: all that the group takes is behind it */
 };
 
 static _Thread_local struct group group;
-static _Thread_local char cause[256]; /* of the first one-sided refusal of the open group */
+static _Thread_local char cause[256]; /* of the first refusal of the open group */
 
-static void refuse_alone(struct group *g, const char *why)
+/* Other ranks may have no reason to refuse theirs. */
+static void refuse(struct group *g, int code, const char *why)
 {
-	if (!g->one_sided)
+	if (!g->error)
 		snprintf(cause, sizeof cause, "%s", why);
-	g->one_sided = 1;
+	g->error = g->error ? g->error : code;
 }
 
 size_t group_calls(const struct comm *comm)
@@ -67,10 +67,8 @@ size_t group_calls(const struct comm *comm)
 
 void group_refuse(int code, const char *why)
 {
-	if (!group.depth)
-		return;
-	group.error = group.error ? group.error : code;
-	refuse_alone(&group, why);
+	if (group.depth)
+		refuse(&group, code, why);
 }
 
 static int no_memory(int rank, const char *what, size_t n)
@@ -123,15 +121,51 @@ static int append(struct comm *comm, const struct call *call, struct corale_stre
 	return 0;
 }
 
+/* ---- A group that is refused ---- */
+
+/* "Its calls: all_reduce(count 1, int32, sum) of communicator 5f..., ..." */
+static void print_calls(const struct group *g, char *buf, size_t bytes)
+{
+	enum { SHOWN = 4 };
+	size_t at = 0;
+	buf[0] = 0;
+	for (size_t i = 0; i < g->ncalls && i < SHOWN && at < bytes; i++) {
+		char what[256];
+		diagnose_print_call(&g->calls[i].call.record, what, sizeof what);
+		at += (size_t)snprintf(buf + at, bytes - at, "%s%s of communicator %016llx",
+				       i ? ", " : ". Its calls: ", what,
+				       (unsigned long long)g->calls[i].comm->id);
+	}
+	if (g->ncalls > SHOWN && at < bytes)
+		snprintf(buf + at, bytes - at, ", and %zu more", g->ncalls - SHOWN);
+}
+
+/* Other ranks may start calls that this rank has not started: the next ones would meet calls of another number. */
+static void end_comm(const struct group *g, struct comm *comm)
+{
+	char why[COMM_ERROR_BYTES], calls[512];
+	print_calls(g, calls, sizeof calls);
+	snprintf(why, sizeof why, "%s%s", cause, calls);
+	refuse_end(comm, "a group", why);
+}
+
+/* Nothing of the group has started. */
+static void end_taken(const struct group *g)
+{
+	for (size_t i = 0; i < g->ncalls; i++)
+		end_comm(g, g->calls[i].comm);
+}
+
 int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
 		 int *ret)
 {
 	if (!group.depth)
 		return 0;
 	*ret = refused ? refused : append(comm, call, stream);
-	if (*ret && *ret != CORALE_EINVAL)
-		group_refuse(*ret, log_last_error());
-	group.error = group.error ? group.error : *ret;
+	if (*ret)
+		refuse(&group, *ret, log_last_error());
+	if (*ret && comm) /* it may have no other call in the group */
+		end_comm(&group, comm);
 	return 1;
 }
 
@@ -141,48 +175,6 @@ int corale_group_begin(void)
 		return CORALE_ENOTSUP;
 	group.depth++;
 	return 0;
-}
-
-/* ---- A group that is refused by this rank alone ---- */
-
-/* "all_reduce(count 1, int32, sum) of communicator 5f..., ..." */
-static void print_calls(const struct group *g, char *buf, size_t bytes)
-{
-	enum { SHOWN = 4 };
-	size_t at = 0;
-	buf[0] = 0;
-	for (size_t i = 0; i < g->ncalls && i < SHOWN && at < bytes; i++) {
-		char what[256];
-		diagnose_print_call(&g->calls[i].call.record, what, sizeof what);
-		at += (size_t)snprintf(buf + at, bytes - at, "%s%s of communicator %016llx", i ? ", " : "",
-				       what, (unsigned long long)g->calls[i].comm->id);
-	}
-	if (g->ncalls > SHOWN && at < bytes)
-		snprintf(buf + at, bytes - at, ", and %zu more", g->ncalls - SHOWN);
-}
-
-/* Other ranks may start calls that this rank has taken and does not start: the next ones would meet calls of another number. */
-static void end_comm(const struct group *g, struct comm *comm)
-{
-	char text[COMM_ERROR_BYTES], calls[512];
-	if (comm->size == 1 || atomic_load(&comm->error) || process_is_forked())
-		return;
-	print_calls(g, calls, sizeof calls);
-	snprintf(text, sizeof text,
-		 "rank %d has refused a group whose calls other ranks may start, so communicator %016llx "
-		 "ends. It was refused because: %s. Its calls: %s",
-		 comm->rank, (unsigned long long)comm->id, cause, calls);
-	comm_fail_next(comm, CORALE_EMISMATCH, text);
-	if (comm->gpu)
-		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);
-}
-
-/* Nothing of the group has started. */
-static void end_taken(const struct group *g)
-{
-	for (size_t i = 0; g->one_sided && i < g->ncalls; i++)
-		if (g->calls[i].comm->id != g->spared)
-			end_comm(g, g->calls[i].comm);
 }
 
 /* Communicators in an order that all their ranks share; of each the ranks that this thread drives, one after the other. */
@@ -252,20 +244,8 @@ static int admit_together(struct grouped *g, size_t n)
 	return 0;
 }
 
-/* The kinds of buffers and the state of streams may differ from rank to rank. A communicator whose own call is refused goes on, as outside of a
- * group. */
-static int admit(struct group *all, struct grouped *g, size_t n)
-{
-	const int ret = admit_together(g, n);
-	if (ret) {
-		all->spared = g->comm->id;
-		refuse_alone(all, log_last_error());
-	}
-	return ret;
-}
-
 /* Chooses the dispatch of one communicator's calls, and refuses what has none: nothing was started yet. */
-static int check_comm(struct group *all, struct grouped *g, size_t n, struct call *batch)
+static int check_comm(struct grouped *g, size_t n, struct call *batch)
 {
 	const struct comm *comm = g->comm;
 	size_t pairs = 0, streams = 0;
@@ -286,7 +266,7 @@ static int check_comm(struct group *all, struct grouped *g, size_t n, struct cal
 		    "sends and receives of one communicator and group, or these and its collectives, "
 		    "are on several host streams: put them on one");
 	int ret = own_check(comm, batch, (int)pairs);
-	return ret || !comm->gpu ? ret : admit(all, g, n);
+	return ret || !comm->gpu ? ret : admit_together(g, n);
 }
 
 /* Calls from g on that are of the same communicator. */
@@ -299,13 +279,13 @@ static size_t same_comm(const struct grouped *g, size_t n)
 	return same;
 }
 
-static int check_group(struct group *all, struct grouped *g, size_t n, struct call *batch)
+static int check_group(struct grouped *g, size_t n, struct call *batch)
 {
 	int ret = 0;
 	sort_items(g, n, sizeof *g, compare_made);
 	for (size_t i = 0, size; !ret && i < n; i += size) {
 		size = same_comm(&g[i], n - i);
-		ret = check_comm(all, &g[i], size, batch);
+		ret = check_comm(&g[i], size, batch);
 		if (ret)
 			comm_keep_error(g[i].comm);
 	}
@@ -386,11 +366,12 @@ static size_t batch_of(const struct grouped *g, size_t n)
 	return g->dispatch == DISPATCH_SINGLE || !pairs ? 1 : pairs;
 }
 
-/* The group has been admitted, and some of it may have started: what can't start ends its communicator, and the rest goes on. */
-static void end_unstarted(struct group *all, const struct grouped *g, size_t n)
+/* The group has been admitted, and some of it may have started: what can't start, for the reason that was logged last, ends its communicator, and the
+ * rest goes on. */
+static void end_unstarted(struct group *all, const struct grouped *g, size_t n, int code)
 {
-	refuse_alone(all, log_last_error());
-	for (size_t i = 0; all->ncalls > 1 && i < n; i++)
+	refuse(all, code, log_last_error());
+	for (size_t i = 0; i < n; i++)
 		end_comm(all, g[i].comm);
 }
 
@@ -402,7 +383,7 @@ static int start_in_order(struct group *all, const struct grouped *g, size_t n, 
 		size = batch_of(&g[i], n - i);
 		int one = start_batch(&g[i], size, batch + i);
 		if (one && !atomic_load(&g[i].comm->error))
-			end_unstarted(all, &g[i], 1);
+			end_unstarted(all, &g[i], 1, one);
 		ret = ret ? ret : one;
 	}
 	return ret;
@@ -414,7 +395,7 @@ static int start_together(struct group *all, const struct grouped *g, size_t n, 
 	struct runner_part *parts = arena_take(n * sizeof *parts);
 	if (!parts) {
 		const int ret = no_memory(-1, "a group", n);
-		end_unstarted(all, g, n);
+		end_unstarted(all, g, n, ret);
 		return ret;
 	}
 	int used = 0, started;
@@ -425,7 +406,7 @@ static int start_together(struct group *all, const struct grouped *g, size_t n, 
 	}
 	const int ret = runner_group(parts, used, g->stream, &started);
 	if (!started)
-		end_unstarted(all, g, n);
+		end_unstarted(all, g, n, ret);
 	return ret;
 }
 
@@ -443,10 +424,10 @@ static int run_group(struct group *all)
 	struct grouped *g = all->calls;
 	const size_t n = all->ncalls;
 	struct call *batch = arena_take(n * sizeof *batch);
-	int ret = batch ? check_group(all, g, n, batch) : no_memory(-1, "a group", n);
-	if (!batch || (!ret && (ret = cut_all_waves(g, n))))
-		refuse_alone(all, log_last_error());
-	if (ret) { /* nothing of it has started */
+	int ret = batch ? check_group(g, n, batch) : no_memory(-1, "a group", n);
+	ret = ret ? ret : cut_all_waves(g, n);
+	if (ret) {
+		refuse(all, ret, log_last_error());
 		end_taken(all);
 		return ret;
 	}
@@ -480,8 +461,7 @@ static void enter_comms(struct group *g)
 		}
 		comm_leave(g->calls[i].handle);
 		let_go(&g->calls[i]);
-		refuse_alone(g, log_last_error());
-		g->error = g->error ? g->error : CORALE_EINVAL;
+		refuse(g, CORALE_EINVAL, log_last_error());
 	}
 	g->ncalls = kept;
 }

@@ -5,8 +5,8 @@
 #include "state/comm.h"
 #include "host/stream.h"
 
-/* 1 if a group is open; then the call was appended, or refused by the code `refused` (0: it was not). *ret: the result. A refusal
- * other than CORALE_EINVAL is group_refuse's. */
+/* 1 if a group is open; then the call was appended, or refused by the code `refused` (0: it was not). *ret: the result. A refusal is group_refuse's, and
+ * ends comm, which may be NULL, at once. */
 int group_append(struct comm *comm, const struct call *call, struct corale_stream *stream, int refused,
 		 int *ret);
 
@@ -14,9 +14,8 @@ int group_append(struct comm *comm, const struct call *call, struct corale_strea
 size_t group_calls(const struct comm *comm);
 
 /*
- * Refuses the open group, if there is one, for a reason that other ranks may not have: at its end nothing
- * starts, and the communicators of which it has taken calls fail with CORALE_EMISMATCH, as other ranks may start theirs. why: that reason, for
- * their lines.
+ * Refuses the open group, if there is one: at its end nothing starts, and the communicators of which it has taken calls fail with CORALE_EMISMATCH, as
+ * other ranks may start theirs. why: the reason, for their lines.
  */
 void group_refuse(int code, const char *why);
 

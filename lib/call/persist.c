@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "coll.h"
+#include "group.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/collectives.h"
@@ -96,8 +97,10 @@ int corale_plan_run(corale_plan *plan, const void *send, void *recv, void *strea
 	if (process_refuses("corale_plan_run"))
 		return CORALE_ENOTSUP;
 	const struct planned *planned = planned_of(plan, "corale_plan_run");
-	if (!planned)
+	if (!planned) {
+		group_refuse(CORALE_EINVAL, log_last_error());
 		return CORALE_EINVAL;
+	}
 	struct call call = planned->call;
 	call.send = send;
 	call.recv = recv;

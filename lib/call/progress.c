@@ -98,9 +98,11 @@ static int look_at_others(struct comm *comm, struct stall *stall, const struct r
 		return ret;
 	const int peer = awaited(&item->run, first, n);
 	show_wait(comm, call, peer);
-	if (peer >= 0 && presence_is_over(comm, peer)) {
+	const int refuses = peer >= 0 && call_is_pair(call) && diagnose_refuses(comm, peer);
+	if (refuses || (peer >= 0 && presence_is_over(comm, peer))) {
 		if (stall->gone++)
-			return diagnose_gone(comm, &call->record, peer);
+			return refuses ? diagnose_refused(comm, &call->record, peer)
+				       : diagnose_gone(comm, &call->record, peer);
 		return ret; /* its last message may have come since this thread looked: the next look finds it */
 	}
 	if (peer >= 0 && !stall->steps && stall->waited_ns > HOPELESS_NS &&

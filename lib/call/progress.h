@@ -15,7 +15,7 @@ struct stall {
 	unsigned polls,
 	    looks; /* that found nothing to do; since the last look at the clock, and at other ranks */
 	int steps; /* the thread comes and goes, so it may do something else meanwhile */
-	int gone; /* looks, one after the other, that found the awaited rank gone */
+	int gone; /* looks, one after the other, that found the awaited rank gone, or its call refused */
 	uint64_t actions; /* executed, when last seen to move */
 	int64_t since_ns; /* then */
 	int64_t looked_ns, waited_ns; /* the last look; time since then in which somebody polled */

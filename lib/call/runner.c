@@ -91,11 +91,16 @@ static void set_position(struct part *p, uint64_t collective)
 			      memory_order_relaxed);
 }
 
-/* Starts collective number next: 0; of a communicator of one rank it is executed: 1. An error ends the communicator: its other ranks wait for
+/* Starts collective number next: 0; of a communicator of one rank it is executed, and one that was refused takes its number: 1. An error ends the communicator: its other ranks wait for
  * this call. */
 static int start_collective(struct part *p)
 {
 	const struct call *call = &p->calls[p->next];
+	if (call->record.op == RECORD_REFUSED) {
+		signature_of_refused(p->comm, call);
+		p->next++;
+		return 1;
+	}
 	if (p->comm->size == 1) {
 		const int alone = start_alone(p->comm, call);
 		p->next++;
@@ -319,13 +324,10 @@ static int call_at_once(const struct runner_part *given, struct fast_begun *begu
 	return 1;
 }
 
-int runner_group(const struct runner_part *given, int n, struct corale_stream *stream, int *started)
+/* begun: what the fast path has begun of the first part, or NULL. */
+static int start_group(const struct runner_part *given, int n, struct corale_stream *stream,
+		       const struct fast_begun *begun, int *started)
 {
-	struct fast_begun begun[FAST_PAIRS];
-	*started = 1;
-	begun->signature = 0;
-	if (!stream && n == 1 && call_at_once(given, begun))
-		return 0;
 	*started = 0;
 	for (int i = 0; i < n; i++)
 		if (given[i].comm->manual)
@@ -343,7 +345,7 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 		return ret;
 	}
 	*started = 1;
-	g->parts->begun = begun->signature ? begun : NULL;
+	g->parts->begun = begun;
 	issue(given, n, NULL);
 	for (int i = 0; i < n; i++)
 		if (is_turn(&g->parts[i]))
@@ -351,6 +353,22 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 	const int ret = run_group(g);
 	arena_release(mark);
 	return ret;
+}
+
+int runner_group(const struct runner_part *given, int n, struct corale_stream *stream, int *started)
+{
+	struct fast_begun begun[FAST_PAIRS];
+	*started = 1;
+	begun->signature = 0;
+	if (!stream && n == 1 && call_at_once(given, begun))
+		return 0;
+	return start_group(given, n, stream, begun->signature ? begun : NULL, started);
+}
+
+int runner_refused(struct comm *comm, const struct call *refused, struct corale_stream *stream)
+{
+	const struct runner_part given = { comm, refused, 0, 1 };
+	return start_group(&given, 1, stream, NULL, &(int){ 0 });
 }
 
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream)

@@ -26,6 +26,9 @@ int runner_group(const struct runner_part *parts, int n, struct corale_stream *s
 /* The same of one collective, or of n sends and receives that start together. */
 int runner_call(struct comm *comm, const struct call *calls, int n, struct corale_stream *stream);
 
+/* In its turn a refused call takes its number, behind calls that have not ended. */
+int runner_refused(struct comm *comm, const struct call *refused, struct corale_stream *stream);
+
 /* Waits until everything submitted is complete (or the communicator has failed). */
 void runner_finish(struct comm *comm);
 

@@ -59,6 +59,16 @@ uint64_t signature_of_pair(struct comm *comm, const struct call *call)
 	return pair_hash(call->record.type) | (number & 0xffffffff);
 }
 
+void signature_of_refused(struct comm *comm, const struct call *refused)
+{
+	signature_next(comm, refused);
+	for (int r = 0; call_is_pair(refused) && r < comm->size; r++) {
+		comm->sends[r]++;
+		comm->recvs[r]++;
+	}
+	diagnose_send_refusal(comm);
+}
+
 int signature_mismatch(struct comm *comm, const struct call *call)
 {
 	if (!call_is_pair(call))

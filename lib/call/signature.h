@@ -16,6 +16,10 @@ uint64_t signature_of_pair(struct comm *comm, const struct call *call);
 /* The type of the send or receive with this signature; CORALE_NUM_TYPES: it is none. */
 corale_type signature_type_of_pair(uint64_t signature);
 
+/* A refused call takes its number in its turn, as RECORD_REFUSED says, and other nodes hear of it. A send or receive takes one of every pair as well, as its
+ * counterpart would match the next one, and its peer may be the argument that is wrong. */
+void signature_of_refused(struct comm *comm, const struct call *refused);
+
 /*
  * Another rank has found a mismatch before this rank began `call`, which is published all the same: with it the ranks can tell who is odd. No
  * earlier call is under way. CORALE_EMISMATCH, reported.

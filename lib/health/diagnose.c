@@ -24,7 +24,7 @@ enum {
 	KIND_CALLS = 3,
 	KIND_ASK = 4,
 	KIND_ANSWER = 5,
-	KIND_REASON = 6,
+	KIND_TEXT = 6,
 	KIND_LEFT = 7
 };
 
@@ -46,7 +46,7 @@ struct control {
 	int32_t how, unused;
 	union {
 		struct record records[COMM_PEER_CALLS];
-		char reason[WINDOW_REASON]; /* of KIND_REASON: text */
+		char text[WINDOW_REASON]; /* of KIND_TEXT; how: enum window_text */
 	};
 };
 _Static_assert(sizeof(struct control) <= TRANSPORT_CONTROL_BYTES, "a control message has room");
@@ -133,6 +133,11 @@ void diagnose_print_call(const struct record *r, char *buf, size_t bytes)
 		snprintf(buf, bytes, "an earlier call");
 		return;
 	}
+	if (r->op == RECORD_REFUSED) {
+		snprintf(buf, bytes, "%s, which it refused",
+			 coll_is_pair(r->coll) ? "a send or receive" : corale_coll_name(r->coll));
+		return;
+	}
 	int n = snprintf(buf, bytes, "%s(", corale_coll_name(r->coll));
 	if (coll_has_count(r->coll))
 		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)r->count);
@@ -206,45 +211,64 @@ static void signal_node(const struct comm *comm, const struct ending *end)
 		set_abort(e->windows[q], end);
 }
 
-/* ---- Why this rank ends the communicator, for others ------------------------------------- */
+/* ---- Why this rank ends the communicator, or has refused a call, for others -------------- */
 
 /* Text in words, as other processes may read it meanwhile. */
-static void publish_reason(struct comm *comm, const char *text)
+static void publish_text(struct comm *comm, enum window_text which, const char *text)
 {
 	struct window_control *control = comm_control(comm, comm->rank);
 	uint64_t words[WINDOW_REASON / 8] = { 0 };
 	snprintf((char *)words, sizeof words, "%s", text);
 	for (size_t i = 0; control && i < sizeof words / sizeof *words; i++)
-		atomic_store_explicit(&control->reason[i], words[i], memory_order_relaxed);
+		atomic_store_explicit(&control->texts[which][i], words[i], memory_order_relaxed);
 }
 
 /* 1 if the rank has said why. Any process of the node may have written it: it is text that ends, no more. */
-static int read_reason(struct comm *comm, int rank, char *buf)
+static int read_text(struct comm *comm, enum window_text which, int rank, char *buf)
 {
 	struct window_control *control = comm_control(comm, rank);
 	uint64_t words[WINDOW_REASON / 8] = { 0 };
 	if (control) {
 		for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-			words[i] = atomic_load_explicit(&control->reason[i], memory_order_relaxed);
+			words[i] = atomic_load_explicit(&control->texts[which][i], memory_order_relaxed);
 		memcpy(buf, words, WINDOW_REASON);
 	} else {
 		pthread_mutex_lock(&comm->error_lock);
-		memcpy(buf, comm->peers[rank].reason, WINDOW_REASON);
+		memcpy(buf, comm->peers[rank].texts[which], WINDOW_REASON);
 		pthread_mutex_unlock(&comm->error_lock);
 	}
 	buf[WINDOW_REASON - 1] = 0;
 	return buf[0] != 0;
 }
 
-/* Before the message that ends the communicator. */
-static void send_reason(struct comm *comm, int peer)
+/* Before the message that ends the communicator, or has the record of the refused call. */
+static void send_text(struct comm *comm, enum window_text which, int peer)
 {
-	struct control c = { .kind = KIND_REASON, .culprit = comm->rank, .rank = comm->rank };
-	char reason[WINDOW_REASON];
-	if (!read_reason(comm, comm->rank, reason))
+	struct control c = { .kind = KIND_TEXT, .how = which, .culprit = comm->rank, .rank = comm->rank };
+	char text[WINDOW_REASON];
+	if (!read_text(comm, which, comm->rank, text))
 		return;
-	memcpy(c.reason, reason, sizeof c.reason);
+	memcpy(c.text, text, sizeof c.text);
 	transport_control(comm->engine.transport, peer, &c, sizeof c);
+}
+
+void diagnose_refuse(struct comm *comm, uint64_t number, const char *why)
+{
+	char text[WINDOW_REASON];
+	snprintf(text, sizeof text, "%llu %s", (unsigned long long)number, why);
+	publish_text(comm, WINDOW_REFUSED, text);
+}
+
+void diagnose_send_refusal(struct comm *comm)
+{
+	const struct host_engine *e = &comm->engine;
+	for (int r = 0; e->transport && r < comm->size; r++)
+		if (!host_is_local(e, r)) {
+			send_text(comm, WINDOW_REFUSED, r);
+			diagnose_send_calls(comm, r);
+		}
+	if (e->transport) /* which may have no thread */
+		e->transport->ops->progress(e->transport);
 }
 
 static void spread(struct comm *comm, const struct ending *end)
@@ -253,7 +277,7 @@ static void spread(struct comm *comm, const struct ending *end)
 	signal_node(comm, end);
 	for (int r = 0; e->transport && r < comm->size; r++)
 		if (!host_is_local(e, r)) {
-			send_reason(comm, r);
+			send_text(comm, WINDOW_ENDED, r);
 			send_abort(comm, end, r);
 		}
 }
@@ -282,7 +306,7 @@ static int end_first(struct comm *comm, const struct ending *end, const char *te
 	if (first) {
 		snprintf(comm->failure, sizeof comm->failure, "%s", text);
 		if (end->culprit == comm->rank && end->code == CORALE_EMISMATCH)
-			publish_reason(comm, text);
+			publish_text(comm, WINDOW_ENDED, text);
 		if (end->culprit != NOBODY)
 			signal_node(comm, end);
 		atomic_store(&comm->error, end->code);
@@ -351,9 +375,9 @@ static void keep_message(struct comm *comm, const struct control *c)
 {
 	struct comm_peer *peer = &comm->peers[c->rank];
 	pthread_mutex_lock(&comm->error_lock);
-	if (c->kind == KIND_REASON)
-		memcpy(peer->reason, c->reason, WINDOW_REASON);
-	for (int i = COMM_PEER_CALLS - 1; c->kind != KIND_REASON && i >= 0; i--) {
+	if (c->kind == KIND_TEXT)
+		memcpy(peer->texts[c->how], c->text, WINDOW_REASON);
+	for (int i = COMM_PEER_CALLS - 1; c->kind != KIND_TEXT && i >= 0; i--) {
 		const struct record *r = &c->records[i];
 		if (r->number && !diagnose_has_called(comm, c->rank, r->number))
 			journal_write(peer->calls, COMM_PEER_CALLS, r->number, r->number, r);
@@ -373,7 +397,9 @@ static int is_sound(const struct comm *comm, const struct control *c, int peer)
 	else if (c->kind == KIND_LEFT)
 		code = c->code > WINDOW_PRESENT && c->code <= WINDOW_REVOKED;
 	else
-		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK || c->kind == KIND_REASON) && !c->code;
+		code = (c->kind == KIND_CALLS || c->kind == KIND_ASK ||
+			(c->kind == KIND_TEXT && c->how >= 0 && c->how < WINDOW_TEXTS)) &&
+		       !c->code;
 	return code && c->rank == peer && c->culprit >= 0 && c->culprit < comm->size;
 }
 
@@ -646,19 +672,6 @@ int diagnose_differs(struct comm *comm, int on_this_node)
 	return 0;
 }
 
-int diagnose_stalled(struct comm *comm, int peer)
-{
-	const struct host_engine *e = &comm->engine;
-	const uint64_t number = atomic_load(&comm->number),
-		       notified = number * (uint64_t)comm->size + (uint64_t)peer;
-	if (!e->transport || !record_of(comm, comm->rank, number).number)
-		return 0;
-	if (peer >= 0 && !host_is_local(e, peer) &&
-	    atomic_exchange(&comm->last_notified, notified) != notified)
-		diagnose_send_calls(comm, peer);
-	return diagnose_differs(comm, 0);
-}
-
 /* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */
 static uint64_t first_difference(struct comm *comm)
 {
@@ -669,21 +682,47 @@ static uint64_t first_difference(struct comm *comm)
 	return 0;
 }
 
+int diagnose_stalled(struct comm *comm, int peer)
+{
+	const struct host_engine *e = &comm->engine;
+	const uint64_t number = atomic_load(&comm->number),
+		       notified = number * (uint64_t)comm->size + (uint64_t)peer;
+	if (!e->transport || !record_of(comm, comm->rank, number).number)
+		return 0;
+	if (peer >= 0 && !host_is_local(e, peer) &&
+	    atomic_exchange(&comm->last_notified, notified) != notified)
+		diagnose_send_calls(comm, peer);
+	if (comm->gpu) /* where calls are made before others have run: theirs may be an earlier one */
+		return first_difference(comm) ? CORALE_EMISMATCH : 0;
+	return diagnose_differs(comm, 0);
+}
+
+/* As diagnose_print_call; where the rank has refused it, with its reason, if that is known. */
+static void print_refused(struct comm *comm, int rank, const struct record *call, char *buf, size_t bytes)
+{
+	char text[WINDOW_REASON], *why = text;
+	diagnose_print_call(call, buf, bytes);
+	const size_t at = strlen(buf);
+	if (call->op == RECORD_REFUSED && read_text(comm, WINDOW_REFUSED, rank, text) &&
+	    strtoull(text, &why, 10) == call->count)
+		snprintf(buf + at, bytes - at, ":%s", why);
+}
+
 /* "rank 0, 1 called all_reduce(...)" for all ranks with the signature of `like`; returns how many they are. */
 static int print_group(struct comm *comm, uint64_t number, struct record like, char *buf, size_t bytes)
 {
 	char what[256];
-	int ranks = 0, shown = 0;
+	int ranks = 0, shown = 0, first = 0;
 	size_t n = 0;
 	for (int r = 0; r < comm->size; r++) {
 		struct record record = record_of(comm, r, number);
 		if (!record.number || record.signature != like.signature)
 			continue;
-		ranks++;
+		first = ranks++ ? first : r;
 		if (shown++ < 8)
 			n += (size_t)snprintf(buf + n, bytes - n, "%s%d", shown == 1 ? "rank " : ", ", r);
 	}
-	diagnose_print_call(&like, what, sizeof what);
+	print_refused(comm, first, &like, what, sizeof what);
 	snprintf(buf + n, bytes - n, "%s called %s", ranks > 8 ? ", ..." : "", what);
 	return ranks;
 }
@@ -784,7 +823,7 @@ static int poll_finder(void *arg)
 	struct transport *t = f->comm->engine.transport;
 	if (t)
 		t->ops->progress(t);
-	return read_reason(f->comm, f->rank, f->reason);
+	return read_text(f->comm, WINDOW_ENDED, f->rank, f->reason);
 }
 
 /* Another rank has said that calls differ; here nothing shows it. A third one may have told of it before its finder, which has yet to connect. */
@@ -811,12 +850,63 @@ void diagnose_found_elsewhere(struct comm *comm, const char *call)
 	comm_fail(comm, CORALE_EMISMATCH, text);
 }
 
+/* A send or receive that the rank has refused, and the other one has not; the other way round it is another call. */
+static int find_refused(struct comm *comm, int rank, int other, struct record *refused)
+{
+	const uint64_t last = atomic_load(&comm->number);
+	for (uint64_t n = last > WINDOW_CALLS ? last - WINDOW_CALLS : 1; n <= last + WINDOW_CALLS; n++) {
+		const struct record theirs = record_of(comm, other, n);
+		*refused = record_of(comm, rank, n);
+		if (refused->number && refused->op == RECORD_REFUSED && coll_is_pair(refused->coll) &&
+		    (!theirs.number || theirs.signature != refused->signature))
+			return 1;
+	}
+	return 0;
+}
+
+int diagnose_refuses(struct comm *comm, int peer)
+{
+	return find_refused(comm, peer, comm->rank, &(struct record){ 0 });
+}
+
+int diagnose_refused(struct comm *comm, const struct record *call, int peer)
+{
+	char what[256];
+	struct record refused;
+	int rank = peer;
+	if (!find_refused(comm, peer, comm->rank, &refused)) {
+		rank = comm->rank;
+		if (!find_refused(comm, rank, peer, &refused))
+			return 0;
+	}
+	print_refused(comm, rank, &refused, what, sizeof what);
+	return fail_call(comm, call, CORALE_EMISMATCH, comm->rank,
+			 " and what rank %d called do not match, because rank %d called %s", peer, rank,
+			 what);
+}
+
+/* The messages that say so were sent before the one that differs, but may come by another way. */
+static int poll_refused(void *arg)
+{
+	struct finder *f = arg;
+	struct transport *t = f->comm->engine.transport;
+	if (t)
+		t->ops->progress(t);
+	return !t || diagnose_refuses(f->comm, f->rank);
+}
+
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)
 {
+	static const struct wait_policy soon = { .timeout_ns = 50 * 1000000ll };
 	char text[COMM_ERROR_BYTES], what[256];
+	if (mismatch && coll_is_pair(call->coll) && mismatch->expected != mismatch->got) {
+		wait_until(&soon, poll_refused, &(struct finder){ .comm = comm, .rank = mismatch->peer });
+		if (diagnose_refused(comm, call, mismatch->peer))
+			return CORALE_EMISMATCH;
+	}
 	if (mismatch && (coll_is_pair(call->coll) || mismatch->expected == mismatch->got)) {
 		print_edge(comm, call, mismatch, text, sizeof text); /* no other rank knows it */
-		publish_reason(comm, text);
+		publish_text(comm, WINDOW_ENDED, text);
 	}
 	/* All others come and report. They name the rank that was first, as it alone has said why. */
 	const uint64_t position = atomic_load(&comm->engine.position);

@@ -12,6 +12,9 @@
 void comm_fail(struct comm *comm, int code, const char *text);
 /* As comm_fail where no call has failed, but the next one never starts: calls that were made before go on, on all ranks. By the thread that makes calls. */
 void comm_fail_next(struct comm *comm, int code, const char *text);
+/* A call that this rank refuses: why, and which of its refusals it is; before the call's record. Then, behind the record, other nodes hear of both. */
+void diagnose_refuse(struct comm *comm, uint64_t number, const char *why);
+void diagnose_send_refusal(struct comm *comm);
 /* Without a log line, and without a message to other ranks. 1 if nothing had ended comm before. */
 int comm_end(struct comm *comm, int code, const char *text);
 /* As comm_fail where the cause is another rank, which all others then name. */
@@ -63,6 +66,10 @@ void diagnose_other_nodes(struct comm *comm);
 /* Fails comm after a mismatch: gathers what all ranks called (for at most some 100 ms), names both calls and the odd
  * rank. mismatch: what this rank saw, or NULL when another rank saw it. */
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch);
+/* 1 if the peer of a send or receive is known to have refused one where this rank has refused none: what this rank waits for may not come. */
+int diagnose_refuses(struct comm *comm, int peer);
+/* Fails comm if that is so, or the other way round: CORALE_EMISMATCH; else 0. */
+int diagnose_refused(struct comm *comm, const struct record *call, int peer);
 /* Fails comm by the mismatch that another rank has found, with that rank's line where it is known. call: this rank's function. */
 void diagnose_found_elsewhere(struct comm *comm, const char *call);
 /* Fails comm because a call waited too long for what `awaited` says. number: the call's, or 0. */

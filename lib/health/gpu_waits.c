@@ -74,6 +74,9 @@ int gpu_waits_look(struct comm *comm)
 		const struct record call = gpu_journal_find(comm->gpu_journal, w->number, rank);
 		if (waits_for_gone(comm, w, rank))
 			return diagnose_gone(comm, &call, rank);
+		if (diagnose_differs_from(
+			comm, rank, call.number)) /* it may have refused its call, and call nothing more */
+			return diagnose_mismatch(comm, &call, NULL);
 		const struct stall_wait wait = { &call, call.number, rank };
 		if (now - w->since_ns > stall_ns && may_log(now))
 			stall_log(comm, &wait, 1e-9 * (double)(now - w->since_ns));

@@ -26,6 +26,9 @@ enum { WINDOW_RANKS = 4096 }; /* of a node: for more a struct window_control has
 
 enum window_message { WINDOW_SLOT, WINDOW_INLINED, WINDOW_REFERENCE };
 
+/* What a rank says: why it has ended the communicator; the number of its last refusal, a blank, and why it has refused that call. */
+enum window_text { WINDOW_ENDED, WINDOW_REFUSED, WINDOW_TEXTS };
+
 /* How a rank has left its communicator in order. A call that waits for it then fails. */
 enum window_left {
 	WINDOW_PRESENT,
@@ -106,7 +109,7 @@ struct window_control {
 	_Atomic uint8_t can_read[WINDOW_RANKS];
 	_Atomic uint8_t unmapped[WINDOW_RANKS];
 	struct journal_entry calls[WINDOW_CALLS]; /* by number */
-	_Atomic uint64_t reason[WINDOW_REASON / 8]; /* text: why the owner has ended it */
+	_Atomic uint64_t texts[WINDOW_TEXTS][WINDOW_REASON / 8]; /* that end */
 };
 
 struct window_layout {

@@ -67,7 +67,7 @@ struct comm_origin {
 /* A rank of a communicator over nodes, for people, and what it has said of itself (stall.c). */
 struct comm_peer {
 	char host[64];
-	char reason[WINDOW_REASON]; /* why it has ended the communicator; under error_lock */
+	char texts[WINDOW_TEXTS][WINDOW_REASON]; /* under error_lock */
 	char loss[160]; /* why the transport has lost it: behind is_lost, written once */
 	int pid;
 	int has_pid; /* of this process's namespace */
@@ -151,6 +151,7 @@ struct comm {
 	_Atomic uint64_t number; /* of the last collective executed */
 	uint64_t chain; /* of their signatures */
 	uint64_t *sends, *recvs; /* calls per peer */
+	uint64_t refusals; /* calls that were refused, and took a number */
 	size_t *edges; /* of the last v-form on GPUs (call/uneven.h); NULL: there was none */
 	/* failure */
 	_Atomic int error; /* set behind failure */
