@@ -185,9 +185,9 @@ static int open_engine(struct comm *comm, struct hello *hellos, int status)
 
 static void free_comm(struct comm *comm)
 {
-	struct transport *t = comm->engine.transport;
-	const int error = atomic_load(&comm->error);
 	gpu_close(comm);
+	struct transport *t = comm->engine.transport; /* NULL: that has closed it */
+	const int error = atomic_load(&comm->error);
 	if (t && error) /* maybe outside of calls: its end waits for nobody for long */
 		t->ops->fail(t, error);
 	transport_close(t);
