@@ -121,8 +121,9 @@ static int connect_mpi(struct transport *base)
 }
 
 /* Keeps a message for a peer, outside of all links, until MPI has sent it; start_notes begins. */
-static int add_note(struct mpi_transport *t, int peer, const void *message, size_t bytes)
+static int control(struct transport *base, int peer, const void *message, size_t bytes)
 {
+	struct mpi_transport *t = of(base);
 	struct note {
 		struct mpi_op op;
 		struct mpi_packet packet;
@@ -142,11 +143,6 @@ static int add_note(struct mpi_transport *t, int peer, const void *message, size
 		mpi_link_advance(t);
 	mpi_unlock(t);
 	return 0;
-}
-
-static int control(struct transport *base, int peer, const void *message, size_t bytes)
-{
-	return add_note(of(base), peer, message, bytes);
 }
 
 static int find_rank(const struct mpi_transport *t, int rank)
@@ -263,7 +259,7 @@ static void say_ends(struct mpi_transport *t)
 		if (!t->peers[r].is_remote)
 			continue;
 		mpi_link_ends(t, r, ends);
-		add_note(t, r, ends, sizeof ends);
+		control(&t->base, r, ends, sizeof ends);
 	}
 }
 

@@ -78,6 +78,13 @@ ncclResult_t door_error_of(int corale_code)
 	}
 }
 
+ncclResult_t door_logged_error(int corale_code)
+{
+	if (corale_code)
+		door_keep_error(log_last_error());
+	return door_error_of(corale_code);
+}
+
 ncclResult_t door_refuse_forked(const char *call)
 {
 	char name[64];

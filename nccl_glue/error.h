@@ -21,4 +21,7 @@ void door_keep_error(const char *text);
  * ncclUnhandledCudaError instead. */
 ncclResult_t door_error_of(int corale_code);
 
+/* The same of an error that was logged just now, with its text kept. */
+ncclResult_t door_logged_error(int corale_code);
+
 #endif

@@ -45,9 +45,7 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 		descriptors_raise_limit();
 		ret = boot_id_create(&options, (unsigned char *)id->internal);
 	}
-	if (ret)
-		door_keep_error(log_last_error());
-	return door_error_of(ret);
+	return door_logged_error(ret);
 }
 
 /* Whether another NCCL may succeed where Corale did not: not where the program, or a variable of Corale's, is wrong. */
@@ -302,8 +300,7 @@ void door_job_split(struct door_job *job)
 		      ? gather_choices(job, all)
 		      : log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
 	if (ret) {
-		door_keep_error(log_last_error());
-		job->result = door_error_of(ret);
+		job->result = door_logged_error(ret);
 	} else if (job->color != NCCL_SPLIT_NOCOLOR) {
 		qsort(all, (size_t)parent->size, sizeof *all, compare_choices);
 		for (int i = 0; i < parent->size; i++) {

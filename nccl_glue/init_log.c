@@ -33,7 +33,7 @@ void init_log_start(const struct ncclComm *comm, const struct door_job *job, int
 	if (!door_log_wants(DOOR_LOG_INIT))
 		return;
 	const struct door_log_comm facts = facts_of(comm, job);
-	door_log_init_start(&facts);
+	door_log_init(&facts, "START");
 	if (door_config_ignored(&job->config, ignored, sizeof ignored))
 		door_log(DOOR_LOG_INIT, "Corale: rank %d: without effect in ncclConfig_t: %s", comm->rank,
 			 ignored);
@@ -75,5 +75,5 @@ void init_log_complete(const struct ncclComm *comm, const struct door_job *job,
 			door_log_path(comm->rank, comm->ordinal, r, (int)places[r].ordinal,
 				      path_of(comm, places, r));
 	const struct door_log_comm facts = facts_of(comm, job);
-	door_log_init_complete(&facts);
+	door_log_init(&facts, "COMPLETE");
 }

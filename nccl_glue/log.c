@@ -255,7 +255,7 @@ void door_log_network(const char *name)
 	door_log(DOOR_LOG_INIT | DOOR_LOG_NET, "Using network %s", name);
 }
 
-static void log_init(const struct door_log_comm *c, const char *state)
+void door_log_init(const struct door_log_comm *c, const char *state)
 {
 	char of[160];
 
@@ -267,16 +267,6 @@ static void log_init(const struct door_log_comm *c, const char *state)
 	door_log(DOOR_LOG_INIT,
 		 "%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %" PRIx64 " %s - Init %s", c->call,
 		 c->comm, c->rank, c->nranks, c->cuda_dev, c->nvml_dev, (uint64_t)c->bus_id, of, state);
-}
-
-void door_log_init_start(const struct door_log_comm *comm)
-{
-	log_init(comm, "START");
-}
-
-void door_log_init_complete(const struct door_log_comm *comm)
-{
-	log_init(comm, "COMPLETE");
 }
 
 void door_log_path(int rank, int device, int peer, int peer_device, const char *via)

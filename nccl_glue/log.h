@@ -65,8 +65,7 @@ struct door_log_comm {
 };
 
 /* "ncclCommInitRank comm 0x... rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x... - Init START". */
-void door_log_init_start(const struct door_log_comm *comm);
-void door_log_init_complete(const struct door_log_comm *comm);
+void door_log_init(const struct door_log_comm *comm, const char *state);
 
 /* "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM". */
 void door_log_path(int rank, int device, int peer, int peer_device, const char *via);

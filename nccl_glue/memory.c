@@ -17,10 +17,9 @@ ncclResult_t pncclMemAlloc(void **memory, size_t bytes)
 	const struct door_device *device = door_device_find();
 	if (!memory)
 		return door_refuse(ncclInvalidArgument, "ncclMemAlloc: no place for the memory");
-	int ret = device ? device->alloc(bytes, memory) : CORALE_ENOTSUP;
-	if (ret)
-		door_keep_error(log_last_error());
-	return ret == CORALE_ENOMEM && device->is_gpu ? ncclUnhandledCudaError : door_error_of(ret);
+	const int ret = device ? device->alloc(bytes, memory) : CORALE_ENOTSUP;
+	const ncclResult_t result = door_logged_error(ret);
+	return ret == CORALE_ENOMEM && device->is_gpu ? ncclUnhandledCudaError : result;
 }
 
 DOOR_EXPORT(ncclMemFree);
@@ -30,10 +29,7 @@ ncclResult_t pncclMemFree(void *memory)
 	if (refused != ncclSuccess)
 		return refused;
 	const struct door_device *device = door_device_find();
-	int ret = device ? device->free(memory) : CORALE_ENOTSUP;
-	if (ret)
-		door_keep_error(log_last_error());
-	return door_error_of(ret);
+	return door_logged_error(device ? device->free(memory) : CORALE_ENOTSUP);
 }
 
 /* ---- Registration: from any thread, also while another one makes a call or captures -------------------------------- */

@@ -98,6 +98,9 @@ int coll_each_block(const struct coll_call *call, const struct coll_side *side, 
 int coll_stage_side(const struct coll_call *call, struct coll_side *side);
 /* The same for a side that is staged: its copy is brought up to date. */
 int coll_restage_side(const struct coll_call *call, struct coll_side *side);
+/* Both sides of a call. */
+int coll_stage(struct coll_call *call);
+void coll_unstage(struct coll_call *call);
 /* Copies what was written back to the device. */
 int coll_deliver_side(const struct coll_call *call, struct coll_side *side);
 void coll_unstage_side(struct coll_side *side);

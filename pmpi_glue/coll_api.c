@@ -1,19 +1,11 @@
 /* MPI's blocking collectives, and MPI_Reduce_local, which folds as they do. */
 #include "coll_fill.h"
-#include "door.h"
 
 #define COUNT int
 #define DISPL int
 #define WDISPL MPI_Aint
 #define COLLECTIVE(NAME, Name, name, parameters, arguments, fill)                                            \
-	PMPI_ENTRY(MPI_##Name, parameters, arguments)                                                        \
-	{                                                                                                    \
-		if (!pmpi.on || comm == MPI_COMM_NULL)                                                       \
-			return PMPI_##Name arguments;                                                        \
-		struct coll_call call = { .function = PMPI_##NAME, .comm = comm, .op = MPI_OP_NULL };        \
-		fill;                                                                                        \
-		return coll_run(&call);                                                                      \
-	}
+	COLL_ENTRY(PI_##Name, parameters, !pmpi.on, arguments, fill, .function = PMPI_##NAME)
 #include "coll_api.def"
 
 PMPI_ENTRY(MPI_Barrier, (MPI_Comm comm), (comm))

@@ -145,12 +145,6 @@ static int close_side(struct coll_call *call, struct coll_side *side, struct byt
 	return ret ? ret : coll_deliver_side(call, side);
 }
 
-static void free_side(struct coll_side *side, struct bytes_side *bytes)
-{
-	free(bytes->packed);
-	coll_unstage_side(side);
-}
-
 /* ---- Calls that move data */
 
 static char *or_null(const struct coll_side *side, const struct bytes_side *bytes)
@@ -214,8 +208,9 @@ static int run_move(struct coll_call *call, struct pmpi_comm *comm)
 		ret = pmpi_comm_wait(comm);
 	if (!ret)
 		ret = close_side(call, &call->recv, &r);
-	free_side(&call->send, &s);
-	free_side(&call->recv, &r);
+	free(s.packed);
+	free(r.packed);
+	coll_unstage(call);
 	return ret;
 }
 
@@ -280,8 +275,7 @@ static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
 		ret = pmpi_comm_wait(comm);
 	if (!ret)
 		ret = coll_deliver_side(call, &call->recv);
-	coll_unstage_side(&call->send);
-	coll_unstage_side(&call->recv);
+	coll_unstage(call);
 	return ret;
 }
 

@@ -53,14 +53,6 @@ static int persistent(const struct coll_call *call)
 #undef CASE
 }
 
-#else
-
-static int persistent(const struct coll_call *call)
-{
-	(void)call;
-	return MPI_ERR_INTERN; /* coll_api_mpi4.c has no function of it */
-}
-
 #endif
 
 #if MPI_VERSION >= 4
@@ -89,21 +81,17 @@ static int big(const struct coll_call *call)
 #undef CASE
 }
 
-#else
-
-static int big(const struct coll_call *call)
-{
-	(void)call;
-	return MPI_ERR_INTERN; /* as above */
-}
-
 #endif
 
 int coll_mpi(const struct coll_call *call)
 {
+#if MPI_VERSION >= 4
 	if (call->is_big)
 		return big(call);
+#endif
+#if PMPI_HAS_MPI4
 	if (call->is_persistent)
 		return persistent(call);
+#endif
 	return call->request ? non_blocking(call) : blocking(call);
 }

@@ -113,12 +113,6 @@ static int restart(void *arg)
 static const struct pmpi_work work = { .deliver = deliver, .release = release };
 static const struct pmpi_work persistent_work = { .start = restart, .deliver = deliver, .release = release };
 
-static int stage(struct coll_call *call)
-{
-	int ret = coll_stage_side(call, &call->send);
-	return ret ? ret : coll_stage_side(call, &call->recv);
-}
-
 static int keep(struct kept *kept)
 {
 	struct coll_call *call = &kept->call;
@@ -131,7 +125,7 @@ static int begin(struct kept *kept)
 {
 	struct coll_call *call = &kept->call;
 	const MPI_Comm comm = call->comm;
-	if (stage(call)) {
+	if (coll_stage(call)) {
 		release(kept);
 		return pmpi_fail(comm);
 	}

@@ -53,14 +53,13 @@ static void warn(const struct coll_call *call, enum pmpi_reason reason)
 static int run_staged(struct coll_call *call)
 {
 	int error;
-	if (coll_stage_side(call, &call->send) || coll_stage_side(call, &call->recv))
+	if (coll_stage(call))
 		error = pmpi_fail(call->comm);
 	else
 		error = coll_mpi(call);
 	if (!error && coll_deliver_side(call, &call->recv))
 		error = pmpi_fail(call->comm);
-	coll_unstage_side(&call->send);
-	coll_unstage_side(&call->recv);
+	coll_unstage(call);
 	return error;
 }
 

@@ -110,6 +110,12 @@ int coll_stage_side(const struct coll_call *call, struct coll_side *side)
 	return side->is_read ? copy_side(call, side, 0) : 0;
 }
 
+int coll_stage(struct coll_call *call)
+{
+	const int ret = coll_stage_side(call, &call->send);
+	return ret ? ret : coll_stage_side(call, &call->recv);
+}
+
 int coll_restage_side(const struct coll_call *call, struct coll_side *side)
 {
 	return side->staged && side->is_read ? copy_side(call, side, 0) : 0;
@@ -125,4 +131,10 @@ void coll_unstage_side(struct coll_side *side)
 	if (side->staged)
 		pmpi_unpinned(side->staged, side->staged_bytes);
 	side->staged = NULL;
+}
+
+void coll_unstage(struct coll_call *call)
+{
+	coll_unstage_side(&call->send);
+	coll_unstage_side(&call->recv);
 }

@@ -81,11 +81,11 @@ static int speak(void)
 		return 1;
 	door_log_version(NCCL_CODE, CUDA_CODE);
 	door_log_version(NCCL_CODE, CUDA_CODE);
-	door_log_init_start(&comm);
+	door_log_init(&comm, "START");
 	door_log_network("Socket");
 	door_log_path(0, 0, 1, 1, "P2P/CUMEM");
-	door_log_init_complete(&comm);
-	door_log_init_start(&child);
+	door_log_init(&comm, "COMPLETE");
+	door_log_init(&child, "START");
 	door_log_call(&call);
 	log_line(LOG_INFO, 1, "a plan");
 	log_line(LOG_WARN, -1, "a stall");
