@@ -23,3 +23,12 @@ void *handles_make(struct handles *h)
 	pthread_mutex_unlock(&h->lock);
 	return made;
 }
+
+void *handles_at(struct handles *h, size_t index)
+{
+	int b = 0;
+	for (; b < HANDLES_BLOCKS && index >= (size_t)HANDLES_FIRST << b; b++)
+		index -= (size_t)HANDLES_FIRST << b;
+	char *block = b < HANDLES_BLOCKS ? atomic_load(&h->blocks[b]) : NULL;
+	return block ? block + HANDLE_BYTES * index : NULL;
+}

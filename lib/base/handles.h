@@ -25,6 +25,9 @@ struct handles {
 /* HANDLE_BYTES that are zero, aligned to as many, for good; NULL: no memory. */
 void *handles_make(struct handles *handles);
 
+/* Each in turn from index 0, with some that are not made yet and zero behind them; NULL: there are no more. Any thread. */
+void *handles_at(struct handles *handles, size_t index);
+
 /* 1: it came from handles_make. Any thread. */
 static inline int handles_has(struct handles *handles, const void *handle)
 {

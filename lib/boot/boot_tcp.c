@@ -1,6 +1,5 @@
 #include "boot_tcp.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "boot_wire.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

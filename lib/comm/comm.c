@@ -1,7 +1,5 @@
 #include "comm_doors.h"
 
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

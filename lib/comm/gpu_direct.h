@@ -50,9 +50,6 @@ int gpu_direct_open(struct comm *comm);
 int gpu_direct_free(struct gpu_direct *direct);
 
 /* ---- gpu_direct_probe.c: one rail at a time */
-
-/* Ranks that send to this one: to each from the node before its own. */
-int gpu_direct_senders(const struct plan_map *map, int rank, int *senders);
 /* Bytes of the slab for all probes of so many rails. */
 size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails);
 /* Collective: messages of all sizes to a rank of the next node, and from the node before. Twice a rail at most. */

@@ -67,7 +67,8 @@ static int receiver_of(const struct plan_map *map, int rank)
 	return map->member[map->node_first[node] + map->local_of[rank] % node_size(map, node)];
 }
 
-int gpu_direct_senders(const struct plan_map *map, int rank, int *senders)
+/* Ranks that send to this one: to each from the node before its own. */
+static int find_senders(const struct plan_map *map, int rank, int *senders)
 {
 	const int node = (map->node_of[rank] + map->nodes - 1) % map->nodes;
 	int n = 0;
@@ -82,7 +83,7 @@ int gpu_direct_senders(const struct plan_map *map, int rank, int *senders)
 
 static size_t attempt_bytes(const struct plan_map *map, int rank)
 {
-	return (size_t)(1 + gpu_direct_senders(map, rank, NULL)) * PROBE_AREA;
+	return (size_t)(1 + find_senders(map, rank, NULL)) * PROBE_AREA;
 }
 
 size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails)
@@ -133,7 +134,7 @@ static void place_slots(struct gpu_direct_probe *p, unsigned char *memory, const
 static struct gpu_direct_probe *make(struct comm *comm, int rail, unsigned char *memory)
 {
 	const struct plan_map *map = &comm->topo->map;
-	const int n = gpu_direct_senders(map, comm->rank, NULL);
+	const int n = find_senders(map, comm->rank, NULL);
 	struct gpu_direct_probe *p = calloc(1, sizeof *p + (size_t)(n + 1) * sizeof *p->peers);
 	int *senders = calloc((size_t)n + 1, sizeof *senders);
 	unsigned char *pinned = memory ? NULL : aligned_alloc(4096, attempt_bytes(map, comm->rank));
@@ -148,7 +149,7 @@ static struct gpu_direct_probe *make(struct comm *comm, int rail, unsigned char 
 	p->comm = comm;
 	p->transport = comm->rails[rail];
 	p->pinned = pinned;
-	p->senders = gpu_direct_senders(map, comm->rank, senders);
+	p->senders = find_senders(map, comm->rank, senders);
 	place_slots(p, memory ? memory : pinned, senders);
 	free(senders);
 	p->next = comm->direct->probes;

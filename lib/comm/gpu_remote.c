@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "comm_create.h"
-#include "health/diagnose.h"
 #include "gpu.h"
 #include "gpu_direct.h"
 #include "gpu_kept.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "call/coll.h"
 #include "gpu.h"
 #include "mem.h"
 #include "base/log.h"

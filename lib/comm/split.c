@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "comm_doors.h"
-#include "call/coll.h"
 #include "base/log.h"
 #include "call/runner.h"
 #include "health/diagnose.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/status.h"
 #include "net/proxy.h"
 
 /* Adds new ends to the kernels' table. Kernels that run use other entries. */

@@ -3,7 +3,6 @@
 
 #include "base/collectives.h"
 #include "base/log.h"
-#include "base/status.h"
 
 /* ---- Arguments ------------------------------------------------------------------------------------------ */
 

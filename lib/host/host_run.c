@@ -1,7 +1,6 @@
 #include "host_engine.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/collectives.h"

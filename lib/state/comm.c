@@ -12,8 +12,6 @@
 #include "host/liveness.h"
 
 struct handles comm_handles = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static corale_comm *handles; /* every one ever made */
 
 int comm_handle_create(struct comm *comm)
 {
@@ -23,10 +21,6 @@ int comm_handle_create(struct comm *comm)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
 	atomic_store(&handle->comm, comm);
 	comm->handle = handle;
-	pthread_mutex_lock(&handles_lock);
-	handle->next = handles;
-	handles = handle;
-	pthread_mutex_unlock(&handles_lock);
 	return 0;
 }
 
@@ -75,28 +69,25 @@ void comm_put(corale_comm *handle)
 
 int comm_is_idle(uint64_t id, int rank)
 {
-	int idle = 0;
-	pthread_mutex_lock(&handles_lock);
-	for (const corale_comm *handle = handles; handle; handle = handle->next) {
-		const struct comm *comm = atomic_load(&((corale_comm *)(uintptr_t)handle)->comm);
+	corale_comm *handle;
+	for (size_t i = 0; (handle = handles_at(&comm_handles, i)); i++) {
+		struct comm *comm = atomic_load(&handle->comm);
 		if (comm && comm->id == id && comm->rank == rank)
-			idle = comm->issued == atomic_load(&((struct comm *)(uintptr_t)comm)->completed);
+			return comm->issued == atomic_load(&comm->completed);
 	}
-	pthread_mutex_unlock(&handles_lock);
-	return idle;
+	return 0;
 }
 
 int comm_any(int (*is)(struct comm *comm, void *arg), void *arg)
 {
+	corale_comm *handle;
 	int found = 0;
-	pthread_mutex_lock(&handles_lock);
-	for (corale_comm *handle = handles; handle && !found; handle = handle->next) {
+	for (size_t i = 0; !found && (handle = handles_at(&comm_handles, i)); i++) {
 		atomic_fetch_add(&handle->users, 1); /* or it may be freed meanwhile */
 		struct comm *comm = atomic_load(&handle->comm);
 		found = comm && is(comm, arg);
 		comm_put(handle);
 	}
-	pthread_mutex_unlock(&handles_lock);
 	return found;
 }
 
@@ -156,15 +147,13 @@ static const void *root_of(const struct comm *comm)
 
 corale_comm *comm_find_oldest(const void *on_destroy_ctx)
 {
-	corale_comm *oldest = NULL;
-	pthread_mutex_lock(&handles_lock);
-	for (corale_comm *handle = handles; handle; handle = handle->next) {
+	corale_comm *handle;
+	for (size_t i = 0; (handle = handles_at(&comm_handles, i)); i++) {
 		const struct comm *comm = atomic_load(&handle->comm);
 		if (comm && root_of(comm) == on_destroy_ctx)
-			oldest = handle;
+			break;
 	}
-	pthread_mutex_unlock(&handles_lock);
-	return oldest;
+	return handle;
 }
 
 void comm_keep_error(struct comm *comm)

@@ -174,7 +174,6 @@ struct corale_comm {
 	_Atomic(struct comm *) comm; /* NULL once destroyed */
 	_Atomic int users; /* calls that may come from any thread, for which destroy waits */
 	_Atomic int callers; /* comm_enter less comm_leave: written by the one thread that makes calls */
-	struct corale_comm *next;
 };
 
 extern struct handles comm_handles;
@@ -225,9 +224,9 @@ void comm_put(corale_comm *handle);
 /* The oldest of those with this on_destroy_ctx, and split from them, as all ranks must destroy in one order; or NULL. */
 corale_comm *comm_find_oldest(const void *on_destroy_ctx);
 /* 1 if that rank of a communicator is of this process and has no call under way. By the only thread that makes calls. */
+int comm_is_idle(uint64_t id, int rank);
 /* 1 if that is true of a communicator of this process; no call of one within `is`. */
 int comm_any(int (*is)(struct comm *comm, void *arg), void *arg);
-int comm_is_idle(uint64_t id, int rank);
 /* No comm_get or comm_take finds it any more, and nobody uses it. */
 void comm_retire(corale_comm *handle);
 

@@ -12,7 +12,6 @@
 
 #include "corale.h"
 #include "base/log.h"
-#include "base/status.h"
 
 enum {
 	FIRST_PIECES = 32,

@@ -5,7 +5,6 @@
 
 #include "base/collectives.h"
 #include "base/log.h"
-#include "base/status.h"
 
 enum {
 	FEW_COPYING = 8,

@@ -2,8 +2,6 @@
 #include "cuda_codelet.h"
 
 #include "base/collectives.h"
-#include "base/log.h"
-#include "base/status.h"
 
 static const struct cuda_codelet *const cuda_codelets[] = {
 	&cuda_lowered,           &cuda_one_shot, &cuda_two_shot, &cuda_fifo, &cuda_direct,

@@ -1,5 +1,4 @@
 /* The transport over UCX in libnccl.so.2, which does not link UCX: that of a module. */
-#include <stdio.h>
 
 #include "base/log.h"
 #include "net/module.h"

@@ -1,7 +1,6 @@
 
 #include "ucx_link.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"

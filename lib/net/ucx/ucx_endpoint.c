@@ -185,7 +185,7 @@ static void closed(void *request, ucs_status_t status, void *arg)
 	ucp_request_free(request);
 }
 
-void ucx_endpoint_force_close(ucp_ep_h ep)
+static void force_close(ucp_ep_h ep)
 {
 	const ucp_request_param_t param = { .op_attr_mask =
 						UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
@@ -213,7 +213,7 @@ int ucx_endpoint_get(struct ucx_worker *w, uint64_t uid, const void *address, in
 	ucs_status_t status = connect_to(e, address, UCP_ERR_HANDLING_MODE_PEER, &e->ep);
 	if (status == UCS_OK && !(e->class = find_class(w, e->ep))) {
 		status = UCS_ERR_NO_MEMORY;
-		ucx_endpoint_force_close(e->ep);
+		force_close(e->ep);
 	}
 	if (status != UCS_OK) {
 		free(e);
@@ -252,7 +252,7 @@ int ucx_endpoint_data(struct ucx_endpoint *e, const void *address, int rank)
 void ucx_endpoint_close(struct ucx_endpoint *e)
 {
 	e->closed = 1;
-	ucx_endpoint_force_close(e->ep);
+	force_close(e->ep);
 }
 
 void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason)
@@ -323,7 +323,7 @@ void ucx_endpoint_reap_loop(struct ucx_worker *w)
 {
 	if (!w->loop_failed)
 		return;
-	ucx_endpoint_force_close(w->loop);
+	force_close(w->loop);
 	w->loop = NULL;
 	w->loop_failed = 0;
 }

@@ -43,7 +43,6 @@ void ucx_endpoint_abandon(struct ucx_endpoint *e, int code, const char *reason);
 void ucx_endpoint_lost(struct ucx_endpoint *e, ucs_status_t status);
 /* Starts the forced close of one that failed: nothing that it has posted lands afterwards, where it has error handling. Under the lock. */
 void ucx_endpoint_close(struct ucx_endpoint *e);
-void ucx_endpoint_force_close(ucp_ep_h ep);
 /* Starts to wait, on one of its two (or NULL), until what was sent is with the network, and puts with the peer: e->flushing counts. Under the lock. */
 void ucx_endpoint_flush(struct ucx_endpoint *e, ucp_ep_h ep);
 /* A ping to the worker of this uid was answered; is_last: it answers no more. Under the lock. */

@@ -1,5 +1,4 @@
 /* The sending side of links: messages, by the scheme that was measured, and credits. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ucx_link.h"

@@ -1,7 +1,6 @@
 /* One rank: a copy, and nothing to wait for. */
 #include "algo_build.h"
 #include "base/collectives.h"
-#include "base/status.h"
 
 /* A fold of one contribution: the operators may still have something to do (avg, premultiplied sum). */
 void algo_local(const struct algo_call *call, struct plan *plan)

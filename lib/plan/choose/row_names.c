@@ -1,5 +1,4 @@
 /* Protocols by their names, and what settings leave of the rows. */
-#include <stddef.h>
 #include <string.h>
 
 #include "base/collectives.h"
