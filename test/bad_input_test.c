@@ -541,7 +541,7 @@ static void expect_no_stream(struct team_member *m, void *stream)
 	float buf[RANKS] = { 0 }, out[RANKS * RANKS];
 	const size_t counts[RANKS] = { 1, 1, 1, 1 }, displs[RANKS] = { 0, 1, 2, 3 };
 	const int root = 0, type = CORALE_FLOAT32, next = (m->rank + 1) % RANKS;
-	corale_comm *c = m->comm;
+	corale_comm *c = m->comm, *over = NULL;
 	corale_plan *plan = NULL;
 	team_expect(m, corale_plan_create(CORALE_ALL_REDUCE, 1, type, CORALE_SUM, 0, c, &plan), 0, "a plan");
 	const int said[] = { corale_all_reduce(buf, out, 1, type, CORALE_SUM, c, stream),
@@ -566,9 +566,11 @@ static void expect_no_stream(struct team_member *m, void *stream)
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
 		if (said[i] != CORALE_EINVAL)
 			team_fault(m, "call %zu on stream %p: %s", i, stream, corale_strerror(said[i]));
+	team_expect(m, corale_comm_split(c, 0, 0, &over), 0, "split");
 	corale_group_begin();
-	team_expect(m, corale_barrier(c, stream), CORALE_EINVAL, "a barrier in a group");
-	team_expect(m, corale_group_end(), CORALE_EINVAL, "its group");
+	team_expect(m, corale_barrier(over, stream), CORALE_EINVAL, "a barrier in a group");
+	team_expect(m, corale_group_end(), CORALE_EINVAL, "its group, which ends the communicator");
+	corale_comm_destroy(over);
 	corale_stream_destroy(stream); /* says so, and does nothing */
 	corale_plan_destroy(plan);
 }
