@@ -101,19 +101,14 @@ static void implicit(struct faults_rank *r)
 	faults_cuda(r, cudaStreamSynchronize(NULL), "cudaStreamSynchronize");
 	faults_cuda(r, cudaStreamCreate(&blocking), "cudaStreamCreate");
 	cuda_group_meet(&r->world);
-	if (r->rank == 0) {
-		faults_cuda(r, cudaStreamBeginCapture(blocking, cudaStreamCaptureModeThreadLocal),
-			    "capturing");
-		faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, NULL),
-			  CORALE_ENOTSUP, "a call on the default stream beside a capture");
-	}
+	faults_cuda(r, cudaStreamBeginCapture(blocking, cudaStreamCaptureModeThreadLocal), "capturing");
+	faults_is(r, corale_all_reduce(r->send, r->recv, 4, CORALE_INT32, CORALE_SUM, r->comm, NULL),
+		  CORALE_ENOTSUP, "a call on the default stream beside a capture");
 	faults_is(r, faults_reduce(r, 4), 0, "a call behind one on the default stream");
-	if (r->rank == 0) {
-		faults_cuda(r, cuda_delay(1000, blocking), "a captured kernel");
-		faults_cuda(r, cudaStreamEndCapture(blocking, &graph), "the end of the capture");
-		if (graph)
-			cudaGraphDestroy(graph);
-	}
+	faults_cuda(r, cuda_delay(1000, blocking), "a captured kernel");
+	faults_cuda(r, cudaStreamEndCapture(blocking, &graph), "the end of the capture");
+	if (graph)
+		cudaGraphDestroy(graph);
 	cuda_group_meet(&r->world);
 	cudaStreamDestroy(blocking);
 }
@@ -122,14 +117,11 @@ static void implicit(struct faults_rank *r)
 static void invalidated(struct faults_rank *r)
 {
 	cudaGraph_t graph = NULL;
-	if (r->rank == 0) {
-		faults_cuda(r, cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal),
-			    "capturing");
-		cudaStreamSynchronize(r->stream); /* not allowed */
-		faults_is(r, faults_reduce(r, 4), CORALE_ENOTSUP, "a call in a capture that was invalidated");
-		cudaStreamEndCapture(r->stream, &graph);
-		cudaGetLastError();
-	}
+	faults_cuda(r, cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal), "capturing");
+	cudaStreamSynchronize(r->stream); /* not allowed */
+	faults_is(r, faults_reduce(r, 4), CORALE_ENOTSUP, "a call in a capture that was invalidated");
+	cudaStreamEndCapture(r->stream, &graph);
+	cudaGetLastError();
 	cuda_group_meet(&r->world);
 }
 

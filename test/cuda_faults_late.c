@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cuda_delay.h"
+#include "op_sets.h"
 
 enum { LATE_MS = 1500, PROMPT_MS = 700, BEFORE_MS = 50, BLOCK = 1 << 20, COPY = 4 << 20, STREAMS = 4 };
 
@@ -113,8 +114,8 @@ static int first_calls(struct faults_rank *r, int timed)
 	int ret = 0;
 	for (size_t count = 3; count < FAULTS_BUFFER / 8 && !ret; count *= 100) {
 		for (int type = 0; !ret && type < CORALE_NUM_TYPES; type++)
-			ret =
-			    corale_all_reduce(s, d, count, (corale_type)type, CORALE_MAX, r->comm, r->stream);
+			ret = corale_all_reduce(s, d, count, (corale_type)type,
+						op_of_type((corale_type)type, 0), r->comm, r->stream);
 		if (!ret)
 			ret = corale_reduce_scatter(s, d, count / n, CORALE_BFLOAT16, CORALE_AVG, r->comm,
 						    r->stream);

@@ -1,4 +1,4 @@
-/* Calls that are refused leave nothing behind, and ordinary host memory that a failed call was to receive into is as it was. */
+/* Calls that all ranks refuse start nothing and end nothing, groups end their communicators; ordinary host memory that a failed call was to receive into is as it was. */
 #define _GNU_SOURCE
 #include "cuda_faults.h"
 
@@ -114,17 +114,21 @@ static int exchange(struct faults_rank *r, cudaStream_t out, cudaStream_t in)
 	return corale_group_end();
 }
 
+/* Each rank's group in another way. */
 static void group_half_captured(struct faults_rank *r)
 {
 	cudaStream_t eager = NULL;
 	faults_cuda(r, cudaStreamCreateWithFlags(&eager, cudaStreamNonBlocking), "a stream");
 	begin_capture(r, r->stream);
-	faults_is(r, exchange(r, r->stream, eager), CORALE_ENOTSUP, "a captured send, an eager receive");
-	faults_is(r, exchange(r, eager, r->stream), CORALE_ENOTSUP, "an eager send, a captured receive");
-	corale_group_begin();
-	reduce_on(r, r->send, r->recv, eager);
-	reduce_on(r, r->send, r->recv, r->stream);
-	faults_is(r, corale_group_end(), CORALE_ENOTSUP, "an eager collective, a captured one");
+	if (r->rank % 2) {
+		faults_is(r, exchange(r, eager, r->stream), CORALE_ENOTSUP,
+			  "an eager send, a captured receive");
+	} else {
+		corale_group_begin();
+		reduce_on(r, r->send, r->recv, eager);
+		reduce_on(r, r->send, r->recv, r->stream);
+		faults_is(r, corale_group_end(), CORALE_ENOTSUP, "an eager collective, a captured one");
+	}
 	end_capture(r, r->stream);
 	cudaStreamDestroy(eager);
 }
@@ -196,6 +200,12 @@ static void address_reused(struct faults_rank *r)
 		munmap(host, SHARED);
 }
 
+static int is_group(const struct faults_case *c)
+{
+	return c->kind == FAULTS_GROUP_IN_CAPTURE || c->kind == FAULTS_GROUP_ON_BAD_STREAM ||
+	       c->kind == FAULTS_GROUP_HALF_CAPTURED;
+}
+
 void faults_refused(struct faults_rank *r, const struct faults_case *c)
 {
 	if (c->kind == FAULTS_THEN_ALLOC || c->kind == FAULTS_THEN_REGISTER)
@@ -213,7 +223,9 @@ void faults_refused(struct faults_rank *r, const struct faults_case *c)
 	else
 		plain_mismatch(r, c->count, c->kind == FAULTS_PLAIN_MISMATCH_PAIR);
 	cuda_group_meet(&r->world);
-	if (c->kind != FAULTS_PLAIN_MISMATCH && c->kind != FAULTS_PLAIN_MISMATCH_PAIR)
+	if (is_group(c))
+		faults_is(r, faults_reduce(r, COUNT), CORALE_ECOMM, "a call behind a group that was refused");
+	else if (c->kind != FAULTS_PLAIN_MISMATCH && c->kind != FAULTS_PLAIN_MISMATCH_PAIR)
 		faults_good_reduce(r, r->comm, r->size, r->rank);
 	faults_recover(r);
 }

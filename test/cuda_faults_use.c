@@ -60,18 +60,16 @@ static void on_two_streams(struct faults_rank *r, const struct faults_case *c)
 	cudaStreamDestroy(other);
 }
 
-/* Host memory in a captured call is refused on one rank; then all make the call with memory of the GPU. */
+/* Host memory in a captured call is refused, by all ranks; then all make the call with memory of the GPU. */
 static void plain_in_capture(struct faults_rank *r)
 {
 	int32_t host[4] = { 0 };
-	if (r->rank == 0) {
-		begin_capture(r);
-		faults_is(r, corale_all_reduce(host, host, 4, CORALE_INT32, CORALE_SUM, r->comm, r->stream),
-			  CORALE_ENOTSUP, "host memory in a captured call");
-		end_capture(r);
-		if (!strstr(corale_comm_last_error(r->comm), "host memory"))
-			faults_complain(r, "the error is not told: %s", corale_comm_last_error(r->comm));
-	}
+	begin_capture(r);
+	faults_is(r, corale_all_reduce(host, host, 4, CORALE_INT32, CORALE_SUM, r->comm, r->stream),
+		  CORALE_ENOTSUP, "host memory in a captured call");
+	end_capture(r);
+	if (!strstr(corale_comm_last_error(r->comm), "host memory"))
+		faults_complain(r, "the error is not told: %s", corale_comm_last_error(r->comm));
 }
 
 /* The last call's stream is captured by now: a call on another one does not touch it. */
@@ -261,19 +259,21 @@ static void buffer_elsewhere(struct faults_rank *r)
 	cudaFree(elsewhere);
 }
 
-/* A receive from oneself that nobody sends; ranks that give up different registrations. */
+/* Ranks that give up different registrations; a receive from oneself that nobody sends, in a group, which ends the communicator. */
 static void refused_arguments(struct faults_rank *r)
 {
 	void *handles[2] = { NULL, NULL };
-	corale_group_begin();
-	corale_recv(r->recv, 4, CORALE_INT32, r->rank, r->comm, r->stream);
-	faults_is(r, corale_group_end(), CORALE_EINVAL, "a receive from oneself without a send");
 	faults_is(r, corale_mem_register(r->comm, r->send, FAULTS_BUFFER, &handles[0]), 0, "registration");
 	faults_is(r, corale_mem_register(r->comm, r->recv, FAULTS_BUFFER, &handles[1]), 0, "registration");
 	faults_is(r, corale_mem_deregister(r->comm, handles[r->rank == 0]), CORALE_EINVAL,
 		  "ranks that give up different registrations");
 	for (int i = 0; i < 2; i++)
 		faults_is(r, corale_mem_deregister(r->comm, handles[i]), 0, "deregistration");
+	faults_good_reduce(r, r->comm, r->size, r->rank);
+	cuda_group_meet(&r->world);
+	corale_group_begin();
+	corale_recv(r->recv, 4, CORALE_INT32, r->rank, r->comm, r->stream);
+	faults_is(r, corale_group_end(), CORALE_EINVAL, "a receive from oneself without a send");
 }
 
 /* A call that has waited for its end in vain says so itself: nothing was received into ordinary memory. */
@@ -310,7 +310,7 @@ void faults_use(struct faults_rank *r, const struct faults_case *c)
 		plain_in_vain(r);
 	else
 		other_gpu_current(r);
-	if (r->comm && c->kind != FAULTS_PLAIN_IN_VAIN)
+	if (r->comm && c->kind != FAULTS_PLAIN_IN_VAIN && c->kind != FAULTS_ARGUMENTS)
 		faults_good_reduce(r, r->comm, r->size, r->rank);
 	faults_recover(r);
 }

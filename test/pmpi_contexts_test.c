@@ -160,12 +160,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	return work();
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-	(void)stream;
-	return work();
-}
-
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
 {
 	(void)to, (void)from, (void)bytes, (void)kind, (void)stream;
