@@ -1,5 +1,8 @@
 /* A collective, from the MPI function to what runs it. */
+#include <string.h>
+
 #include "base/log.h"
+#include "call/refuse.h"
 #include "coll.h"
 #include "door.h"
 #include "request.h"
@@ -109,6 +112,17 @@ static int find_route(const struct coll_call *call, struct pmpi_comm **comm, enu
 	return error;
 }
 
+/* A call that Corale could run, and MPI does as votes have heard of host memory alone: a rank that has made another call waits in Corale, and finds that out. */
+static void note_left(const struct coll_call *call)
+{
+	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
+	if (!comm || comm->state != PMPI_CORE_READY)
+		return;
+	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
+	refuse_left_to_mpi(comm->core, pmpi_function_name(call->function) + strlen("MPI_"),
+			   in > out ? in : out);
+}
+
 static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
 {
 	const int ret = coll_corale(call, comm);
@@ -141,6 +155,8 @@ int coll_run(struct coll_call *call)
 	int error = find_route(call, &comm, &reason);
 	if (error)
 		return error;
+	if (reason == PMPI_NO_VOTE)
+		note_left(call);
 	if (comm)
 		error = run_routed(call, comm);
 	else if (has_device(call))

@@ -562,6 +562,28 @@ static int freed_receive(void)
 	return wrong;
 }
 
+/* Rank 0 waits in Corale for the others, which are in MPI and stay there: host memory of another size. Corale has the communicator; and a sum of host memory, whose
+ * vote is not due, is MPI's. */
+static int left_to_mpi(void)
+{
+	enum { MOST = 4000 };
+	static float in[MOST], out[MOST];
+	int wrong = all_reduce(MPI_COMM_WORLD, 1, 8);
+	for (int i = 0; i < 40; i++) {
+		wrong += all_reduce(MPI_COMM_WORLD, 1, 8);
+		MPI_Allreduce(in, out, MOST, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	}
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (rank)
+		MPI_Allreduce(in, out, MOST, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	const double start = MPI_Wtime();
+	float *device = device_alloc(0, 8 * sizeof *device);
+	const int error = MPI_Allreduce(MPI_IN_PLACE, device, 8, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	printf("rank 0: error %d after %.3f s, %d wrong\n", error, MPI_Wtime() - start, wrong);
+	fflush(stdout);
+	return MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -586,6 +608,7 @@ static const struct {
 	      { "freed_receive", freed_receive },
 	      { "threads", threads },
 	      { "sizes", sizes },
+	      { "left_to_mpi", left_to_mpi },
 	      { "die", die } };
 
 /* The errors of all ranks, by way of MPI alone. */
@@ -614,7 +637,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		if (argc > 1 ? !strcmp(argv[1], cases[i].name)
-			     : (cases[i].run != die && cases[i].run != sizes))
+			     : (cases[i].run != die && cases[i].run != sizes && cases[i].run != left_to_mpi))
 			failed |= run_case((int)i);
 	MPI_Finalize();
 	return failed;

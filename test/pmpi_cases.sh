@@ -72,6 +72,13 @@ for mode in device all; do
 	done
 done
 
+for nodes in 0 2; do
+	run 3 CORALE_MPI_AFTER=0 CORALE_NODE_SIZE=$nodes CORALE_DEBUG=error "$program" left_to_mpi
+	grep -qE "^rank 0: error [1-9][0-9]* after [01]\.[0-9]* s, 0 wrong" "$scratch/log" &&
+		grep -q "rank 0 called all_reduce(count 8, float32, sum); rank 1, 2 called MPI_Allreduc... (16000 bytes there), which MPI runs" "$scratch/log"
+	result $? "ranks in MPI beside one in Corale, nodes of $nodes (0: all): an error within two seconds, a line with both calls"
+done
+
 case $("$MPIRUN" --version 2>&1) in
 *"Open MPI"* | *OpenRTE*)
 	recovery=--enable-recovery

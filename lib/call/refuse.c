@@ -1,6 +1,7 @@
 #include "refuse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/process.h"
 #include "health/diagnose.h"
@@ -55,5 +56,15 @@ void refuse_door_call(corale_comm *handle, corale_coll coll, int root, int in_gr
 		refuse_end(comm, "a group", why);
 	else if (comm)
 		refuse_call(comm, &(struct call){ .record = { .coll = coll, .root = root } }, NULL, why);
+	comm_leave(handle);
+}
+
+void refuse_left_to_mpi(corale_comm *handle, const char *name, uint64_t bytes)
+{
+	struct comm *comm = comm_enter(handle, name);
+	struct call call = { .record = { .op = RECORD_BY_MPI, .count = bytes } };
+	memcpy(&call.record.target, name, strnlen(name, sizeof call.record.target));
+	if (comm && concerns_others(comm))
+		signature_next(comm, &call);
 	comm_leave(handle);
 }

@@ -15,6 +15,9 @@ void refuse_call(struct comm *comm, const struct call *call, struct corale_strea
 /* The same of what another door has refused, before it was a call of Corale's. in_group: the door's, so comm ends. */
 void refuse_door_call(corale_comm *handle, corale_coll coll, int root, int in_group, const char *why);
 
+/* MPI runs a collective over comm's ranks, of MPI's name, which takes a number of comm's: a rank that waits in Corale meanwhile finds that the calls differ. */
+void refuse_left_to_mpi(corale_comm *handle, const char *name, uint64_t bytes);
+
 /* Ends comm with CORALE_EMISMATCH, if other ranks may start what this one has refused. what: "a group". */
 void refuse_end(struct comm *comm, const char *what, const char *why);
 

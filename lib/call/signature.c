@@ -16,7 +16,7 @@ uint64_t signature_next(struct comm *comm, const struct call *call)
 {
 	const struct record *r = &call->record;
 	uint64_t hash = mix((uint64_t)r->coll + 1, (uint64_t)r->type << 8 | (uint64_t)op_kind(r->op));
-	hash = mix(hash, r->count);
+	hash = r->op == RECORD_BY_MPI ? hash : mix(hash, r->count);
 	hash = mix(hash, (uint64_t)r->root);
 	hash = r->target ? mix(hash, r->target) : hash;
 	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed) + 1;

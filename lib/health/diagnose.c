@@ -138,6 +138,11 @@ void diagnose_print_call(const struct record *r, char *buf, size_t bytes)
 			 coll_is_pair(r->coll) ? "a send or receive" : corale_coll_name(r->coll));
 		return;
 	}
+	if (r->op == RECORD_BY_MPI) {
+		snprintf(buf, bytes, "MPI_%.8s... (%llu bytes there), which MPI runs",
+			 (const char *)&r->target, (unsigned long long)r->count);
+		return;
+	}
 	int n = snprintf(buf, bytes, "%s(", corale_coll_name(r->coll));
 	if (coll_has_count(r->coll))
 		n += snprintf(buf + n, bytes - (size_t)n, "count %llu, ", (unsigned long long)r->count);
