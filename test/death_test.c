@@ -967,7 +967,7 @@ static void run_without_thread(void **state)
 static void run_stream_without_thread(void **state)
 {
 	(void)state;
-	assert_int_equal(apart(stream_without_thread, 0, 0), 0);
+	assert_int_equal(apart(stream_without_thread, 1, 0), 0);
 }
 
 static void run_forked_child(void **state)

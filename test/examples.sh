@@ -107,11 +107,11 @@ refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduc
 refuse "a type that is none: the list" "float16 bfloat16 float32" 2 corale_all_reduce_perf -d bf16
 # Of corale_*_perf, which are one program by many names, one.
 for path in $(find "$top_builddir/examples" -maxdepth 1 -type f -perm -u+x \( ! -name 'corale_*_perf' -o -name corale_all_reduce_perf \) | sort); do
-	program=$(basename "$path")
-	try "$program --help" 1 $program --help
-	says "$program --help has the usage" "[Uu]sage: .*"
-	try "$program --version" 1 $program --version
-	says "$program --version has one" "corale [0-9]*\.[0-9]*\.[0-9]*"
+	example=$(basename "$path")
+	try "$example --help" 1 $example --help
+	says "$example --help has the usage" "[Uu]sage: .*"
+	try "$example --version" 1 $example --version
+	says "$example --version has one" "corale [0-9]*\.[0-9]*\.[0-9]*"
 done
 if command -v python3 >/dev/null; then
 	number=$((number + 1))

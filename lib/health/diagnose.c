@@ -15,7 +15,7 @@
 #include "presence.h"
 #include "stall.h"
 
-enum { COLLECT_MS = 400, LOOKS = 4, ENDED_NS = 200 * 1000 * 1000 };
+enum { COLLECT_MS = 400, LOOKS = 4, ENDED_NS = 500 * 1000 * 1000 };
 /* Without progress, for which a call goes on that comes before the one that failed; and sends and receives beside failed ones, whose order nobody knows. */
 static const int64_t EARLIER_NS = 5 * 1000000000ll, PAIRS_NS = 200 * 1000000ll;
 enum {
@@ -560,7 +560,7 @@ static void print_end(struct comm *comm, const struct ending *end, int code, cha
 
 /*
  * The process of a rank of another node on this machine has ended, and the transport has not said so: a child that no fork handler has seen has its
- * connections. A few ranks a look, in turn. What a rank said before it ended is read first.
+ * connections. A few ranks a look, in turn. What a rank said before it ended is read first, which takes a while on a busy machine.
  */
 void diagnose_other_nodes(struct comm *comm)
 {
