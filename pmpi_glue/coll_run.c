@@ -34,6 +34,12 @@ static size_t bytes_of(const struct coll_call *call, const struct coll_side *sid
 	return bytes;
 }
 
+static size_t larger_bytes(const struct coll_call *call)
+{
+	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
+	return in > out ? in : out;
+}
+
 /* Once a process for each reason, as it is alike at each call. */
 static void warn(const struct coll_call *call, enum pmpi_reason reason)
 {
@@ -44,7 +50,7 @@ static void warn(const struct coll_call *call, enum pmpi_reason reason)
 				    "operator",
 		[PMPI_HAS_REQUEST] = "calls with a request do",
 	};
-	if (why[reason] && !said[reason] && (bytes_of(call, &call->send) || bytes_of(call, &call->recv)))
+	if (why[reason] && !said[reason] && larger_bytes(call))
 		log_once(&said[reason], LOG_WARN, pmpi.rank,
 			 "%s of a device buffer goes through host memory, as %s; CORALE_DEBUG=info counts "
 			 "such calls at "
@@ -116,11 +122,9 @@ static int find_route(const struct coll_call *call, struct pmpi_comm **comm, enu
 static void note_left(const struct coll_call *call)
 {
 	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
-	if (!comm || comm->state != PMPI_CORE_READY)
-		return;
-	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
-	refuse_left_to_mpi(comm->core, pmpi_function_name(call->function) + strlen("MPI_"),
-			   in > out ? in : out);
+	if (comm && comm->state == PMPI_CORE_READY)
+		refuse_left_to_mpi(comm->core, pmpi_function_name(call->function) + strlen("MPI_"),
+				   larger_bytes(call));
 }
 
 static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
@@ -134,13 +138,12 @@ static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
 
 static void count(const struct coll_call *call, int is_routed, enum pmpi_reason reason, double begin)
 {
-	const size_t in = bytes_of(call, &call->send), out = bytes_of(call, &call->recv);
 	const enum pmpi_outcome outcome = is_routed          ? PMPI_IS_ROUTED
 					  : has_device(call) ? PMPI_IS_STAGED
 							     : PMPI_IS_PASSED;
 	if (outcome == PMPI_IS_PASSED && (pmpi.mode == PMPI_MODE_DEVICE || reason == PMPI_NO_VOTE))
 		reason = PMPI_HOST_MEMORY;
-	pmpi_table_count(call->function, outcome, reason, in > out ? in : out, begin);
+	pmpi_table_count(call->function, outcome, reason, larger_bytes(call), begin);
 }
 
 int coll_run(struct coll_call *call)

@@ -86,14 +86,9 @@ int process_is_forked(void)
 	return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-void process_exiting(void)
+void process_exits(int does)
 {
-	atomic_store(&unusual, 1);
-}
-
-void process_calls_on(void)
-{
-	atomic_store(&unusual, process_is_forked());
+	atomic_store(&unusual, does || process_is_forked());
 }
 
 int process_is_usual(void)

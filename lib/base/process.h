@@ -23,9 +23,8 @@ uint64_t process_thread_number(void);
 /* 1 in such a child. Any thread; takes no lock. */
 int process_is_forked(void);
 
-/* exit() has begun: process_is_usual says 0, until process_calls_on. */
-void process_exiting(void);
-void process_calls_on(void);
+/* exit() has begun (1), and process_is_usual says 0 until a call was made all the same (0). */
+void process_exits(int does);
 /* 0 in such a child, and in a process that is in exit() and has made no call since. Any thread; takes no lock. */
 int process_is_usual(void);
 

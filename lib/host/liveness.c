@@ -103,13 +103,13 @@ void liveness_exiting(void)
 	if (!mine)
 		return;
 	atomic_store(&mine->exiting, IN_EXIT_HANDLERS);
-	process_exiting();
+	process_exits(1);
 }
 
 void liveness_calls_on(void)
 {
 	uint32_t state = IN_EXIT_HANDLERS;
-	process_calls_on();
+	process_exits(0);
 	if (mine)
 		atomic_compare_exchange_strong(&mine->exiting, &state, NOT_EXITING);
 }

@@ -16,12 +16,14 @@ static const char *const files[MODULES] = { "corale_ucx.so", "corale_hwloc.so" }
 
 /* What has become of a module. */
 struct found {
-	pthread_once_t once;
+	pthread_mutex_t lock;
+	int is_done;
 	const struct module *module;
 	char why_not[WHY];
 };
 
-static struct found all[MODULES] = { { .once = PTHREAD_ONCE_INIT }, { .once = PTHREAD_ONCE_INIT } };
+static struct found all[MODULES] = { { .lock = PTHREAD_MUTEX_INITIALIZER },
+				     { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
 static void write_line(enum log_level level, int rank, const char *text)
 {
@@ -83,19 +85,13 @@ static void open_module(enum module_name name, struct found *found)
 	}
 }
 
-static void open_ucx(void)
-{
-	open_module(MODULE_UCX, &all[MODULE_UCX]);
-}
-
-static void open_hwloc(void)
-{
-	open_module(MODULE_HWLOC, &all[MODULE_HWLOC]);
-}
-
 const struct module *module_find(enum module_name name, char *why_not, size_t bytes)
 {
-	pthread_once(&all[name].once, name == MODULE_UCX ? open_ucx : open_hwloc);
+	pthread_mutex_lock(&all[name].lock);
+	if (!all[name].is_done)
+		open_module(name, &all[name]);
+	all[name].is_done = 1;
+	pthread_mutex_unlock(&all[name].lock);
 	if (!all[name].module)
 		snprintf(why_not, bytes, "%s", all[name].why_not);
 	return all[name].module;
