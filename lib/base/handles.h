@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-	HANDLE_BYTES = 32,
+	HANDLE_BYTES = 64, /* a cache line: threads that are ranks write to theirs */
 	HANDLES_FIRST = 64 /* in the first block; each further one has twice as many */,
 	HANDLES_BLOCKS = 26
 };
