@@ -36,7 +36,10 @@ static void exchange(struct gpu_rank *r)
 	gpu_rank_open(r, 1);
 	for (int i = 0; i < ROUNDS * SIZES; i++) {
 		const size_t bytes = sizes[i % SIZES];
-		EXPECT(step(r, bytes, bytes <= LINK_INLINE_BYTES && i / SIZES % 2) == 1);
+		const int got = step(r, bytes, bytes <= LINK_INLINE_BYTES && i / SIZES % 2);
+		if (got != 1)
+			printf("# rank %d, message %d of %zu bytes: %d\n", r->rank, i, bytes, got);
+		EXPECT(got == 1);
 	}
 	gpu_rank_meet(r);
 	gpu_rank_close(r);
