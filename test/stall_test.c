@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "health/watch.h"
 #include "comm/gpu.h"
 #include "health/gpu_journal.h"
 #include "call/signature.h"
@@ -187,6 +188,7 @@ static void close_fake(struct team_member *m, struct fake *f)
 	struct proxy *proxy = f->comm->proxy;
 	team_barrier(m);
 	proxy_stop(proxy, 1);
+	watch_remove(f->comm); /* which looks at the transport */
 	transport_close(transport);
 	f->comm->engine.transport = NULL;
 	f->comm->proxy = NULL;
