@@ -1,6 +1,4 @@
 /* A collective, from the MPI function to what runs it. */
-#include <string.h>
-
 #include "base/log.h"
 #include "call/refuse.h"
 #include "coll.h"
@@ -123,7 +121,7 @@ static void note_left(const struct coll_call *call)
 {
 	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
 	if (comm && comm->state == PMPI_CORE_READY)
-		refuse_left_to_mpi(comm->core, pmpi_function_name(call->function) + strlen("MPI_"),
+		refuse_left_to_mpi(comm->core, pmpi_function_name(call->function) + sizeof "MPI_" - 1,
 				   larger_bytes(call));
 }
 

@@ -26,8 +26,7 @@ enum { JOURNAL_WORDS = sizeof(struct record) / 8 };
 /* As op: the rank has refused the call. coll is CORALE_SEND for receives too, count says which of the rank's refusals it is, and all else is 0: ranks that refuse
  * the same collective agree. */
 enum { RECORD_REFUSED = -1 };
-/* As op: a collective over the same ranks that the MPI door has left to MPI. target has the first letters of MPI's name, and agrees; count is this rank's
- * bytes, which need not. */
+/* As op: a collective that the MPI door left to MPI. target: the first letters of MPI's name; count: this rank's bytes, which need not agree. */
 enum { RECORD_BY_MPI = -2 };
 
 /* A cache line. */

@@ -294,6 +294,13 @@ static void tcp_rest(struct boot *base)
 	leave(b);
 }
 
+static void free_rank(struct boot_rank *b)
+{
+	frame_free(b->part);
+	free(b->peers);
+	free(b);
+}
+
 static void tcp_close(struct boot *base)
 {
 	struct boot_rank *b = of(base);
@@ -305,9 +312,7 @@ static void tcp_close(struct boot *base)
 		frame_reader_free(&b->feed.reader);
 		frame_writer_free(&b->feed.writer);
 	}
-	frame_free(b->part);
-	free(b->peers);
-	free(b);
+	free_rank(b);
 }
 
 static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out);
@@ -350,6 +355,7 @@ static void tell(struct boot_rank *b, const char *why)
 	while (b->state < RANK_JOINED && !b->error && !advance(b) && wait_now_ns() < until)
 		sleep_a_little(b);
 	tcp_give_up(&b->base, CORALE_EPEER, text);
+	rank_end_feed(b);
 	rank_disconnect(b);
 }
 
@@ -376,12 +382,10 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 		ret = boot_listener_expect(&b->options, id);
 	if (ret && !(id->flags && rank == 0)) /* else they would meet here */
 		tell(b, failed ? failed : log_last_error());
-	if (ret) {
-		free(b);
-		return ret;
-	}
-	*out = &b->base;
-	return 0;
+	*out = ret ? NULL : &b->base;
+	if (ret)
+		free_rank(b);
+	return ret;
 }
 
 /* -1: there is no memory to find out. */

@@ -52,17 +52,16 @@ static void copy_past_caches(unsigned char *to, const unsigned char *from, size_
 void host_copy(struct host_copier *copier, void *to, const void *from, size_t bytes)
 {
 	enum { ROUND = 64, TRIES = 4 };
-	static const float clearly = 0.95f;
 	const unsigned place = copier->copies++ % ROUND;
-	const int is_try = place >= ROUND - TRIES;
 	const enum host_store best = copier->other ? HOST_STORE_CACHED : HOST_STORE_PAST,
-			      store = is_try ? HOST_STORE_CACHED + HOST_STORE_PAST - best : best;
+			      store =
+				  place >= ROUND - TRIES ? HOST_STORE_CACHED + HOST_STORE_PAST - best : best;
 	const int64_t start = wait_now_ns();
 	if (store == HOST_STORE_PAST)
 		copy_past_caches(to, from, bytes);
 	else
 		memcpy(to, from, bytes);
 	host_path_follow(&copier->ns[store], (float)(wait_now_ns() - start) / (float)(bytes >> 10));
-	if (place == ROUND - 1 && copier->ns[!best] < clearly * copier->ns[best])
+	if (place == ROUND - 1 && copier->ns[!best] < .95f * copier->ns[best])
 		copier->other = !copier->other;
 }
