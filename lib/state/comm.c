@@ -19,8 +19,8 @@ int comm_handle_create(struct comm *comm)
 	corale_comm *handle = handles_make(&comm_handles);
 	if (!handle)
 		return log_error(CORALE_ENOMEM, comm->rank, "no memory for a communicator's handle");
-	atomic_store(&handle->comm, comm);
 	comm->handle = handle;
+	atomic_store(&handle->comm, comm); /* from here on other threads find it (comm_any) */
 	return 0;
 }
 
