@@ -498,7 +498,8 @@ static void ends_at_peer(const char *faults, double least_ms)
 	struct end a = { 0 };
 	int ends[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	const pid_t child = fork(); /* while there is one thread: another one could hold a lock of malloc, which the child would wait for */
+	const pid_t child =
+	    fork(); /* while there is one thread: another one could hold a lock of malloc, which the child would wait for */
 	if (child == 0)
 		be_faulty(ends[1], faults);
 	close(ends[1]);
