@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exports.h"
 #include "remote.h"
 #include "base/status.h"
 #include "base/types.h"
@@ -79,7 +80,7 @@ enum codelet_ring {
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, flags, acks, grants, ring_ends, words, lines, rings,
+	uint64_t headers, refs, flags, acks, grants, ring_ends, words, lines, rings,
 	    slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
@@ -159,6 +160,35 @@ struct codelet_few_ranks {
 	uint32_t part_at[CODELET_FEW_RANKS + 1], last_at[CODELET_FEW_RANKS + 1];
 };
 
+/*
+ * A call that may be zero-copy: all ranks know that from facts that they share. Whether it is one is what each block decides from what all ranks say of their buffers
+ * (codelet_refs), so all decide alike. What this rank knows alone (alignment, buffers in no export) makes a number 0.
+ */
+struct codelet_zero_copy {
+	const struct exports *const
+	    *exports; /* by rank of the node, in GPU memory; NULL: the call goes through slots */
+	const struct exports_own *own;
+	struct export_ref send, recv; /* number 0: slots */
+	uint32_t refs; /* offset in a window: codelet_layout.refs */
+};
+
+/*
+ * What a rank tells each other one of its buffers, and which exports it has open: packets of 8 bytes of data that hold their epoch twice, as headers do. By the
+ * epoch's parity and the sender, in every window, the sender's own too, from where its other blocks read it: what all ranks see is the same.
+ */
+enum codelet_ref {
+	CODELET_REF_SEND, /* export_ref.offset, and its index above EXPORTS_OFFSET_BITS */
+	CODELET_REF_RECV,
+	CODELET_REF_NEED, /* the higher of both numbers; 0: this rank's buffers can't be read by others */
+	CODELET_REF_OPENED, /* from here on, two ranks a packet: the low 32 bits of exports.opened */
+	CODELET_REFS = CODELET_REF_OPENED + EXPORTS_MOST_RANKS / 2
+};
+
+struct codelet_refs {
+	uint32_t packets[16][4];
+};
+static_assert((int)CODELET_REFS <= 16, "packets of a rank");
+
 struct codelet_args {
 	struct codelet_few_ranks few_ranks;
 	const unsigned char *send;
@@ -189,6 +219,7 @@ struct codelet_args {
 	unsigned char *const *slots; /* by rank: scratch for slots, or NULL: those of the window */
 	const void
 	    *scalar_at; /* where the scalar lies in memory, which is read when the kernel runs, or NULL */
+	struct codelet_zero_copy zero_copy;
 };
 
 /*
@@ -523,6 +554,8 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->ranks = (uint32_t)ranks;
 	l->headers = at;
 	at += 2 * (uint64_t)ranks * CODELET_LINE;
+	l->refs = at;
+	at += ranks <= EXPORTS_MOST_RANKS ? 2 * (uint64_t)ranks * sizeof(struct codelet_refs) : 0;
 	l->flags = at;
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->acks = at;

@@ -36,6 +36,7 @@ void engine_make_args(struct engine *e)
 						    .stride = (uint32_t)e->stride,
 						    .state = e->state,
 						    .headers = (uint32_t)l->headers,
+						    .zero_copy.refs = (uint32_t)l->refs,
 						    .flags = (uint32_t)l->flags,
 						    .acks = (uint32_t)l->acks,
 						    .area = (uint32_t)areas[i][0],
