@@ -162,15 +162,20 @@ struct codelet_few_ranks {
 
 /*
  * A call that may be zero-copy: all ranks know that from facts that they share. Whether it is one is what each block decides from what all ranks say of their buffers
- * (codelet_refs), so all decide alike. What this rank knows alone (alignment, buffers in no export) makes a number 0.
+ * (codelet_refs), so all decide alike. What this rank knows alone (buffers in no export, results that overwrite) is in these fields.
  */
 struct codelet_zero_copy {
 	const struct exports *const
 	    *exports; /* by rank of the node, in GPU memory; NULL: the call goes through slots */
 	const struct exports_own *own;
-	struct export_ref send, recv; /* number 0: slots */
+	struct export_ref send, recv; /* number 0: in no export */
+	uint32_t read; /* which of them peers read: CODELET_READS_SEND, CODELET_READS_RECV */
+	uint32_t
+	    cannot; /* 1: peers may not read them, as for a result that overwrites what they have yet to read */
 	uint32_t refs; /* offset in a window: codelet_layout.refs */
 };
+
+enum { CODELET_READS_SEND = 1, CODELET_READS_RECV = 2 };
 
 /*
  * What a rank tells each other one of its buffers, and which exports it has open: packets of 8 bytes of data that hold their epoch twice, as headers do. By the
@@ -179,7 +184,7 @@ struct codelet_zero_copy {
 enum codelet_ref {
 	CODELET_REF_SEND, /* export_ref.offset, and its index above EXPORTS_OFFSET_BITS */
 	CODELET_REF_RECV,
-	CODELET_REF_NEED, /* the higher of both numbers; 0: this rank's buffers can't be read by others */
+	CODELET_REF_NEED, /* low: the highest number of the buffers that peers read; high: 1 if these are all usable */
 	CODELET_REF_OPENED, /* from here on, two ranks a packet: the low 32 bits of exports.opened */
 	CODELET_REFS = CODELET_REF_OPENED + EXPORTS_MOST_RANKS / 2
 };
@@ -188,6 +193,7 @@ struct codelet_refs {
 	uint32_t packets[16][4];
 };
 static_assert((int)CODELET_REFS <= 16, "packets of a rank");
+static_assert((int)EXPORTS_MOST_RANKS == (int)LAUNCH_ZERO_COPY_RANKS, "ranks of a call");
 
 struct codelet_args {
 	struct codelet_few_ranks few_ranks;

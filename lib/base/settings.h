@@ -21,6 +21,7 @@ struct settings {
 	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
 	char proto[32]; /* CORALE_PROTO: forces a protocol */
+	int zero_copy; /* CORALE_ZERO_COPY */
 	int codelets; /* CORALE_CODELETS; 0: all plans on GPUs are lowered, on hosts interpreted */
 	int max_ctas; /* CORALE_MAX_CTAS: blocks of a kernel; 0: as cta_policy says */
 	int cta_policy; /* CORALE_CTA_POLICY, enum settings_cta_policy: how many blocks calls on GPUs take */

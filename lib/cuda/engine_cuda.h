@@ -325,6 +325,16 @@ void engine_patch_args(struct engine *engine, const struct call *call, struct co
 /* Logs a launch, and counts its n blocks, or warps (engine_count). */
 void engine_begin_launch(struct engine *engine, const struct launch *launch, int n);
 
+/* ---- engine_cuda_exports.c: buffers that peers read (exporter.h) */
+
+/* The board's descriptor, the engine's; -1: this GPU's memory can't be exported. */
+int engine_exports_fd(struct engine *engine);
+/* Every rank's board, by descriptors that stay the caller's. CORALE_ENOMEM, CORALE_EDEVICE, CORALE_EPEER. */
+int engine_attach_exports(struct engine *engine, const int *fds, int stride);
+void engine_close_exports(struct engine *engine);
+/* Where a call's buffers lie, for kernels. */
+void engine_name_buffers(struct engine *engine, const struct call *call, struct codelet_zero_copy *named);
+
 /* ---- engine_cuda_lists.c: lowered plans on the GPU */
 
 int engine_open_lists(struct engine *engine);

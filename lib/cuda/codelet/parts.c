@@ -32,6 +32,8 @@ struct codelet_args codelet_begin(struct engine *e, const struct call *c, const 
 		a.peers = engine_region_of(e, c->record.target)->gpu_peers;
 		a.peers_at = engine_offset_of(c->record.target);
 	}
+	if (l->cut.zero_copy)
+		engine_name_buffers(e, c, &a.zero_copy);
 	engine_begin_launch(e, &l->cut, l->cut.grid.blocks);
 	return a;
 }

@@ -3,6 +3,8 @@
  */
 #include "cut.h"
 
+#include <stdio.h>
+
 #include "base/collectives.h"
 
 enum {
@@ -30,17 +32,18 @@ static int is_lowered_else(corale_coll coll)
 }
 
 /* A block's room for one exchange with one peer. */
-static uint64_t room_of(const struct gpu_machine *machine, uint64_t room, corale_coll coll)
+static uint64_t room_of(int blocks, uint64_t room, corale_coll coll)
 {
-	return room / ((uint64_t)machine->max_blocks * (has_parts(coll) ? 2 : 1));
+	return room / ((uint64_t)blocks * (has_parts(coll) ? 2 : 1));
 }
 
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const int room = room_of(machine, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
+	const int room = room_of(machine->max_blocks, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
 	if (machine->forced == (int)row->protocol)
 		return room;
-	return room && machine->ranks > 1 && machine->max_blocks <= LAUNCH_BULK_BLOCKS &&
+	return room && machine->ranks > 1 &&
+	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || row_is_zero_copy(row, machine, call)) &&
 	       (!is_lowered_else(row->coll) || row->codelet->sent(row, machine, call->bytes) >= LEAST_ALONE);
 }
 
@@ -78,6 +81,12 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	}
 }
 
+static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	return row_is_zero_copy(row, machine, call) ? row_zero_copy_us(row, machine, call)
+						    : codelet_us(row, machine, call);
+}
+
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
 {
 	return has_parts(row->coll) ? codelet_sent_in_parts(row, machine, bytes)
@@ -96,14 +105,16 @@ static uint64_t to_peer(const struct launch *l)
 static uint64_t message_of(const struct launch *l, uint64_t room)
 {
 	const uint64_t parts = owners(l->coll, l->machine->ranks),
-		       pieces = parts * (uint64_t)l->machine->max_blocks * LEAST_MESSAGES;
+		       pieces = parts * (uint64_t)l->grid.blocks * LEAST_MESSAGES;
 	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
 
 /* While a message is folded or passed on the next ones come, and acknowledgements go back. */
 static void cut(struct launch *l)
 {
-	const uint64_t room = room_of(l->machine, slots_room(l), l->coll);
+	if (l->zero_copy && l->grid.blocks > LAUNCH_ZERO_COPY_BLOCKS)
+		l->grid.blocks = LAUNCH_ZERO_COPY_BLOCKS;
+	const uint64_t room = room_of(l->grid.blocks, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;
@@ -115,9 +126,10 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	static const char *const kernels[] = { [BULK_REDUCE] = "bulk_reduce",
 					       [BULK_MOVES] = "bulk_moves",
 					       [BULK_BROADCAST] = "bulk_broadcast" };
-	return launch_print_kernel(l, kernels[l->variant], buf, bytes);
+	char kernel[32];
+	snprintf(kernel, sizeof kernel, "%s%s", kernels[l->variant], l->zero_copy ? " zero-copy" : "");
+	return launch_print_kernel(l, kernel, buf, bytes);
 }
 
-const struct codelet bulk_codelet = { "bulk",     8,       PLAN_SM, can,
-				      codelet_us, rate,    sent,    codelet_one_piece,
-				      cut,        to_peer, print };
+const struct codelet bulk_codelet = { "bulk", 8,       PLAN_SM, can, us, rate, sent, codelet_one_piece,
+				      cut,    to_peer, print };

@@ -32,7 +32,7 @@ enum rates_generation {
 /*
  * What one block of a kernel does, so that few blocks do not fill a link: folds parts of a vector; folds a block of each rank; moves each byte once; moves blocks to
  * each rank; a broadcast's packets, to several ranks; its messages, passed on; folds and moves by teams of warps; the packets of two ranks' all_reduce, and of
- * their broadcast.
+ * their broadcast; folds and moves that read the peers' own buffers.
  */
 enum rates_block {
 	RATES_FOLDING,
@@ -45,6 +45,8 @@ enum rates_block {
 	RATES_TEAM_MOVING,
 	RATES_PAIR_FOLDING,
 	RATES_PAIR_MOVING,
+	RATES_READ_FOLDING,
+	RATES_READ_MOVING,
 	RATES_BLOCK_KINDS
 };
 

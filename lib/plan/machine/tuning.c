@@ -73,6 +73,8 @@ static const struct field fields[] = {
 	BLOCK("team_moving", RATES_TEAM_MOVING),
 	BLOCK("pair_folding", RATES_PAIR_FOLDING),
 	BLOCK("pair_moving", RATES_PAIR_MOVING),
+	BLOCK("read_folding", RATES_READ_FOLDING),
+	BLOCK("read_moving", RATES_READ_MOVING),
 };
 enum { FIELDS = sizeof(fields) / sizeof(*fields) };
 _Static_assert((int)FIELDS <= (int)TUNING_MOST, "a bit of given and a value for each rate");

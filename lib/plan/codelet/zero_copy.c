@@ -1,0 +1,52 @@
+/*
+ * Zero-copy: calls by teams of warps whose ranks read each other's buffers where they lie, as far as these are mapped. What decides here all ranks share; whether
+ * they are mapped the kernels agree on when they run (kernels/zero_copy.cuh), and go through slots if not.
+ */
+#include "launch.h"
+
+#include "base/collectives.h"
+
+static int reads_buffers(corale_coll coll)
+{
+	return coll == CORALE_ALL_REDUCE;
+}
+
+int row_is_zero_copy(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	if (!machine->zero_copy || row->codelet != &bulk_codelet || machine->ranks < 2 ||
+	    machine->ranks > LAUNCH_ZERO_COPY_RANKS || !reads_buffers(row->coll) ||
+	    row_stores_direct(row, machine, call))
+		return 0;
+	return machine->max_blocks > LAUNCH_BULK_BLOCKS ||
+	       row_zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
+}
+
+/* Measured on 2 H200 with 4 to 32 blocks. */
+static struct codelet_rate rate_of(corale_coll coll)
+{
+	static const struct codelet_rate
+	    all_reduces = { { [RATES_HOPPER] = { 14, 320, 0 }, [RATES_UNKNOWN] = { 21, 213, 0 } },
+			    2,
+			    RATES_READ_FOLDING },
+	    sums = { { [RATES_HOPPER] = { 12, 320, 0 }, [RATES_UNKNOWN] = { 18, 213, 0 } },
+		     1,
+		     RATES_READ_FOLDING },
+	    moves = { { [RATES_HOPPER] = { 11, 310, 0 }, [RATES_UNKNOWN] = { 17, 207, 0 } },
+		      1,
+		      RATES_READ_MOVING };
+	return coll == CORALE_ALL_REDUCE ? all_reduces : coll_folds(coll) ? sums : moves;
+}
+
+double row_zero_copy_us(const struct row *row, const struct gpu_machine *machine,
+			const struct plan_call *call)
+{
+	const struct rates *rates = machine->rates;
+	const struct codelet_rate rate = rate_of(row->coll);
+	const int blocks =
+	    machine->max_blocks < LAUNCH_ZERO_COPY_BLOCKS ? machine->max_blocks : LAUNCH_ZERO_COPY_BLOCKS;
+	const double link = rate.of[rates->generation].gbs * rates->faster,
+		     together = rates->block_gbs[rate.block] * blocks,
+		     start = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us;
+	return (start < 0 ? 0 : start) +
+	       row->codelet->sent(row, machine, call->bytes) / (link < together ? link : together) / 1e3;
+}
