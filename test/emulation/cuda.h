@@ -32,6 +32,8 @@ enum {
 	CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
 	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
 	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
+	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
 	CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
 	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
 };
@@ -42,7 +44,8 @@ typedef enum {
 } CUdevice_attribute;
 
 /* In place of lib/cuda/cuda_driver.h: what lib/cuda/engine_cuda_memory.c and lib/cuda/engine_cuda_share.c need, which share_test has,
- * lib/cuda/engine_cuda_admit.c, which admit_test has, pmpi_glue/memory_cuda.c, which pmpi_contexts_test has, and the life of an engine, which engine_close_test has. */
+ * lib/cuda/engine_cuda_admit.c, which admit_test has, pmpi_glue/memory_cuda.c, which pmpi_contexts_test has, the life of an engine, which engine_close_test has,
+ * and exports, which exporter_test has. */
 #define CUDA_DRIVER_H
 struct cuda_driver {
 	CUresult (*current_context)(CUcontext *context);

@@ -1,0 +1,331 @@
+#define _GNU_SOURCE
+#include "exporter_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/wait.h"
+
+enum { CLOSE_MS = 200, EXIT_MS = 1000, ACTIVE_MS = 100, MS = 1000000 };
+
+/* Of the process. The lock comes before that of an exporter. */
+static struct {
+	pthread_mutex_t lock;
+	struct exporter *first;
+	int handles_exit, exits;
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct cuda_device device_of(const struct exporter *x)
+{
+	return (struct cuda_device){ x->driver, x->rank, x->ordinal };
+}
+
+void exporter_wake(struct exporter *x)
+{
+	x->is_asked = 1;
+	x->active_until_ns = wait_now_ns() + INT64_C(1) * ACTIVE_MS * MS;
+	pthread_cond_broadcast(&x->changed);
+}
+
+int exporter_put(struct exporter *x, void *to, const void *from, size_t bytes)
+{
+	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, x->stream);
+	error = error ? error : cudaStreamSynchronize(x->stream);
+	if (error)
+		atomic_store(&x->stops, 1);
+	return cuda_report(x->rank, x->ordinal, error, "copying to the tables of exports");
+}
+
+/* ---- It comes up and goes down ---- */
+
+/* Memory that is given back without waiting for the GPU. */
+static int make_tables(struct exporter *x)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr at = 0;
+	size_t unit = 0;
+	int ret = cuda_memory_unit(device_of(x), &unit);
+	const size_t bytes = ret ? 0 : (sizeof *x->tables + unit - 1) / unit * unit;
+	ret = ret ? ret : cuda_memory_make(device_of(x), bytes, 0, &handle);
+	if (ret)
+		return ret;
+	ret = cuda_report_driver(device_of(x), x->driver->reserve(&at, bytes, unit, 0, 0),
+				 "reserving addresses");
+	if (!ret && (ret = cuda_memory_map(device_of(x), at, bytes, handle)))
+		x->driver->unreserve(at, bytes);
+	x->driver->release(handle); /* the mapping keeps it */
+	if (!ret) {
+		x->tables = (struct export_tables *)(uintptr_t)at;
+		x->bytes = bytes;
+	}
+	return ret;
+}
+
+static int fill_tables(struct exporter *x)
+{
+	struct export_tables *empty = calloc(1, sizeof *empty);
+	if (!empty)
+		return log_error(CORALE_ENOMEM, x->rank, "no memory for %zu bytes of tables", sizeof *empty);
+	empty->self.opened = UINT64_MAX;
+	const int ret = exporter_put(x, x->tables, empty, sizeof *empty);
+	free(empty);
+	return ret;
+}
+
+static void free_peer(struct export_peer *p)
+{
+	for (int i = 0; p && i < EXPORTS_ROOM; i++)
+		free(p->exports[i].mapping);
+	board_unmap(p ? p->board : NULL);
+	free(p);
+}
+
+static void destroy(struct exporter *x)
+{
+	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)x->tables;
+	if (!all.exits && x->stream)
+		cudaStreamDestroy(x->stream);
+	if (!all.exits && at) {
+		x->driver->unmap(at, x->bytes);
+		x->driver->unreserve(at, x->bytes);
+	}
+	for (struct export_mapping *m; (m = x->to_close); free(m))
+		x->to_close = m->next;
+	for (int i = 0; i < BOARD_PEERS; i++)
+		free_peer(x->peers[i]);
+	board_unmap(x->board);
+	if (x->fd >= 0)
+		close(x->fd);
+	pthread_mutex_destroy(&x->lock);
+	pthread_cond_destroy(&x->changed);
+	free(x);
+}
+
+static int create(struct cuda_device device, CUcontext context, struct exporter **out)
+{
+	struct exporter *x = calloc(1, sizeof *x);
+	if (!x)
+		return log_error(CORALE_ENOMEM, device.rank, "no memory for the exports of GPU %d",
+				 device.ordinal);
+	x->functions = *device.driver;
+	x->driver = &x->functions;
+	x->context = context;
+	x->ordinal = device.ordinal;
+	x->rank = device.rank;
+	x->stops = all.exits;
+	pthread_mutex_init(&x->lock, NULL);
+	pthread_cond_init(&x->changed, NULL);
+	const int mode = engine_spare_captures();
+	int ret = board_create(x->rank, &x->fd, &x->board);
+	if (!ret)
+		ret = cuda_report(x->rank, x->ordinal,
+				  cudaStreamCreateWithPriority(&x->stream, cudaStreamNonBlocking, 0),
+				  "making a stream");
+	ret = ret ? ret : make_tables(x);
+	ret = ret ? ret : fill_tables(x);
+	if (ret)
+		destroy(x);
+	engine_end_spare(mode);
+	*out = x;
+	return ret;
+}
+
+/* Wakes the threads, and waits for their end. Under the lock. */
+static void await_end(struct exporter *x, int ms)
+{
+	struct timespec until;
+	int error = 0;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	const int64_t ns = until.tv_nsec + INT64_C(1) * ms * MS;
+	until.tv_sec += ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
+	exporter_wake(x);
+	while (x->workers && !error)
+		error = pthread_cond_clockwait(&x->changed, &x->lock, CLOCK_MONOTONIC, &until);
+}
+
+/* From here on the driver may go. A thread that waits for a kernel in it can't be waited for. */
+static void at_exit(void)
+{
+	if (process_is_forked())
+		return;
+	pthread_mutex_lock(&all.lock);
+	all.exits = 1;
+	for (struct exporter *x = all.first; x; x = x->next) {
+		atomic_store(&x->stops, 1);
+		pthread_mutex_lock(&x->lock);
+		await_end(x, EXIT_MS);
+		pthread_mutex_unlock(&x->lock);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+int exporter_open(const struct cuda_driver *driver, int ordinal, int rank, struct exporter **out)
+{
+	const struct cuda_device device = { driver, rank, ordinal };
+	CUcontext context = NULL;
+	int ret = cuda_report_driver(device, driver->current_context(&context), "asking for the context");
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&all.lock);
+	if (!all.handles_exit) /* later than what CUDA has for exit, so it comes before */
+		all.handles_exit = !atexit(at_exit);
+	struct exporter *x = all.first;
+	while (x && (x->ordinal != ordinal || x->context != context))
+		x = x->next;
+	if (!x && !(ret = create(device, context, &x))) {
+		x->next = all.first;
+		all.first = x;
+	}
+	if (!ret) {
+		pthread_mutex_lock(&x->lock);
+		x->users++;
+		pthread_mutex_unlock(&x->lock);
+		*out = x;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return ret;
+}
+
+static void end(struct exporter *x)
+{
+	struct exporter **at = &all.first;
+	while (*at != x)
+		at = &(*at)->next;
+	*at = x->next;
+	destroy(x);
+}
+
+/* One whose thread still waits for a close is kept for the next exporter_open. */
+void exporter_close(struct exporter *x)
+{
+	if (!x || process_is_forked())
+		return;
+	pthread_mutex_lock(&all.lock);
+	pthread_mutex_lock(&x->lock);
+	if (!--x->users)
+		await_end(x, CLOSE_MS);
+	const int ends = !x->users && !x->workers;
+	pthread_mutex_unlock(&x->lock);
+	if (ends)
+		end(x);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- Peers ---- */
+
+int exporter_start(struct exporter *x)
+{
+	pthread_t thread;
+	if (x->workers || atomic_load(&x->stops))
+		return 0;
+	const int error = process_thread(&thread, exporter_work, x);
+	if (error)
+		return log_error(
+		    CORALE_ESYSTEM, x->rank,
+		    "no thread to map the memory of other processes: %s; raise the limit of threads (ulimit "
+		    "-u, the container's pids limit), or set CORALE_ZERO_COPY=no",
+		    strerror(error));
+	pthread_detach(thread);
+	x->workers = 1;
+	return 0;
+}
+
+/* The peer with that board, or else the first free slot. */
+static struct export_peer *find_peer(const struct exporter *x, const struct board *board, int *slot)
+{
+	*slot = BOARD_PEERS;
+	for (int i = BOARD_PEERS - 1; i >= 0; i--) {
+		struct export_peer *p = x->peers[i];
+		if (p && p->users && p->board->instance == board->instance)
+			return p;
+		*slot = p ? *slot : i;
+	}
+	return NULL;
+}
+
+/* The peer has its board then. */
+static int add_peer(struct exporter *x, struct board *board, int slot)
+{
+	struct export_peer *p = slot < BOARD_PEERS ? calloc(1, sizeof *p) : NULL;
+	if (!p)
+		return log_error(
+		    CORALE_ENOMEM, x->rank,
+		    "no room for another process of the node, whose memory GPU %d is to map: at most %d",
+		    x->ordinal, BOARD_PEERS);
+	*p = (struct export_peer){ .slot = slot, .is_own_process = board->process == x->board->process };
+	const int ret = p->is_own_process ? 0 : exporter_start(x);
+	if (ret) {
+		free(p);
+		return ret;
+	}
+	p->board = board;
+	if (!p->is_own_process)
+		atomic_store(&x->board->answers[slot].owner, board->instance);
+	else if (exporter_says(x, REASON_OWN_PROCESS))
+		log_line(LOG_INFO, x->rank, "large calls with other GPUs of this process go through slots");
+	x->peers[slot] = p;
+	exporter_wake(x);
+	return 0;
+}
+
+int exporter_attach(struct exporter *x, int fd, const struct exports **table)
+{
+	struct board *board = NULL;
+	int slot, ret = board_map(fd, x->rank, &board);
+	if (ret)
+		return ret;
+	if (board->instance == x->board->instance) {
+		*table = &x->tables->self;
+		board_unmap(board);
+		return 0;
+	}
+	pthread_mutex_lock(&x->lock);
+	struct export_peer *p = find_peer(x, board, &slot);
+	if (!p && !(ret = add_peer(x, board, slot)))
+		p = x->peers[slot];
+	if (p) {
+		p->users++;
+		*table = &x->tables->peers[p->slot];
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (!p || p->board != board)
+		board_unmap(board);
+	return ret;
+}
+
+void exporter_detach(struct exporter *x, const struct exports *table)
+{
+	if (!table || table == &x->tables->self || process_is_forked())
+		return;
+	pthread_mutex_lock(&x->lock);
+	struct export_peer *p = x->peers[table - x->tables->peers];
+	if (!--p->users)
+		exporter_wake(x);
+	if (!p->users && p->is_own_process) { /* nothing is mapped */
+		x->peers[p->slot] = NULL;
+		free_peer(p);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* ---- Facts ---- */
+
+int exporter_fd(const struct exporter *x)
+{
+	return x->fd;
+}
+
+const struct exports_own *exporter_own(const struct exporter *x)
+{
+	return &x->tables->own;
+}
+
+size_t exporter_bytes(const struct exporter *x)
+{
+	return x->bytes;
+}

@@ -1,0 +1,171 @@
+/* Where a call's buffer lies, and which allocations are published. */
+#include "exporter_state.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+enum { PUBLISHED_AT = 3 /* its third call */, PROBES = 8 };
+
+static const struct export_ref nowhere = { 0, 0 };
+
+int exporter_says(struct exporter *x, enum exporter_reason reason)
+{
+	const unsigned bit = 1u << reason;
+	return !(atomic_load_explicit(&x->said, memory_order_relaxed) & bit) &&
+	       !(atomic_fetch_or(&x->said, bit) & bit);
+}
+
+static struct export_ref refuse(struct exporter *x, enum exporter_reason reason, const void *buffer,
+				size_t bytes)
+{
+	static const char *const reasons[] = {
+		[REASON_UNKNOWN] = "it is no memory of a GPU",
+		[REASON_SHORT] = "its allocation ends before it does",
+		[REASON_OTHER_GPU] = "it is memory of another GPU than the rank's",
+		[REASON_KIND] = "it is not memory of cudaMalloc, but of cudaMallocAsync, cudaMallocManaged "
+				"or cuMemCreate (as "
+				"PyTorch's expandable segments are)",
+		[REASON_ROOM] = "peers have as many allocations mapped as they can",
+	};
+	if (exporter_says(x, reason))
+		log_line(LOG_INFO, x->rank,
+			 "calls on the %zu bytes at %p go through slots, as peers can't read them where they "
+			 "lie: %s; later "
+			 "ones for this reason are not logged",
+			 bytes, buffer, reasons[reason]);
+	return nowhere;
+}
+
+/* ---- What is known of an allocation, by its id; under the lock ---- */
+
+/* Its place, or that of the one with the fewest calls that has no export. NULL: all that could go have one. */
+static struct export_seen *place_of(struct exporter *x, unsigned long long id)
+{
+	struct export_seen *least = NULL;
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct export_seen *s = &x->seen[((id * 0x9e3779b97f4a7c15u >> 48) + i) % EXPORTER_SEEN];
+		if (s->id == id)
+			return s;
+		if ((!s->id || s->index == EXPORTER_NO_INDEX) && (!least || s->calls < least->calls))
+			least = s;
+	}
+	if (least)
+		*least = (struct export_seen){ .id = id, .index = EXPORTER_NO_INDEX };
+	return least;
+}
+
+void exporter_forget(struct exporter *x, const struct export *e, int refused)
+{
+	struct export_seen *s = place_of(x, e->id);
+	if (s)
+		*s = (struct export_seen){ .id = refused ? e->id : 0,
+					   .index = EXPORTER_NO_INDEX,
+					   .is_refused = (uint8_t)refused };
+}
+
+/* The next number whose index is free; those between are never named. 0: there is none. */
+static uint64_t next_number(const struct exporter *x)
+{
+	for (uint64_t number = x->last_number + 1; number <= x->last_number + EXPORTS_ROOM; number++)
+		if (x->own[number % EXPORTS_ROOM].state == EXPORT_FREE)
+			return number;
+	return 0;
+}
+
+/* ---- Publishing ---- */
+
+/* By any thread, perhaps of another GPU, and in a capture. */
+static int get_handle(struct exporter *x, CUdeviceptr at, cudaIpcMemHandle_t *handle,
+		      enum exporter_reason *reason)
+{
+	CUcontext before;
+	int ordinal = -1, is_capable = 0;
+	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+	x->driver->pointer_attribute(&is_capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at);
+	*reason = ordinal == x->ordinal ? REASON_KIND : REASON_OTHER_GPU;
+	if (ordinal != x->ordinal || !is_capable || x->driver->push_context(x->context) != CUDA_SUCCESS)
+		return 0;
+	const int mode = engine_spare_captures();
+	const cudaError_t error = cudaIpcGetMemHandle(handle, (void *)(uintptr_t)at);
+	if (error)
+		cudaGetLastError(); /* ours, not the program's */
+	engine_end_spare(mode);
+	x->driver->pop_context(&before);
+	return !error;
+}
+
+/* Under the lock. */
+static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdeviceptr at,
+			   const cudaIpcMemHandle_t *handle)
+{
+	_Static_assert(sizeof *handle == BOARD_HANDLE_WORDS * sizeof(uint64_t), "a handle's room on a board");
+	const uint64_t number = next_number(x);
+	if (!number || exporter_start(x))
+		return 0;
+	s->index = (int16_t)(number % EXPORTS_ROOM);
+	x->own[s->index] = (struct export){ .state = EXPORT_ASKED, .number = number, .id = s->id, .at = at };
+	x->last_number = number;
+	board_publish(x->board, number, handle);
+	exporter_wake(x);
+	return number;
+}
+
+/* Another thread may publish it at the same time. 0: *reason says why not. */
+static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr at,
+			enum exporter_reason *reason)
+{
+	cudaIpcMemHandle_t handle;
+	uint64_t number = 0;
+	const int has_handle = get_handle(x, at, &handle, reason);
+	pthread_mutex_lock(&x->lock);
+	struct export_seen *s = place_of(x, id);
+	if (s && !has_handle)
+		s->is_refused = 1;
+	else if (s && s->index != EXPORTER_NO_INDEX)
+		number = x->own[s->index].number;
+	else if (s && !s->is_refused)
+		number = add_export(x, s, at, &handle);
+	pthread_mutex_unlock(&x->lock);
+	*reason = has_handle ? REASON_ROOM : *reason;
+	return number;
+}
+
+/* Counts a call on an allocation. *publishes: it has no number, and is to get one. */
+static uint64_t number_of(struct exporter *x, unsigned long long id, int captured, int *publishes)
+{
+	uint64_t number = 0;
+	*publishes = 0;
+	pthread_mutex_lock(&x->lock);
+	struct export_seen *s = place_of(x, id);
+	if (s && s->index != EXPORTER_NO_INDEX)
+		number = x->own[s->index].number;
+	else if (s && !s->is_refused)
+		*publishes = ++s->calls >= PUBLISHED_AT || captured;
+	pthread_mutex_unlock(&x->lock);
+	return number;
+}
+
+struct export_ref exporter_find(struct exporter *x, const void *buffer, size_t bytes, int captured)
+{
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_BUFFER_ID,
+					     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+					     CU_POINTER_ATTRIBUTE_RANGE_SIZE };
+	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)buffer;
+	unsigned long long id = 0;
+	CUdeviceptr start = 0;
+	size_t size = 0;
+	void *values[] = { &id, &start, &size };
+	enum exporter_reason reason;
+	int publishes;
+	if (atomic_load_explicit(&x->stops, memory_order_relaxed))
+		return nowhere;
+	if (x->driver->pointer_attributes(3, attributes, values, at) != CUDA_SUCCESS || !id || !size)
+		return refuse(x, REASON_UNKNOWN, buffer, bytes);
+	if (at - start > size || bytes > size - (size_t)(at - start))
+		return refuse(x, REASON_SHORT, buffer, bytes);
+	uint64_t number = number_of(x, id, captured, &publishes);
+	if (publishes && !(number = publish(x, id, start, &reason)))
+		return refuse(x, reason, buffer, bytes);
+	return number ? (struct export_ref){ number, (uint64_t)(at - start) } : nowhere;
+}

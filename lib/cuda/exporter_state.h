@@ -1,0 +1,126 @@
+/* What the files of the exporter share. */
+#ifndef EXPORTER_STATE_H
+#define EXPORTER_STATE_H
+
+#include "engine_cuda.h"
+#include "exporter.h"
+#include "exporter_board.h"
+
+enum { EXPORTER_SEEN = 4096, EXPORTER_NO_INDEX = -1 };
+
+/* What exporter_find knows of an allocation. */
+struct export_seen {
+	unsigned long long id; /* the driver's, never used again; 0: this place is free */
+	uint32_t calls;
+	int16_t index; /* of its export; EXPORTER_NO_INDEX */
+	uint8_t is_refused; /* for ever */
+};
+
+enum export_state {
+	EXPORT_FREE,
+	EXPORT_ASKED /* peers open it */,
+	EXPORT_USABLE,
+	EXPORT_DEAD /* peers close it */
+};
+
+/* An export of this process. exporter_find makes it, the thread changes it; under the lock. */
+struct export
+{
+	enum export_state state;
+	uint64_t number, death; /* board.deaths from its death on */
+	unsigned long long id;
+	CUdeviceptr at;
+};
+
+/* A peer's allocation as it is mapped here. */
+struct export_mapping {
+	struct export_mapping *next; /* of those to be closed */
+	struct export_peer *peer;
+	void *at;
+};
+
+/* The thread's alone but for the first line, which the lock protects, and what never changes. */
+struct export_peer {
+	int users, closing; /* closing: mappings that are to be closed */
+	int slot; /* of its table and its answers */
+	int is_own_process; /* another GPU of it: its table stays empty */
+	struct board *board;
+	int is_damaged;
+	uint64_t scanned; /* the board's deaths whose mappings were given up */
+	uint64_t answered, opened; /* numbers */
+	struct {
+		uint64_t number; /* 0: none */
+		struct export_mapping *mapping; /* NULL: it could not be opened */
+	} exports[EXPORTS_ROOM];
+};
+
+/* In GPU memory. */
+struct export_tables {
+	struct exports_own own;
+	struct exports self; /* the own exports, for ranks of this process and GPU */
+	struct exports peers[BOARD_PEERS];
+};
+
+struct exporter {
+	struct exporter *next;
+	struct cuda_driver functions;
+	const struct cuda_driver *driver; /* these: the engine that has made the exporter may end before it */
+	CUcontext context;
+	int ordinal, rank;
+	int fd;
+	struct board *board;
+	cudaStream_t stream;
+	struct export_tables *tables;
+	size_t bytes; /* of the memory that they lie in */
+	_Atomic unsigned said; /* enum exporter_reason, a bit each: an INFO line */
+	_Atomic int
+	    stops; /* for good: exit() has begun, or a copy has failed, as the GPU or its context is lost */
+	/* Held for short, over no call of the driver. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int users; /* 0: it ends */
+	int workers; /* threads: the one that opens, and one that closes */
+	int is_asked; /* the thread is to look at once */
+	int64_t active_until_ns;
+	struct export_peer *peers[BOARD_PEERS];
+	struct export_mapping *to_close;
+	struct export own[EXPORTS_ROOM];
+	uint64_t last_number;
+	struct export_seen seen[EXPORTER_SEEN];
+};
+
+/* ---- exporter.c */
+
+/* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
+int exporter_start(struct exporter *exporter);
+/* Under the lock. */
+void exporter_wake(struct exporter *exporter);
+/* To GPU memory, which has it when this returns. CORALE_EDEVICE: logged, and the exporter stops. */
+int exporter_put(struct exporter *exporter, void *to, const void *from, size_t bytes);
+
+/* ---- exporter_find.c */
+
+enum exporter_reason {
+	REASON_UNKNOWN,
+	REASON_SHORT,
+	REASON_OTHER_GPU,
+	REASON_KIND,
+	REASON_ROOM,
+	REASON_OWN_PROCESS,
+	REASON_FAILED
+};
+
+/* 1: the first time. */
+int exporter_says(struct exporter *exporter, enum exporter_reason reason);
+/* The allocation is in no export any more. refused: for ever. Under the lock. */
+void exporter_forget(struct exporter *exporter, const struct export *export, int refused);
+
+/* ---- exporter_peer.c, exporter_thread.c */
+
+/* Closes and opens what a peer's board says; 1 if there was something. */
+int exporter_look_at_peer(struct exporter *exporter, struct export_peer *peer);
+/* Gives up all that is mapped of it, and the peer when that is closed. */
+void exporter_remove_peer(struct exporter *exporter, struct export_peer *peer);
+void *exporter_work(void *exporter);
+
+#endif

@@ -1,0 +1,228 @@
+/* The thread of an exporter: it looks at the boards of the peers, and after the own exports. */
+#include "exporter_state.h"
+
+#include <stdlib.h>
+
+#include "base/process.h"
+#include "base/wait.h"
+
+static const int64_t active_ns = 1000000,
+		     idle_ns = 50000000; /* between two looks; idle_ns: between two sweeps, too */
+
+/* ---- The own exports ---- */
+
+enum verdict { AGREED, NOT_YET, FAILED };
+
+/* What an answer says of an export: whether it is opened; of a dead one whether it is closed. */
+static enum verdict read_answer(const struct board_answer *a, const struct export *e)
+{
+	const uint64_t i = e->number % EXPORTS_ROOM;
+	if (e->state == EXPORT_DEAD)
+		return atomic_load(&a->deaths) >= e->death ? AGREED : NOT_YET;
+	if (atomic_load(&a->answered) < e->number)
+		return NOT_YET;
+	return atomic_load(&a->failed[i / 64]) >> i % 64 & 1 ? FAILED : AGREED;
+}
+
+/* A peer without an answer has nothing mapped: it stores that it has attached this process before it reads an entry. */
+static enum verdict ask_peer(const struct exporter *x, const struct export_peer *p, const struct export *e)
+{
+	enum verdict most = AGREED;
+	if (p->is_own_process || p->is_damaged || !p->users || board_is_gone(p->board))
+		return AGREED;
+	for (int i = 0; i < BOARD_PEERS; i++) {
+		const struct board_answer *a = &p->board->answers[i];
+		const enum verdict one =
+		    atomic_load(&a->owner) == x->board->instance ? read_answer(a, e) : AGREED;
+		most = one > most ? one : most;
+	}
+	return most;
+}
+
+/* Of all peers, and of the export as it is now. */
+static enum verdict ask_peers(struct exporter *x, uint64_t index, struct export *e)
+{
+	enum verdict most = AGREED;
+	pthread_mutex_lock(&x->lock);
+	*e = x->own[index];
+	for (int i = 0; i < BOARD_PEERS && (e->state == EXPORT_ASKED || e->state == EXPORT_DEAD); i++) {
+		const enum verdict one = x->peers[i] ? ask_peer(x, x->peers[i], e) : AGREED;
+		most = one > most ? one : most;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return most;
+}
+
+static void set_state(struct exporter *x, uint64_t index, enum export_state state, uint64_t death)
+{
+	pthread_mutex_lock(&x->lock);
+	x->own[index].state = state;
+	x->own[index].death = death;
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* No kernel names it any more, or none has; refused: nor is to. */
+static void end_export(struct exporter *x, uint64_t index, const struct export *e, int refused)
+{
+	const uint64_t none = 0, death = atomic_load(&x->board->deaths) + 1;
+	pthread_mutex_lock(&x->lock);
+	exporter_forget(x, e, refused);
+	pthread_mutex_unlock(&x->lock);
+	if (e->state == EXPORT_USABLE && exporter_put(x, &x->tables->own.usable[index], &none, sizeof none))
+		return;
+	set_state(x, index, EXPORT_DEAD, death);
+	atomic_store(&x->board->entries[index].is_dead, 1);
+	atomic_store(&x->board->deaths, death);
+}
+
+static void make_usable(struct exporter *x, uint64_t index, const struct export *e)
+{
+	int ret = exporter_put(x, &x->tables->self.at[index], &e->at, sizeof e->at);
+	ret = ret ? ret : exporter_put(x, &x->tables->own.usable[index], &e->number, sizeof e->number);
+	if (!ret)
+		set_state(x, index, EXPORT_USABLE, 0);
+}
+
+static int is_freed(const struct exporter *x, const struct export *e)
+{
+	unsigned long long id = 0;
+	return x->driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->at) != CUDA_SUCCESS ||
+	       id != e->id;
+}
+
+/* 1 if it has changed. */
+static int look_at_export(struct exporter *x, uint64_t index, int sweeps)
+{
+	struct export e;
+	const enum verdict verdict = ask_peers(x, index, &e);
+	const int lives = e.state == EXPORT_ASKED || e.state == EXPORT_USABLE;
+	if (lives && sweeps && is_freed(x, &e))
+		end_export(x, index, &e, 0);
+	else if (e.state == EXPORT_ASKED && verdict == FAILED)
+		end_export(x, index, &e, 1);
+	else if (e.state == EXPORT_ASKED && verdict == AGREED)
+		make_usable(x, index, &e);
+	else if (e.state == EXPORT_DEAD && verdict == AGREED)
+		set_state(x, index, EXPORT_FREE, 0);
+	else
+		return 0;
+	return 1;
+}
+
+/* ---- Closing: may wait for any kernel of the process, so it is done by a thread of its own, without a lock ---- */
+
+static void enter(const struct exporter *x)
+{
+	x->driver->push_context(x->context);
+	engine_spare_captures();
+}
+
+static void *close_mappings(void *arg)
+{
+	struct exporter *x = arg;
+	struct export_mapping *m;
+	enter(x);
+	pthread_mutex_lock(&x->lock);
+	while ((m = x->to_close) && !atomic_load(&x->stops)) {
+		x->to_close = m->next;
+		pthread_mutex_unlock(&x->lock);
+		if (cudaIpcCloseMemHandle(m->at))
+			cudaGetLastError(); /* its owner's process has ended */
+		pthread_mutex_lock(&x->lock);
+		m->peer->closing--;
+		free(m);
+		exporter_wake(x);
+	}
+	x->workers--;
+	exporter_wake(x);
+	pthread_mutex_unlock(&x->lock);
+	return NULL;
+}
+
+/* Where there is no thread, later. */
+static void start_closing(struct exporter *x)
+{
+	pthread_t thread;
+	pthread_mutex_lock(&x->lock);
+	if (x->to_close && x->workers == 1 && !process_thread(&thread, close_mappings, x)) {
+		pthread_detach(thread);
+		x->workers++;
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* ---- */
+
+static uint64_t last_number(struct exporter *x)
+{
+	pthread_mutex_lock(&x->lock);
+	const uint64_t number = x->last_number;
+	pthread_mutex_unlock(&x->lock);
+	return number;
+}
+
+/* 1 if something has changed. */
+static int look(struct exporter *x, int sweeps)
+{
+	int changes = 0;
+	for (int i = 0; i < BOARD_PEERS && !atomic_load(&x->stops); i++) {
+		pthread_mutex_lock(&x->lock);
+		struct export_peer *p = x->peers[i];
+		const int is_used = p && p->users && x->users, is_open = p && !p->is_own_process;
+		pthread_mutex_unlock(&x->lock);
+		if (is_open && is_used)
+			changes |= exporter_look_at_peer(x, p);
+		else if (is_open)
+			exporter_remove_peer(x, p);
+	}
+	start_closing(x);
+	const uint64_t last = last_number(x);
+	for (uint64_t i = 0; i < EXPORTS_ROOM && i <= last && !atomic_load(&x->stops); i++)
+		changes |= look_at_export(x, i, sweeps);
+	return changes;
+}
+
+/* Nobody uses the exporter, and nothing is mapped; then the thread ends. Under the lock. */
+static int has_ended(const struct exporter *x)
+{
+	int peers = 0;
+	for (int i = 0; i < BOARD_PEERS; i++)
+		peers += x->peers[i] && !x->peers[i]->is_own_process;
+	return atomic_load(&x->stops) || (!x->users && !peers && x->workers == 1);
+}
+
+/* Until the next look; 0: there is none. */
+static int wait_for_work(struct exporter *x, int changes)
+{
+	pthread_mutex_lock(&x->lock);
+	if (changes)
+		exporter_wake(x);
+	const int ends = has_ended(x);
+	const int64_t now = wait_now_ns();
+	if (!x->is_asked && !ends)
+		wait_changed(&x->changed, &x->lock, now + (now < x->active_until_ns ? active_ns : idle_ns));
+	x->is_asked = 0;
+	if (ends) {
+		board_leave(x->board);
+		x->workers--;
+		pthread_cond_broadcast(&x->changed);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return !ends;
+}
+
+void *exporter_work(void *arg)
+{
+	struct exporter *x = arg;
+	int64_t swept_ns = 0;
+	int changes = 0;
+	enter(x);
+	board_hold(x->board);
+	while (wait_for_work(x, changes)) {
+		const int64_t now = wait_now_ns();
+		const int sweeps = now - swept_ns >= idle_ns;
+		swept_ns = sweeps ? now : swept_ns;
+		changes = look(x, sweeps);
+	}
+	return NULL;
+}

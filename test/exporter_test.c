@@ -1,0 +1,1037 @@
+/*
+ * The exports of processes (lib/cuda/exporter.h), by a driver and runtime that the test makes up: participants are told apart by their context and by
+ * the number that process_number gives; some are real processes. Addresses are numbers that nobody reads; what kernels would read, tables, is memory.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cuda/exporter_state.h"
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/wait.h"
+
+enum { PROCESSES = 4, ALLOCATIONS = 4096, MEBI = 1 << 20, DEADLINE_S = 20 };
+
+/* ---- The driver ---- */
+
+enum kind { GPU, NOT_LEGACY, OTHER };
+
+struct allocation {
+	_Atomic uint64_t id; /* 0: free */
+	_Atomic enum kind kind;
+	_Atomic size_t bytes;
+	_Atomic int opens[PROCESSES];
+};
+
+static struct allocation allocations[ALLOCATIONS];
+static _Atomic uint64_t last_id;
+static _Atomic int driver_is_gone; /* exit() has ended it */
+static _Atomic int fails_in[PROCESSES], open_us[PROCESSES], close_waits[PROCESSES], waiting[PROCESSES];
+static _Atomic int copies_fail, slow_copies, opens, closes;
+static pthread_rwlock_t
+    kernels[PROCESSES]; /* held for reading by kernels, for writing by what waits for them */
+static _Thread_local CUcontext current;
+static _Atomic uint64_t process_is = 100;
+
+uint64_t __wrap_process_number(void);
+uint64_t __wrap_process_number(void)
+{
+	return process_is;
+}
+
+static void call_driver(void)
+{
+	if (driver_is_gone)
+		_exit(99);
+}
+
+static int process_of(CUcontext context)
+{
+	return (int)(uintptr_t)context - 1;
+}
+
+static CUdeviceptr address(int i)
+{
+	return ((CUdeviceptr)1 << 40) + (CUdeviceptr)i * 2 * MEBI;
+}
+
+/* Where a process maps it. */
+static CUdeviceptr mapped(int process, int i)
+{
+	return address(i) + ((CUdeviceptr)(process + 2) << 44);
+}
+
+static int index_of(CUdeviceptr at)
+{
+	return (int)((at & (((CUdeviceptr)1 << 40) - 1)) / (2 * MEBI));
+}
+
+static struct allocation *allocation_of(CUdeviceptr at)
+{
+	return &allocations[index_of(at)];
+}
+
+static int allocate(int i, enum kind kind, size_t bytes)
+{
+	allocations[i].kind = kind;
+	allocations[i].bytes = bytes;
+	allocations[i].id = ++last_id;
+	return i;
+}
+
+static void release(int process, int i)
+{
+	pthread_rwlock_wrlock(&kernels[process]);
+	allocations[i].id = 0;
+	pthread_rwlock_unlock(&kernels[process]);
+}
+
+static CUresult current_context(CUcontext *context)
+{
+	*context = current;
+	return CUDA_SUCCESS;
+}
+
+static CUresult push_context(CUcontext context)
+{
+	call_driver();
+	current = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop_context(CUcontext *context)
+{
+	*context = current;
+	return CUDA_SUCCESS;
+}
+
+static CUresult attribute(void *value, int which, CUdeviceptr at)
+{
+	call_driver();
+	struct allocation *a = allocation_of(at);
+	const uint64_t id = a->id;
+	switch (which) {
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)value = id;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)value = address(index_of(at));
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)value = id ? a->bytes : 0;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)value = a->kind == OTHER;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(int *)value = a->kind == GPU;
+		break;
+	default:
+		abort();
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult attributes(unsigned n, CUpointer_attribute *which, void **values, CUdeviceptr at)
+{
+	for (unsigned i = 0; i < n; i++)
+		attribute(values[i], which[i], at);
+	return CUDA_SUCCESS;
+}
+
+static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
+{
+	*base = at;
+	*bytes = allocation_of(at)->bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
+{
+	*at = (CUdeviceptr)aligned_alloc(4096, bytes);
+	memset((void *)*at, 0xff, bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult unreserve(CUdeviceptr at, size_t bytes)
+{
+	call_driver();
+	free((void *)at);
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr at, size_t bytes)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult release_handle(CUmemGenericAllocationHandle handle)
+{
+	return CUDA_SUCCESS;
+}
+
+static const struct cuda_driver driver = { .current_context = current_context,
+					   .push_context = push_context,
+					   .pop_context = pop_context,
+					   .pointer_attribute = attribute,
+					   .pointer_attributes = attributes,
+					   .address_range = address_range,
+					   .reserve = reserve,
+					   .unreserve = unreserve,
+					   .unmap = unmap,
+					   .release = release_handle };
+
+int cuda_memory_unit(struct cuda_device d, size_t *unit)
+{
+	*unit = 2 * MEBI;
+	return 0;
+}
+
+int cuda_memory_make(struct cuda_device d, size_t bytes, int for_adapters,
+		     CUmemGenericAllocationHandle *handle)
+{
+	*handle = 1;
+	return 0;
+}
+
+int cuda_memory_map(struct cuda_device d, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
+{
+	return 0;
+}
+
+int cuda_report(int rank, int ordinal, int error, const char *what)
+{
+	return error ? log_error(CORALE_EDEVICE, rank, "%s: error %d", what, error) : 0;
+}
+
+int cuda_report_driver(struct cuda_device d, CUresult error, const char *what)
+{
+	return cuda_report(d.rank, d.ordinal, error, what);
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	static _Thread_local enum cudaStreamCaptureMode now;
+	const enum cudaStreamCaptureMode before = now;
+	now = *mode;
+	*mode = before;
+	return cudaSuccess;
+}
+
+/* What a thread calls that a capture in the mode of the start would end. */
+static void needs_relaxed(void)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	call_driver();
+	cudaThreadExchangeStreamCaptureMode(&mode);
+	assert_int_equal(mode, cudaStreamCaptureModeRelaxed);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
+{
+	const int i = index_of((CUdeviceptr)memory);
+	needs_relaxed();
+	const uint64_t words[2] = { (uint64_t)i, allocations[i].id };
+	assert_non_null(current);
+	memset(handle, 0, sizeof *handle);
+	memcpy(handle, words, sizeof words);
+	return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
+{
+	const int process = process_of(current);
+	uint64_t words[2];
+	needs_relaxed();
+	memcpy(words, &handle, sizeof words);
+	usleep((unsigned)open_us[process]);
+	if (fails_in[process] || words[0] >= ALLOCATIONS ||
+	    (allocations[words[0]].id != words[1] && allocations[words[0]].kind == GPU))
+		return 1;
+	*memory = (void *)mapped(process, (int)words[0]);
+	allocations[words[0]].opens[process]++;
+	opens++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+	const int process = process_of(current);
+	needs_relaxed();
+	waiting[process]++;
+	while (close_waits[process])
+		usleep(1000);
+	waiting[process]--;
+	pthread_rwlock_wrlock(&kernels[process]);
+	allocation_of((CUdeviceptr)memory)->opens[process]--;
+	pthread_rwlock_unlock(&kernels[process]);
+	closes++;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+	assert_int_equal(flags, cudaStreamNonBlocking);
+	*stream = (cudaStream_t)1;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	call_driver();
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	needs_relaxed();
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
+{
+	needs_relaxed();
+	assert_int_equal(kind, cudaMemcpyHostToDevice);
+	if (copies_fail)
+		return 1;
+	if (slow_copies)
+		usleep(rand() % 200);
+	for (size_t i = 0; i < bytes / 8; i++)
+		atomic_store((_Atomic uint64_t *)to + i, ((const uint64_t *)from)[i]);
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	return "made up";
+}
+
+/* ---- Participants ---- */
+
+static _Atomic int infos, errors;
+
+static void count_line(enum log_level level, int rank, const char *text)
+{
+	infos += level == LOG_INFO;
+	errors += level == LOG_ERROR;
+	if (getenv("EXPORTER_TEST_LOG"))
+		fprintf(stderr, "# %s\n", text);
+}
+
+static struct exporter *begin(int process)
+{
+	struct exporter *x = NULL;
+	current = (CUcontext)(uintptr_t)(process + 1);
+	process_is = 100 + (uint64_t)process;
+	assert_int_equal(exporter_open(&driver, 0, process, &x), 0);
+	return x;
+}
+
+static const struct exports *attach(struct exporter *x, const struct exporter *peer)
+{
+	const struct exports *table = NULL;
+	assert_int_equal(exporter_attach(x, exporter_fd(peer), &table), 0);
+	assert_non_null(table);
+	return table;
+}
+
+static struct export_ref find(struct exporter *x, int i)
+{
+	return exporter_find(x, (void *)(address(i) + 256), 1024, 0);
+}
+
+/* Published, by three calls. */
+static uint64_t export(struct exporter *x, int i)
+{
+	assert_int_equal(find(x, i).number, 0);
+	assert_int_equal(find(x, i).number, 0);
+	const struct export_ref ref = find(x, i);
+	assert_int_equal(ref.offset, ref.number ? 256 : 0);
+	return ref.number;
+}
+
+static uint64_t load(const void *word)
+{
+	return atomic_load((const _Atomic uint64_t *)word);
+}
+
+static uint64_t usable(const struct exporter *x, uint64_t number)
+{
+	return load(&exporter_own(x)->usable[number % EXPORTS_ROOM]);
+}
+
+static enum export_state state_of(struct exporter *x, uint64_t number)
+{
+	pthread_mutex_lock(&x->lock);
+	const enum export_state state = x->own[number % EXPORTS_ROOM].state;
+	pthread_mutex_unlock(&x->lock);
+	return state;
+}
+
+static uint64_t at(const struct exports *table, uint64_t number)
+{
+	return load(&table->at[number % EXPORTS_ROOM]);
+}
+
+#define await(condition)                                                                                     \
+	for (int64_t until = wait_now_ns() + DEADLINE_S * INT64_C(1000000000); !(condition);) {              \
+		if (wait_now_ns() > until)                                                                   \
+			fail_msg("waited in vain for %s", #condition);                                       \
+		usleep(200);                                                                                 \
+	}
+
+static int prepare(void **state)
+{
+	(void)state;
+	memset(allocations, 0, sizeof allocations);
+	infos = errors = opens = closes = 0;
+	for (int i = 0; i < PROCESSES; i++)
+		fails_in[i] = open_us[i] = close_waits[i] = 0;
+	return 0;
+}
+
+/* Two that have each other attached. */
+struct pair {
+	struct exporter *x, *y;
+	const struct exports *of_y, *of_x; /* at x, at y */
+};
+
+static struct pair make_pair(void)
+{
+	struct pair p = { .x = begin(0), .y = begin(1) };
+	p.of_y = attach(p.x, p.y);
+	p.of_x = attach(p.y, p.x);
+	return p;
+}
+
+static void end_pair(const struct pair *p)
+{
+	exporter_detach(p->x, p->of_y);
+	exporter_detach(p->y, p->of_x);
+	exporter_close(p->x);
+	exporter_close(p->y);
+	assert_int_equal(opens, closes);
+	assert_int_equal(errors, 0);
+}
+
+static uint64_t export_open(const struct pair *p, int i)
+{
+	const uint64_t number = export(p->x, i);
+	assert_true(number);
+	await(usable(p->x, number) == number && load(&p->of_x->opened) >= number);
+	assert_int_equal(at(p->of_x, number), mapped(1, i));
+	return number;
+}
+
+/* ---- Cases ---- */
+
+static void test_open(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	const struct exports *own = attach(p.x, p.x);
+	assert_true(exporter_bytes(p.x) >= sizeof(struct exports_own));
+	for (int i = 1; i <= 20; i++) {
+		const uint64_t number = export_open(&p, allocate(i, GPU, MEBI));
+		assert_int_equal(number, i);
+		assert_int_equal(at(own, number), address(i));
+		assert_int_equal(find(p.x, i).number, number);
+	}
+	assert_int_equal(load(&own->opened), UINT64_MAX);
+	assert_int_equal(load(&p.of_y->opened), 0);
+	allocate(21, GPU, MEBI);
+	assert_int_equal(exporter_find(p.x, (void *)address(21), MEBI, 1).number, 21);
+	assert_int_equal(exporter_find(p.x, (void *)(address(20) + MEBI - 8), 8, 0).offset, MEBI - 8);
+	await(load(&p.of_x->opened) == 21);
+	assert_int_equal(infos, 0);
+	exporter_detach(p.x, own);
+	end_pair(&p);
+}
+
+static void test_counted(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	assert_ptr_equal(begin(0), p.x);
+	assert_ptr_equal(attach(p.x, p.y), p.of_y);
+	assert_ptr_equal(attach(p.y, p.x), p.of_x);
+	export_open(&p, allocate(1, GPU, MEBI));
+	exporter_detach(p.x, p.of_y);
+	exporter_detach(p.y, p.of_x);
+	exporter_close(p.x);
+	export_open(&p, allocate(2, GPU, MEBI));
+	assert_int_equal(closes, 0);
+	/* the last one closes; the process attaches again at once, as another communicator does */
+	exporter_detach(p.y, p.of_x);
+	p.of_x = attach(p.y, p.x);
+	await(load(&p.of_x->opened) == 2 && closes == 2);
+	assert_int_equal(at(p.of_x, 2), mapped(1, 2));
+	end_pair(&p);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	for (enum kind kind = NOT_LEGACY; kind <= OTHER; kind++)
+		for (int i = 0; i < 3; i++) {
+			assert_int_equal(export(p.x, allocate(3 * (int)kind + i, kind, MEBI)), 0);
+			assert_int_equal(infos, kind - GPU);
+		}
+	const int before = infos;
+	assert_int_equal(find(p.x, 100).number, 0); /* unknown to the driver */
+	assert_int_equal(find(p.x, 100).number, 0);
+	assert_int_equal(infos, before + 1);
+	allocate(50, GPU, MEBI);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(exporter_find(p.x, (void *)(address(50) + 1), MEBI, 1).number, 0);
+	assert_int_equal(infos, before + 2);
+	assert_int_equal(exporter_find(p.x, (void *)address(50), SIZE_MAX, 1).number, 0);
+	export_open(&p, 50);
+	end_pair(&p);
+}
+
+/* It is named when it is open everywhere, and not before; finding waits for nothing. */
+static void test_late(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	open_us[1] = 200000;
+	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
+	const int64_t start = wait_now_ns();
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(find(p.x, 1).number, number);
+	while (wait_now_ns() - start < 100000000) {
+		assert_int_equal(usable(p.x, number), 0);
+		assert_int_equal(load(&p.of_x->opened), 0);
+		usleep(1000);
+	}
+	await(usable(p.x, number) == number);
+	assert_int_equal(load(&p.of_x->opened), number);
+	end_pair(&p);
+}
+
+static void test_failed(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	fails_in[1] = 1;
+	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
+	await(!find(p.x, 1).number);
+	assert_int_equal(usable(p.x, number), 0);
+	await(load(&p.of_x->opened) == number); /* it is dead */
+	assert_int_equal(at(p.of_x, number), 0);
+	fails_in[1] = 0;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(find(p.x, 1).number, 0);
+	assert_int_equal(infos, 1);
+	export_open(&p, allocate(2, GPU, MEBI));
+	end_pair(&p);
+}
+
+/* One that came when it was in use already: `opened` does not pass it there, and the others go on, until the program frees it. */
+static void test_failed_later(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
+	struct exporter *z = begin(2);
+	fails_in[2] = 1;
+	const struct exports *of_x = attach(z, p.x), *of_z = attach(p.x, z);
+	await(infos == 1);
+	fails_in[2] = 0;
+	const uint64_t next = export_open(&p, allocate(2, GPU, MEBI)); /* usable: z has opened it */
+	usleep(100000);
+	assert_int_equal(load(&of_x->opened), number - 1);
+	assert_int_equal(at(of_x, next), mapped(2, 2));
+	assert_int_equal(usable(p.x, number), number);
+	release(0, 1);
+	await(load(&of_x->opened) == next);
+	assert_int_equal(usable(p.x, number), 0);
+	exporter_detach(z, of_x);
+	exporter_detach(p.x, of_z);
+	exporter_close(z);
+	end_pair(&p);
+}
+
+static void test_freed(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	for (int round = 0; round < 5; round++) {
+		const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
+		const int64_t start = wait_now_ns();
+		release(0, 1);
+		if (round % 2) { /* at the same address at once */
+			allocate(1, GPU, 2 * MEBI);
+			assert_int_equal(find(p.x, 1).number, 0);
+		}
+		await(!allocations[1].opens[1]);
+		assert_int_equal(usable(p.x, number), 0);
+		assert_int_equal(at(p.of_x, number), 0);
+		if (wait_now_ns() - start > 300000000)
+			print_message("# closed after %d ms\n", (int)((wait_now_ns() - start) / 1000000));
+		allocations[1].id = 0;
+	}
+	end_pair(&p);
+}
+
+/* While a close waits: an index is not used again before it is closed, and all else goes on. */
+static void test_close_waits(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
+	close_waits[1] = 1;
+	release(0, 0);
+	await(waiting[1]);
+	assert_int_equal(usable(p.x, number), 0);
+	assert_int_equal(at(p.of_x, number), 0);
+	for (int i = 1; i <= 1000; i++)
+		export_open(&p, allocate(i, GPU, MEBI));
+	for (int i = 1; i <= 1000; i += 8)
+		release(0, i);
+	usleep(120000);
+	assert_int_equal(state_of(p.x, number), EXPORT_DEAD);
+	for (int i = 1001; i < EXPORTS_ROOM; i++)
+		export_open(&p, allocate(i, GPU, MEBI));
+	assert_int_equal(export(p.x, allocate(2000, GPU, MEBI)), 0); /* no index */
+	close_waits[1] = 0;
+	await(state_of(p.x, number) == EXPORT_FREE);
+	assert_int_equal(find(p.x, 2000).number, number + EXPORTS_ROOM);
+	end_pair(&p);
+}
+
+static void test_full(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	for (int i = 0; i < EXPORTS_ROOM; i++)
+		assert_int_equal(export(p.x, allocate(i, GPU, MEBI)), i + 1);
+	assert_int_equal(export(p.x, allocate(2000, GPU, MEBI)), 0);
+	await(usable(p.x, EXPORTS_ROOM) == EXPORTS_ROOM);
+	release(0, 5); /* number 6: those before have live indexes */
+	await(find(p.x, 2000).number == EXPORTS_ROOM + 6);
+	await(load(&p.of_x->opened) == EXPORTS_ROOM + 6 && usable(p.x, 6) == EXPORTS_ROOM + 6);
+	assert_int_equal(at(p.of_x, 6), mapped(1, 2000));
+	assert_int_equal(at(p.of_x, 5), mapped(1, 4));
+	struct exporter *z = begin(2); /* it has seen none of that */
+	const struct exports *of_x = attach(z, p.x);
+	await(load(&of_x->opened) == EXPORTS_ROOM + 6);
+	assert_int_equal(at(of_x, 6), mapped(2, 2000));
+	exporter_close(z);
+	end_pair(&p);
+}
+
+static void test_three(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	struct exporter *z = begin(2);
+	const struct exports *at_z[] = { attach(z, p.x), attach(z, p.y) };
+	attach(p.x, z);
+	attach(p.y, z);
+	open_us[2] = 50000;
+	const uint64_t number = export(p.x, allocate(1, GPU, MEBI)),
+		       other = export(p.y, allocate(2, GPU, MEBI));
+	await(load(&p.of_x->opened) == number && load(&p.of_y->opened) == other);
+	await(usable(p.x, number) && usable(p.y, other));
+	assert_int_equal(at(at_z[0], number), mapped(2, 1));
+	assert_int_equal(at(at_z[1], other), mapped(2, 2));
+	/* one that is closed is waited for no more */
+	open_us[2] = 0;
+	exporter_close(z);
+	assert_int_equal(allocations[1].opens[2] + allocations[2].opens[2], 0);
+	export_open(&p, allocate(3, GPU, MEBI));
+	release(0, 1);
+	await(state_of(p.x, number) == EXPORT_FREE);
+	end_pair(&p);
+}
+
+/* Another GPU of the same process. */
+static void test_own_process(void **state)
+{
+	(void)state;
+	struct exporter *x = begin(0), *y;
+	current = (CUcontext)2;
+	assert_int_equal(exporter_open(&driver, 1, 1, &y), 0);
+	const struct exports *of_x = attach(y, x), *of_y = attach(x, y);
+	const uint64_t number = export(x, allocate(1, GPU, MEBI));
+	await(usable(x, number) == number);
+	usleep(20000);
+	assert_int_equal(load(&of_x->opened), 0);
+	assert_int_equal(infos, 2); /* one of each exporter */
+	exporter_detach(y, of_x);
+	exporter_detach(x, of_y);
+	exporter_close(y);
+	exporter_close(x);
+}
+
+static void test_boards(void **state)
+{
+	struct exporter *x = begin(0);
+	const struct exports *table;
+	const char *failed_at;
+	int ends[2];
+	(void)state;
+	assert_int_equal(descriptor_pipe(ends), 0);
+	const int small = descriptor_memory("small", 4096, &failed_at),
+		  zeros = descriptor_memory("zeros", sizeof(struct board), &failed_at),
+		  open_end = memfd_create("unsealed", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(open_end, sizeof(struct board)), 0);
+	const int wrong[] = { ends[0], small, zeros, open_end, -1 };
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		assert_int_equal(exporter_attach(x, wrong[i], &table), CORALE_EPEER);
+		close(wrong[i]);
+	}
+	close(ends[1]);
+	struct exporter *y = begin(1);
+	y->board->version++;
+	assert_int_equal(exporter_attach(x, exporter_fd(y), &table), CORALE_EPEER);
+	exporter_close(y);
+	exporter_close(x);
+}
+
+/* Stray stores on a board. */
+static void test_damaged(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 6; round++) {
+		prepare(NULL);
+		struct pair p = make_pair();
+		const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
+		export_open(&p, allocate(2, GPU, MEBI));
+		struct board *b =
+		    mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED, exporter_fd(p.x), 0);
+		switch (round) {
+		case 0:
+			b->published = 1; /* back */
+			break;
+		case 1:
+			b->published = UINT64_MAX;
+			break;
+		case 2:
+			b->entries[2].number = number; /* of another index */
+			break;
+		case 3:
+			memset((unsigned char *)b + BOARD_PAGE, 0xff, sizeof *b - BOARD_PAGE);
+			break;
+		case 4:
+			b->entries[3].number = 3 + EXPORTS_ROOM; /* a handle of nothing */
+			memset((void *)b->entries[3].handle, 1, sizeof b->entries[3].handle);
+			b->published = 3 + EXPORTS_ROOM;
+			break;
+		case 5:
+			memset((unsigned char *)b->answers, 0xff, sizeof b->answers);
+			break;
+		}
+		b->deaths++;
+		if (round < 4) {
+			await(errors || round == 2);
+		}
+		usleep(120000);
+		if (round < 4 && errors)
+			assert_int_equal(load(&p.of_x->opened), 0);
+		if (round == 4)
+			assert_int_equal(load(&p.of_x->opened), 2 + EXPORTS_ROOM);
+		export(p.y, allocate(7, GPU, MEBI)); /* the other direction goes on */
+		exporter_detach(p.y, p.of_x);
+		exporter_detach(p.x, p.of_y);
+		exporter_close(p.y);
+		exporter_close(p.x);
+		munmap(b, sizeof *b);
+		assert_int_equal(opens, closes);
+	}
+}
+
+/* The GPU's context is lost: one line, and calls go through slots. */
+static void test_broken(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	export_open(&p, allocate(1, GPU, MEBI));
+	copies_fail = 1;
+	allocate(2, GPU, MEBI);
+	for (int i = 0; i < 3; i++)
+		find(p.x, 2);
+	await(!find(p.x, 1).number || errors);
+	exporter_close(p.x);
+	exporter_close(p.y);
+	copies_fail = 0;
+}
+
+/* ---- Processes ---- */
+
+static int descriptor_of(pid_t child, int fd)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)child, fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* A child with an exporter that has x attached; from then on it closes nothing. */
+static pid_t start_child(struct exporter *x, int *fd)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		struct exporter *y = begin(3);
+		attach(y, x);
+		close_waits[3] = 1;
+		if (write(ends[1], &y->fd, sizeof y->fd) != sizeof y->fd)
+			_exit(1);
+		for (int i = 0; i < DEADLINE_S; i++)
+			sleep(1);
+		_exit(0);
+	}
+	int theirs = -1;
+	assert_int_equal(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
+	close(ends[0]);
+	close(ends[1]);
+	*fd = descriptor_of(child, theirs);
+	assert_true(*fd >= 0);
+	return child;
+}
+
+static void test_killed(void **state)
+{
+	int fd, status;
+	(void)state;
+	struct exporter *x = begin(0);
+	const struct exports *of_y;
+	/* the driver of the child knows this one, too */
+	allocate(1, GPU, MEBI);
+	allocate(2, GPU, MEBI);
+	const pid_t child = start_child(x, &fd);
+	assert_int_equal(exporter_attach(x, fd, &of_y), 0);
+	const uint64_t number = export(x, 1);
+	await(usable(x, number) == number); /* the child has answered */
+	release(0, 1);
+	await(state_of(x, 1) == EXPORT_DEAD);
+	usleep(100000);
+	assert_int_equal(state_of(x, 1), EXPORT_DEAD);
+	kill(child, SIGSTOP);
+	const uint64_t next = export(x, 2);
+	usleep(20000);
+	assert_int_equal(usable(x, next), 0);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	await(state_of(x, 1) == EXPORT_FREE && usable(x, next) == next);
+	exporter_detach(x, of_y);
+	exporter_close(x);
+	close(fd);
+}
+
+static void say_driver_gone(void)
+{
+	driver_is_gone = 1;
+}
+
+/* exit() while opens and a close are under way. */
+static void exit_busy(int close_hangs)
+{
+	atexit(say_driver_gone); /* comes after the exporter's */
+	struct pair p = make_pair();
+	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
+	open_us[1] = 3000;
+	for (int i = 1; i < 300; i++)
+		export(p.x, allocate(i, GPU, MEBI));
+	await(load(&p.of_x->opened) > number + 3);
+	close_waits[1] = close_hangs;
+	release(0, 0);
+	await(!close_hangs || waiting[1]);
+	exit(0);
+}
+
+/* Of a process that has used them. */
+static void fork_busy(void)
+{
+	int status = 0;
+	process_started();
+	struct pair p = make_pair();
+	export_open(&p, allocate(1, GPU, MEBI));
+	const pid_t child = fork();
+	if (!child) {
+		driver_is_gone = 1;
+		exporter_detach(p.y, p.of_x);
+		exporter_close(p.y);
+		exporter_close(p.x);
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	export_open(&p, allocate(2, GPU, MEBI));
+	end_pair(&p);
+	exit(status != 0);
+}
+
+static void in_child(void (*run)(int arg), int arg)
+{
+	int status;
+	const int64_t start = wait_now_ns();
+	const pid_t child = fork();
+	if (!child) {
+		alarm(2 * DEADLINE_S);
+		run(arg);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(wait_now_ns() - start < DEADLINE_S * INT64_C(1000000000));
+}
+
+static void run_fork(int unused)
+{
+	(void)unused;
+	fork_busy();
+}
+
+static void test_exit(void **state)
+{
+	(void)state;
+	in_child(exit_busy, 0);
+	in_child(exit_busy, 1);
+	in_child(run_fork, 0);
+}
+
+/* ---- Everything at once ---- */
+
+enum { LIVE = 24, CALLS = 4000 };
+
+static _Atomic int over;
+
+struct stress {
+	struct exporter *of[3];
+	const struct exports *table[3][3]; /* by reader, owner */
+	_Atomic uint64_t fast, slow;
+};
+
+/* A call of two ranks, on the memory of one: what kernels read, in their order, with other threads between. Addresses are mapped while they are read. */
+static void run_kernels(struct stress *s, int owner, int reader, struct export_ref ref, int i)
+{
+	pthread_rwlock_t *first = &kernels[owner < reader ? owner : reader],
+			 *second = &kernels[owner < reader ? reader : owner];
+	pthread_rwlock_rdlock(first);
+	pthread_rwlock_rdlock(second);
+	const uint64_t named = usable(s->of[owner], ref.number) == ref.number ? ref.number : 0;
+	if (rand() % 8 == 0)
+		usleep(rand() % 3000); /* the reader's kernel begins later */
+	const uint64_t opened = load(&s->table[reader][owner]->opened);
+	if (named && opened >= named) {
+		sched_yield();
+		assert_int_equal(at(s->table[reader][owner], named), mapped(reader, i));
+		assert_true(allocations[i].opens[reader] > 0);
+		s->fast++;
+	} else {
+		s->slow++;
+	}
+	pthread_rwlock_unlock(second);
+	pthread_rwlock_unlock(first);
+}
+
+struct caller {
+	struct stress *stress;
+	int process;
+};
+
+static void *call(void *arg)
+{
+	const struct caller *c = arg;
+	for (int n = 0; n < CALLS && !over; n++) {
+		const int i = c->process * 1000 + rand() % LIVE;
+		if (rand() % 16 == 0 || !allocations[i].id) {
+			release(c->process, i);
+			allocate(i, GPU, MEBI);
+		}
+		const struct export_ref ref = find(c->stress->of[c->process], i);
+		if (ref.number)
+			run_kernels(c->stress, c->process, (c->process + 1 + rand() % 2) % 3, ref, i);
+	}
+	return NULL;
+}
+
+static void test_all(void **state)
+{
+	struct stress s = { .fast = 0 };
+	struct caller callers[3];
+	pthread_t threads[3];
+	(void)state;
+	slow_copies = 1;
+	for (int i = 0; i < 3; i++)
+		s.of[i] = begin(i);
+	for (int i = 0; i < 9; i++)
+		s.table[i / 3][i % 3] = attach(s.of[i / 3], s.of[i % 3]);
+	for (int i = 0; i < 3; i++) {
+		callers[i] = (struct caller){ &s, i };
+		assert_int_equal(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
+	}
+	for (int i = 0; i < 20; i++) { /* some can't be opened */
+		usleep(20000);
+		fails_in[i % 3] = i % 4 == 0;
+	}
+	memset((void *)fails_in, 0, sizeof fails_in);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	slow_copies = 0;
+	print_message("# %d calls by the programs' memory, %d through slots, %d opened\n", (int)s.fast,
+		      (int)s.slow, (int)opens);
+	assert_true(s.fast > 100);
+	for (int i = 0; i < 9; i++)
+		exporter_detach(s.of[i / 3], s.table[i / 3][i % 3]);
+	for (int i = 0; i < 3; i++)
+		exporter_close(s.of[i]);
+	assert_int_equal(opens, closes);
+	assert_int_equal(errors, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_exit, prepare), /* before this process has threads */
+		cmocka_unit_test_setup(test_killed, prepare),
+		cmocka_unit_test_setup(test_open, prepare),
+		cmocka_unit_test_setup(test_counted, prepare),
+		cmocka_unit_test_setup(test_refused, prepare),
+		cmocka_unit_test_setup(test_late, prepare),
+		cmocka_unit_test_setup(test_failed, prepare),
+		cmocka_unit_test_setup(test_failed_later, prepare),
+		cmocka_unit_test_setup(test_freed, prepare),
+		cmocka_unit_test_setup(test_close_waits, prepare),
+		cmocka_unit_test_setup(test_full, prepare),
+		cmocka_unit_test_setup(test_three, prepare),
+		cmocka_unit_test_setup(test_own_process, prepare),
+		cmocka_unit_test_setup(test_boards, prepare),
+		cmocka_unit_test_setup(test_damaged, prepare),
+		cmocka_unit_test_setup(test_broken, prepare),
+		cmocka_unit_test_setup(test_all, prepare),
+	};
+	for (int i = 0; i < PROCESSES; i++)
+		pthread_rwlock_init(&kernels[i], NULL);
+	log_open(LOG_INFO, NULL);
+	log_set_writer(count_line);
+	cmocka_set_test_filter(getenv("EXPORTER_TEST_ONLY"));
+	return cmocka_run_group_tests_name("exporter", tests, NULL, NULL);
+}
