@@ -25,8 +25,12 @@ struct bulk_peer {
 /* A call as a block of threads has it: in shared memory, made once. */
 struct bulk_call {
 	connection exchange[BULK_EXCHANGES];
-	uint32_t messages; /* to each peer */
+	uint32_t messages, message_bytes; /* to each peer */
 	bulk_peer peers[CODELET_MAX_RANKS]; /* by rank */
+	/* zero_copy.cuh: what ranks have said, and where their buffers lie */
+	uint64_t refs[EXPORTS_MOST_RANKS][CODELET_REFS];
+	const unsigned char *send[EXPORTS_MOST_RANKS], *recv[EXPORTS_MOST_RANKS];
+	int form; /* zero_copy_form */
 };
 
 /* All threads of a block make its call. part(rank): what that rank receives in the first exchange. */
@@ -44,6 +48,8 @@ template <class Part> __device__ static inline bulk_call *bulk_begin(const codel
 		b->exchange[0] = first;
 		b->exchange[1] = second;
 		b->messages = messages;
+		b->message_bytes = a.slot_bytes;
+		b->form = 0;
 	}
 	__syncthreads();
 	return b;

@@ -7,6 +7,7 @@
 #include "launch.cuh"
 #include "bulk_parts.cuh"
 #include "fifo_reduce.cuh"
+#include "zero_copy.cuh"
 
 /* Vectors of each rank that a lane loads before it folds the first: sums of 8-bit floats take many registers. */
 template <int TYPE> static constexpr int folded_together = vector_is_float<TYPE> && vector_element_bytes<TYPE> == 1 ? 1 : 2;
@@ -24,6 +25,12 @@ __device__ static inline bool is_result_edge(const codelet_args &a, int from, in
 	return owns(a, from) && wanted && from != to;
 }
 
+/* Of a reduce: the owners' results go through the root's slots, wherever they read. */
+__device__ static inline bool folds_for_root(const codelet_args &a)
+{
+	return a.root >= 0 && !root_folds(a);
+}
+
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	return bulk_scatter(a, t, b, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
@@ -33,7 +40,13 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 
 /* ---- The fold of a message ---------------------------------------------------------------------------------- */
 
-/* What the workers fold, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots. */
+enum : uint64_t { NOWHERE = ~(uint64_t)0 };
+enum { MOST_FOLDED = 1 << 30 /* bytes of a message of what is read in place */ };
+
+/*
+ * What the workers fold, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots, unless
+ * that is NOWHERE. in.others is NULL where the ranks' buffers are read in place.
+ */
 struct folded {
 	inputs in;
 	unsigned char *to;
@@ -41,11 +54,18 @@ struct folded {
 	warp_group w;
 };
 
+__device__ static inline const unsigned char *input_of(const codelet_args &a, const bulk_call *b, const inputs &in, int rank)
+{
+	return in.others ? input_of(a, in, rank) : b->send[rank] + (in.own - a.send);
+}
+
 /*
  * Beside fold_ranks, which folds one vector: arrays of them that its functions would pass on spill ten times as much. Vectors at `at`, `apart` bytes further on and so on, that begin before `end`, of all ranks in their order. OP: what add() does, known here, so that no lane decides it for each vector; own_scalar: of a
  * premultiplied sum.
  */
-template <int TYPE, int OP> __device__ static inline void fold_together(const codelet_args &a, const inputs &in, uint64_t at, uint64_t end, uint32_t apart, uint64_t own_scalar, vector *result)
+template <int TYPE, int OP>
+__device__ static inline void fold_together(const codelet_args &a, const bulk_call *b, const inputs &in, uint64_t at, uint64_t end, uint32_t apart,
+					    uint64_t own_scalar, vector *result)
 {
 	constexpr int N = folded_together<TYPE>;
 	vector_sum<TYPE> sum[N] = {};
@@ -54,7 +74,7 @@ template <int TYPE, int OP> __device__ static inline void fold_together(const co
 #pragma unroll
 		for (int k = 0; k < BATCH; k++) {
 			const int rank = first + k;
-			const unsigned char *from = rank == a.rank ? in.own : in.others + codelet_index(rank, a.rank) * in.stride;
+			const unsigned char *from = rank < a.ranks ? input_of(a, b, in, rank) : nullptr;
 #pragma unroll
 			for (int u = 0; u < N; u++)
 				if (rank < a.ranks && at + u * apart < end)
@@ -83,13 +103,13 @@ __device__ static inline unsigned char *result_at(const codelet_args &a, const b
 	return (a.peers ? recv_address(a, to, 0) : b->peers[to].slots[1]) + there;
 }
 
-/* Calls store(address) for each rank that gets the result. */
-template <class Store> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, uint64_t there, Store store)
+/* Calls store(address) for each rank that gets the result, so far behind its begin. */
+template <class Store> __device__ static inline void send_on(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t at, Store store)
 {
-	for (int k = 1; k < a.ranks; k++) {
+	for (int k = 1; d.there != NOWHERE && k < a.ranks; k++) {
 		const int to = peer_after(a, k);
 		if (is_result_edge(a, a.rank, to))
-			store(result_at(a, b, to, there));
+			store(result_at(a, b, to, d.there + at));
 	}
 }
 
@@ -102,14 +122,14 @@ __device__ static void fold_vectors(const codelet_args &a, const bulk_call *b, c
 	const uint64_t scalar = OP == CORALE_NUM_OPS ? scalar_of<TYPE>(a) : 0;
 	for (uint64_t at = begin + d.w.thread * 16; at < bytes; at += N * apart) {
 		vector v[N];
-		fold_together<TYPE, OP>(a, d.in, at, bytes, apart, scalar, v);
+		fold_together<TYPE, OP>(a, b, d.in, at, bytes, apart, scalar, v);
 		auto store = [&](unsigned char *to) {
 #pragma unroll
 			for (int u = 0; u < N; u++)
 				if (at + u * apart < bytes)
 					*(vector *)(to + u * apart) = v[u];
 		};
-		send_on(a, b, d.there + at, store);
+		send_on(a, b, d, at, store);
 		if (d.to)
 			store(d.to + at);
 	}
@@ -120,7 +140,7 @@ __device__ static inline unsigned char *result_target(const codelet_args &a, con
 {
 	if (to == a.rank)
 		return d.to;
-	return to < a.ranks && is_result_edge(a, a.rank, to) ? result_at(a, b, to, d.there) : nullptr;
+	return d.there != NOWHERE && to < a.ranks && is_result_edge(a, a.rank, to) ? result_at(a, b, to, d.there) : nullptr;
 }
 
 /*
@@ -135,7 +155,7 @@ __device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call
 	unsigned char *to[RANKS];
 #pragma unroll
 	for (int k = 0; k < RANKS; k++) {
-		from[k] = k == a.rank ? d.in.own : d.in.others + codelet_index(k, a.rank) * d.in.stride;
+		from[k] = k < a.ranks ? input_of(a, b, d.in, k) : nullptr;
 		to[k] = result_target(a, b, d, k);
 	}
 	for (uint32_t at = first; at < whole; at += apart) {
@@ -209,24 +229,38 @@ template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_
 {
 	for (uint64_t at = done + d.w.thread * 16; at < d.bytes; at += d.w.threads * 16) {
 		const unsigned n = d.bytes - at < 16 ? (unsigned)(d.bytes - at) : 16;
-		const vector v = fold_vector<TYPE>(a, d.in, at, n);
-		send_on(a, b, d.there + at, [&](unsigned char *to) { store_user<true>(to, v, a.peers ? n : 16); });
+		auto load_other = [&](int rank) {
+			const unsigned char *from = input_of(a, b, d.in, rank) + at;
+			return d.in.others ? __ldcg((const vector *)from) : load_user<true>(from, n);
+		};
+		const vector v = fold_vector<TYPE>(a, d.in.own + at, n, load_other);
+		send_on(a, b, d, at, [&](unsigned char *to) { store_user<true>(to, v, a.peers ? n : 16); });
 		if (d.to)
 			store_user<true>(d.to + at, v, n);
 	}
 }
 
+/* What vectors are loaded from and the result is stored to is aligned for them; slots are. */
+__device__ static inline bool is_aligned(const codelet_args &a, const bulk_call *b, const folded &d)
+{
+	uintptr_t all = (uintptr_t)d.to | (uintptr_t)d.in.own;
+	for (int rank = 0; !d.in.others && rank < a.ranks; rank++)
+		all |= (uintptr_t)input_of(a, b, d.in, rank);
+	return !(all & 15);
+}
+
 template <int TYPE> __device__ static void fold_message(const codelet_args &a, const bulk_team &t, const bulk_call *b, uint32_t m)
 {
-	const range part = bulk_message(a, b->peers[a.rank].part, m);
+	const bool in_place = b->form == ZERO_COPY_IN_PLACE;
+	const range part = message(b->peers[a.rank].part, b->message_bytes, m);
 	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
-	const folded d = { { a.send + part.at, bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
+	const uint64_t there = a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes;
+	const folded d = { { a.send + part.at, in_place ? nullptr : bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
 			   a.root < 0 || a.rank == a.root ? to : nullptr,
-			   a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes,
+			   in_place && !folds_for_root(a) ? (uint64_t)NOWHERE : there,
 			   part.bytes,
 			   t.workers };
-	const bool aligned = !(((uintptr_t)d.in.own | (uintptr_t)d.to) & 15);
-	const uint64_t whole = aligned ? part.bytes / 16 * 16 : 0;
+	const uint64_t whole = is_aligned(a, b, d) ? part.bytes / 16 * 16 : 0;
 	fold_aligned<TYPE>(a, b, d, whole);
 	fold_rest<TYPE>(a, b, d, whole);
 }
@@ -235,15 +269,21 @@ template <int TYPE> __device__ static void fold_message(const codelet_args &a, c
 
 template <int TYPE> __device__ static bool fold(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
+	const bool by_slots = b->form == ZERO_COPY_SLOTS, sends_on = !a.send_block && (by_slots || folds_for_root(a));
 	auto others = [&](int rank) { return rank != a.rank; };
 	auto wanting = [&](int to) { return is_result_edge(a, a.rank, to); };
 	uint64_t here = 0, room = 0;
-	auto ready = [&](uint32_t m) { return bulk_wait_data(a, b, 0, m, &here, others) && bulk_wait_room(a, b, 1, m, &room, a.peers, wanting); };
-	return !owns(a, a.rank) || bulk_each(b, t, ready, [&](uint32_t m) { fold_message<TYPE>(a, t, b, m); }, [&](uint32_t m) {
-		       bulk_signal_taken(a, b, 0, m, others);
-		       if (!a.send_block)
-			       bulk_signal_data(a, b, 1, m, wanting);
-	       });
+	auto ready = [&](uint32_t m) {
+		return (!by_slots || bulk_wait_data(a, b, 0, m, &here, others)) && bulk_wait_room(a, b, 1, m, &room, a.peers || !sends_on, wanting);
+	};
+	return !owns(a, a.rank) || bulk_each(
+					   b, t, ready, [&](uint32_t m) { fold_message<TYPE>(a, t, b, m); },
+					   [&](uint32_t m) {
+						   if (by_slots)
+							   bulk_signal_taken(a, b, 0, m, others);
+						   if (sends_on)
+							   bulk_signal_data(a, b, 1, m, wanting);
+					   });
 }
 
 __device__ static bool gather(const codelet_args &a, const bulk_team &t, const bulk_call *b)
@@ -253,12 +293,12 @@ __device__ static bool gather(const codelet_args &a, const bulk_team &t, const b
 
 template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 {
-	const bool two = !a.send_block; /* exchanges */
+	const bool in_place = b->form == ZERO_COPY_IN_PLACE, two = in_place ? folds_for_root(a) : !a.send_block; /* exchanges */
 	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32;
 	uint32_t scatterers = two ? (warps + 1) * 3 / 10 : warps * 2 / 5, folders = two ? (warps + 1) * 9 / 20 : warps - scatterers;
-	if (root_folds(a)) {
-		scatterers = owns(a, a.rank) ? 0 : warps;
-		folders = warps - scatterers;
+	if (root_folds(a) || in_place) {
+		scatterers = owns(a, a.rank) || in_place ? 0 : warps;
+		folders = owns(a, a.rank) ? warps : 0;
 	}
 	if (warp < scatterers)
 		return scatter<TYPE>(a, bulk_team_of(0, scatterers, true, 1), b);
@@ -267,13 +307,55 @@ template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const
 	return gather(a, bulk_team_of(scatterers + folders, warps - scatterers - folders, false, 3), b);
 }
 
+/* ---- In place ------------------------------------------------------------------------------------------------- */
+
+/* All get the parts that their owners have folded. */
+__device__ static inline bool shares_parts(const codelet_args &a)
+{
+	return a.root < 0 && !a.send_block;
+}
+
+/* One thread: where no message goes through slots its bytes are as many as can be. */
+__device__ static inline void fold_at_once(const codelet_args &a, bulk_call *b)
+{
+	if (folds_for_root(a))
+		return;
+	b->message_bytes = MOST_FOLDED;
+	b->messages = (uint32_t)(b->peers[a.rank].part.bytes / MOST_FOLDED) + 1;
+}
+
+/* The other parts, from their owners. */
+__device__ static void fetch_parts(const codelet_args &a, const bulk_call *b)
+{
+	for (int k = 1; k < a.ranks; k++) {
+		const int from = peer_after(a, k);
+		const range part = b->peers[from].part;
+		bulk_copy(zero_copy_team(), a.recv + part.at, b->recv[from] + part.at, part.bytes, false);
+	}
+}
+
+/* All threads of a block, which have folded. */
+__device__ static bool finish_in_place(const codelet_args &a, const bulk_call *b)
+{
+	if (shares_parts(a)) {
+		if (!zero_copy_meet<false>(a, b, 0))
+			return false;
+		fetch_parts(a, b);
+	}
+	return zero_copy_meet<true>(a, b, 1);
+}
+
 template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bool good = run_warp<TYPE>(a, bulk_begin_parts(a, epoch, true));
-	if (__syncthreads_and(good))
+	bulk_call *b = bulk_begin_parts(a, epoch, true);
+	const bool agreed = zero_copy_agree(a, b, [&] { fold_at_once(a, b); });
+	bool good = __syncthreads_and(agreed && run_warp<TYPE>(a, b));
+	if (b->form == ZERO_COPY_IN_PLACE)
+		good = good && finish_in_place(a, b);
+	if (good)
 		call_end(a, epoch);
 }
 

@@ -188,7 +188,10 @@ __device__ static inline void call_hold(const codelet_args &a)
 		sync_nap();
 }
 
-/* The first failure of this GPU: for the host, all peers, and the kernels to come. */
+/*
+ * The first failure of this GPU: for all peers, the kernels to come, and the host, which knows it last: when the program has its buffers back, peers that read them have been
+ * told, of a local abort too.
+ */
 template <bool OF_MESSAGE>
 __device__ static inline void call_record(const codelet_args &a, int code, int peer, uint64_t epoch, uint64_t expected, uint64_t got)
 {
@@ -201,8 +204,6 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 	f->got = got;
 	f->number = a.number;
 	f->of_message = OF_MESSAGE;
-	sync_fence();
-	*(volatile int32_t *)&f->code = code;
 	/* Invalidates the epochs: packets of later kernels match no peer, and no peer's match here. The highest bit keeps them
 	 * invalid where another block is just ending its call: see call_end. */
 #pragma unroll 1
@@ -210,10 +211,12 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 		atomicXor((unsigned long long *)&a.state->epochs[b],
 			  1ull << 63 | CALL_ABORTED >> 1 | (uint32_t)(a.rank + 1) << 20);
 	const uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
-	const bool local = sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
+	const bool local = !a.zero_copy.exports && sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
 	for (int r = 0; r < a.ranks; r++)
 		if (r == a.rank || !local)
 			sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+	sync_fence();
+	*(volatile int32_t *)&f->code = code;
 }
 
 /* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are codelet_typed_bytes. No argument,
@@ -245,9 +248,14 @@ __device__ static inline uint64_t word_of(vector packet)
  * The second word that says the epoch mixes its high bits in. They distinguish a header of 2^32 epochs ago, and one that was never stored, from
  * one of now: a rank that is always the last to come may have sent none since then.
  */
+__device__ static inline vector epoch_packet(uint64_t word, uint64_t epoch)
+{
+	return make_uint4((uint32_t)word, (uint32_t)epoch, (uint32_t)(word >> 32), (uint32_t)(epoch ^ epoch >> 32));
+}
+
 __device__ static inline vector header_packet(const codelet_args &a, uint64_t epoch)
 {
-	return make_uint4((uint32_t)a.signature, (uint32_t)epoch, (uint32_t)(a.signature >> 32), (uint32_t)(epoch ^ epoch >> 32));
+	return epoch_packet(a.signature, epoch);
 }
 
 __device__ static inline bool header_is_of(vector h, uint64_t epoch)

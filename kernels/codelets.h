@@ -185,7 +185,7 @@ enum codelet_ref {
 	CODELET_REF_SEND, /* export_ref.offset, and its index above EXPORTS_OFFSET_BITS */
 	CODELET_REF_RECV,
 	CODELET_REF_NEED, /* low: the highest number of the buffers that peers read; high: 1 if these are all usable */
-	CODELET_REF_OPENED, /* from here on, two ranks a packet: the low 32 bits of exports.opened */
+	CODELET_REF_OPENED, /* from here on, two ranks a packet: exports.opened, 32 bits at most */
 	CODELET_REFS = CODELET_REF_OPENED + EXPORTS_MOST_RANKS / 2
 };
 

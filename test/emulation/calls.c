@@ -110,10 +110,16 @@ static size_t recv_count(const struct started *s)
 				       : c->count * coll_recv_blocks(c->coll, s->ranks, s->rank, c->root);
 }
 
+/* The call's shifts and what is in place hold here. */
+static int holds_here(const struct started *s)
+{
+	return !s->call->alone || s->call->alone - 1 == s->rank;
+}
+
 /* One buffer is a part of the other. */
 static int is_in_place(const struct started *s)
 {
-	return s->call->in_place && send_count(s) && recv_count(s);
+	return s->call->in_place && holds_here(s) && send_count(s) && recv_count(s);
 }
 
 static int is_within_send(const struct started *s)
@@ -137,10 +143,11 @@ size_t call_room(const struct test_call *c, int ranks)
 	return plan_round(most * corale_type_bytes(c->type) + c->recv_shift + LEAD + GUARD, 128);
 }
 
-static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned shift)
+static unsigned char *make_buffer(const struct started *s, unsigned char **memory, size_t bytes,
+				  unsigned shift)
 {
 	size_t all = plan_round(LEAD + shift + bytes + GUARD, 128);
-	*memory = aligned_alloc(128, all);
+	*memory = s->call->zero_copy ? exports_take(s->rank, all) : aligned_alloc(128, all);
 	if (!*memory)
 		abort();
 	memset(*memory, GUARD_BYTE, all);
@@ -150,17 +157,19 @@ static unsigned char *make_buffer(unsigned char **memory, size_t bytes, unsigned
 static void fill_all(struct started *s, unsigned char *registered)
 {
 	const struct test_call *c = s->call;
+	const unsigned recv_shift = holds_here(s) ? c->recv_shift : 0,
+		       send_shift = holds_here(s) ? c->send_shift : 0;
 	size_t bytes = corale_type_bytes(c->type), all_send = send_count(s) * bytes;
 	if (c->place) {
 		s->recv = registered + c->place + LEAD + c->recv_shift;
 		memset(registered + c->place, GUARD_BYTE, call_room(c, s->ranks));
 	} else {
-		s->recv = make_buffer(&s->recv_memory, recv_count(s) * bytes, c->recv_shift);
+		s->recv = make_buffer(s, &s->recv_memory, recv_count(s) * bytes, recv_shift);
 	}
 	if (is_in_place(s) && !is_within_send(s))
 		s->send = s->recv + coll_recv_own(c->coll, s->rank) * c->count * bytes;
 	else
-		s->send = make_buffer(&s->send_memory, all_send, c->send_shift);
+		s->send = make_buffer(s, &s->send_memory, all_send, send_shift);
 	const size_t own = coll_is_uneven(c->coll) ? edge_place(c, s->rank, s->rank, 1)
 						   : coll_send_own(c->coll, s->rank) * c->count;
 	if (is_within_send(s))
@@ -224,7 +233,8 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 				   .unaligned = (uint8_t)plan_alignment_of(s->send, s->recv),
 				   .direct = c->place != 0,
 				   .scratch = c->scratch && e->machine.scratch_bytes,
-				   .single_channel = c->single_channel };
+				   .single_channel = c->single_channel,
+				   .zero_copy = c->zero_copy != 0 };
 	if (c->codelet)
 		launch_cut(launch);
 	if (c->place)
@@ -371,6 +381,8 @@ int call_finish(struct started *s)
 
 void call_drop(struct started *s)
 {
-	free(s->send_memory);
-	free(s->recv_memory);
+	if (!exports_give(s->send_memory))
+		free(s->send_memory);
+	if (!exports_give(s->recv_memory))
+		free(s->recv_memory);
 }

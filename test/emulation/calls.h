@@ -21,7 +21,9 @@ struct test_call {
 	size_t astray; /* so many elements more of rank 0 awaits rank 1 in an all_to_all_v; 1 at most */
 	int root;
 	unsigned send_shift, recv_shift; /* bytes behind an address that is a multiple of 128 */
+	int alone; /* rank + 1: the shifts and what is in place are so there only; 0: everywhere */
 	int in_place, scratch; /* scratch: through it, if the world has any */
+	int zero_copy; /* as far as the buffers are mapped, in a world with exports */
 	int in_lines; /* a lowered plan, where it can: by lines, or by words of 8 bytes */
 	size_t
 	    place; /* of the receive buffer in registered memory, with what call_room says; 0: it is not registered */

@@ -57,6 +57,7 @@ static int finish(struct play *p)
 {
 	script_synchronize();
 	p->script->done[p->rank] = p->made;
+	exports_ended(p->rank);
 	int faults = script_print_failure(&p->script->world.engines[p->rank]);
 	for (; p->done < p->made; p->done++)
 		faults += faults ? 1 : call_finish(&p->started[p->done]);
@@ -104,6 +105,20 @@ static void print_calls(const struct script *s, int rank)
 		       s->calls[i].place ? ", registered" : "");
 }
 
+static int slots_used(const struct script *s)
+{
+	const struct world *w = &s->world;
+	for (int r = 0; s->without_slots && r < w->ranks; r++) {
+		const unsigned char *window = w->windows + (size_t)r * w->engines[r].stride;
+		for (uint64_t at = w->layout.slots; at < w->layout.bytes; at++)
+			if (window[at]) {
+				printf("# rank %d: a call went by slots\n", r);
+				return 1;
+			}
+	}
+	return 0;
+}
+
 int script_run(struct script *s)
 {
 	int faults = 0;
@@ -116,7 +131,7 @@ int script_run(struct script *s)
 	}
 	for (int r = 0; r < s->params.ranks; r++)
 		faults += s->faults[r];
-	faults += world_faults(&s->world);
+	faults += world_faults(&s->world) + slots_used(s);
 	world_close(&s->world);
 	free(s);
 	return faults;

@@ -13,6 +13,7 @@ struct script {
 	int n;
 	unsigned streams; /* calls are on so many, which nothing else orders; 0: on one */
 	unsigned most_pause; /* turns between two calls of a rank at most */
+	int without_slots; /* no call may use any */
 	uint64_t seed;
 	int made[GPU_MAX_HOSTS], done[GPU_MAX_HOSTS]; /* calls of each rank */
 	int faults[GPU_MAX_HOSTS];

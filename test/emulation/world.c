@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "exports.h"
 #include "nodes.h"
 #include "plan/plan_eval.h"
 
@@ -76,11 +77,6 @@ void engine_mfree(struct engine *e, void *memory, size_t bytes)
 	(void)e;
 	(void)bytes;
 	free(memory);
-}
-
-void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_zero_copy *named)
-{
-	(void)e, (void)c, (void)named;
 }
 
 void engine_note_capture(struct engine *e)
@@ -279,6 +275,9 @@ int world_open(struct world *w, const struct world_params *p)
 	}
 	if (!ret && p->scratch_chunk)
 		ret = make_scratch(w, p->scratch_chunk);
+	w->exports = p->exports;
+	if (!ret && p->exports)
+		ret = exports_open(p->ranks, p->exports, p->exports_apart);
 	if (!ret && p->nodes)
 		ret = nodes_open(w, p->remote_slot, p->slab_rails);
 	for (int r = 0; !ret && r < p->ranks; r++)
@@ -292,6 +291,7 @@ int world_open(struct world *w, const struct world_params *p)
 void world_close(struct world *w)
 {
 	nodes_close(w);
+	exports_close();
 	for (int r = 0; w->engines && r < w->ranks; r++) {
 		free(w->engines[r].state);
 		free(w->engines[r].failure);
@@ -331,13 +331,16 @@ static void run_host(int number, void *arg)
 	}
 	for (; number >= r->world->ranks && atomic_load_explicit(&r->under_way, memory_order_relaxed);
 	     gpu_pause(1))
-		nodes_carry(r->world, number - r->world->ranks);
+		if (r->world->exports)
+			exports_step();
+		else
+			nodes_carry(r->world, number - r->world->ranks);
 }
 
 int world_run(struct world *w, void (*host)(int rank, void *arg), void *arg, uint64_t seed)
 {
 	struct run r = { w, host, arg, w->ranks };
-	return gpu_run(w->nodes ? 2 * w->ranks : w->ranks, run_host, &r, seed);
+	return gpu_run(w->nodes ? 2 * w->ranks : w->ranks + (w->exports != EXPORTS_NONE), run_host, &r, seed);
 }
 
 int world_faults(const struct world *w)

@@ -4,6 +4,7 @@
 
 #include "cuda/engine.h"
 #include "cuda/codelet/cuda_codelet.h"
+#include "exports.h"
 #include "gpu.h"
 #include "plan/choose/planner.h"
 
@@ -25,10 +26,13 @@ struct world_params {
 	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
 	int partials_float32; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
+	enum exports_kind exports; /* of the buffers of calls that are zero-copy */
+	int exports_apart; /* others have them at other addresses, where they can only read */
 };
 
 struct world {
 	int ranks;
+	enum exports_kind exports;
 	struct codelet_layout layout;
 	unsigned char *windows;
 	struct engine *engines; /* by rank */

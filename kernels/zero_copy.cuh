@@ -1,0 +1,190 @@
+/*
+ * Calls by few blocks (bulk.cuh) that read the ranks' buffers where they lie. Ranks read each other's buffers and write their own ones only, so a rank that fails
+ * leaves nobody who might still store into its memory.
+ *
+ * Block 0 of each rank says where its buffers lie and which exports of the others are open here (codelet_refs), to all ranks, its own blocks among them. Each block of
+ * each rank decides from what all ranks have said, so all decide alike. It then goes through phases, between which blocks of one number of all ranks meet.
+ */
+#ifndef ZERO_COPY_CUH
+#define ZERO_COPY_CUH
+
+#include "bulk.cuh"
+
+enum zero_copy_form { ZERO_COPY_SLOTS, ZERO_COPY_IN_PLACE, ZERO_COPY_FAILED };
+
+/* ---- What ranks say ----------------------------------------------------------------------------------------- */
+
+__device__ static inline unsigned char *refs_of(const codelet_args &a, int sender, int receiver, uint64_t epoch)
+{
+	const uint64_t index = (epoch & 1) * (uint32_t)a.ranks + (uint32_t)sender;
+	return window_of(a, receiver) + a.zero_copy.refs + index * sizeof(codelet_refs);
+}
+
+/* Packets of a rank. */
+__device__ static inline int refs_packets(const codelet_args &a)
+{
+	return CODELET_REF_OPENED + (a.ranks + 1) / 2;
+}
+
+/* Whether an export may still be named. */
+__device__ static inline bool is_usable(const codelet_args &a, uint64_t number)
+{
+	return number && sync_load_relaxed(&a.zero_copy.own->usable[number % EXPORTS_ROOM]) == number;
+}
+
+/* What others must have open: the highest number of what they read, and above it whether they may. */
+__device__ static inline uint64_t need_of(const codelet_args &a)
+{
+	const codelet_zero_copy &z = a.zero_copy;
+	const uint64_t send = z.read & CODELET_READS_SEND ? z.send.number : 0, recv = z.read & CODELET_READS_RECV ? z.recv.number : 0;
+	const bool sendable = !(z.read & CODELET_READS_SEND) || is_usable(a, send), receivable = !(z.read & CODELET_READS_RECV) || is_usable(a, recv);
+	return (send > recv ? send : recv) | (uint64_t)(sendable && receivable && !z.cannot) << 32;
+}
+
+/* Of a rank's exports, those that are open here. */
+__device__ static inline uint32_t opened_of(const codelet_args &a, int rank)
+{
+	if (rank >= a.ranks || rank == a.rank)
+		return 0;
+	const uint64_t opened = sync_load_acquire(&a.zero_copy.exports[rank]->opened);
+	return opened < UINT32_MAX ? (uint32_t)opened : UINT32_MAX;
+}
+
+__device__ static inline uint64_t ref_word(const export_ref &ref)
+{
+	return ref.offset | ref.number % EXPORTS_ROOM << EXPORTS_OFFSET_BITS;
+}
+
+__device__ static inline uint64_t refs_word(const codelet_args &a, int packet)
+{
+	const int rank = (packet - CODELET_REF_OPENED) * 2;
+	switch (packet) {
+	case CODELET_REF_SEND:
+		return ref_word(a.zero_copy.send);
+	case CODELET_REF_RECV:
+		return ref_word(a.zero_copy.recv);
+	case CODELET_REF_NEED:
+		return need_of(a);
+	default:
+		return opened_of(a, rank) | (uint64_t)opened_of(a, rank + 1) << 32;
+	}
+}
+
+/* One warp of the first block: each word that may change is read once, by one lane, so that all ranks hear the same. */
+__device__ static inline void send_refs(const codelet_args &a, uint64_t epoch)
+{
+	const int packet = (int)bulk_lane();
+	if (packet >= refs_packets(a))
+		return;
+	const vector v = epoch_packet(refs_word(a, packet), epoch);
+	for (int k = 0; k < a.ranks; k++) {
+		const int to = peer_after(a, k);
+		sync_store_packet(refs_of(a, a.rank, to, epoch) + packet * sizeof(v), v);
+	}
+}
+
+/* ---- What is agreed ------------------------------------------------------------------------------------------ */
+
+/* All lanes of a warp: headers and refs of all ranks are here, and the refs in b. */
+__device__ static inline bool wait_refs(const codelet_args &a, bulk_call *b)
+{
+	const uint64_t epoch = b->exchange[0].epoch;
+	const int packets = refs_packets(a);
+	int lacking = -1;
+	auto ready = [&] {
+		lacking = rank_without_header(a, epoch);
+		for (int i = (int)bulk_lane(); i < a.ranks * packets; i += 32) {
+			const vector v = sync_load_packet(refs_of(a, i / packets, a.rank, epoch) + i % packets * sizeof(v));
+			b->refs[i / packets][i % packets] = word_of(v);
+			lacking = header_is_of(v, epoch) ? lacking : i / packets;
+		}
+		return lacking < 0 && !call_aborted(a);
+	};
+	const bool good = wait_until<one_warp>(a, epoch, true, ready, [&] { return lacking; });
+	sync_fence();
+	__syncwarp();
+	return good;
+}
+
+/* Whether all other ranks can read what they need of a rank's. */
+__device__ static inline bool is_open(const codelet_args &a, const bulk_call *b, int rank)
+{
+	const uint64_t need = b->refs[rank][CODELET_REF_NEED];
+	bool open = need >> 32;
+	for (int other = 0; other < a.ranks; other++) {
+		const uint64_t two = b->refs[other][CODELET_REF_OPENED + rank / 2];
+		open = open && (other == rank || (uint32_t)(two >> 32 * (rank % 2)) >= (uint32_t)need);
+	}
+	return open;
+}
+
+/* Where a buffer of another rank lies here. */
+__device__ static inline const unsigned char *open_at(const codelet_args &a, int rank, uint64_t word)
+{
+	const uint64_t offset = word & (((uint64_t)1 << EXPORTS_OFFSET_BITS) - 1);
+	const uint64_t at = sync_load_relaxed((const uint64_t *)&a.zero_copy.exports[rank]->at[word >> EXPORTS_OFFSET_BITS]);
+	return (const unsigned char *)at + offset;
+}
+
+__device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)
+{
+	const int rank = (int)bulk_lane();
+	const bool own = rank == a.rank;
+	if (rank >= a.ranks)
+		return;
+	b->send[rank] = own ? a.send : open_at(a, rank, b->refs[rank][CODELET_REF_SEND]);
+	b->recv[rank] = own ? a.recv : open_at(a, rank, b->refs[rank][CODELET_REF_RECV]);
+}
+
+/*
+ * All threads of a block: false if the call has failed. Else b->form says how the call runs; if in place, the addresses of all ranks' buffers are in b, and one thread has called
+ * in_place().
+ */
+template <class InPlace> __device__ static inline bool zero_copy_agree(const codelet_args &a, bulk_call *b, InPlace in_place)
+{
+	if (!a.zero_copy.exports)
+		return true;
+	if (threadIdx.x < 32) {
+		if (blockIdx.x == 0)
+			send_refs(a, b->exchange[0].epoch);
+		const bool good = wait_refs(a, b), open = good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
+		if (open)
+			find_buffers(a, b);
+		if (open && bulk_lane() == 0)
+			in_place();
+		b->form = !good ? ZERO_COPY_FAILED : open ? ZERO_COPY_IN_PLACE : ZERO_COPY_SLOTS;
+	}
+	__syncthreads();
+	return b->form != ZERO_COPY_FAILED;
+}
+
+/* ---- Phases: all threads of a block --------------------------------------------------------------------------- */
+
+/*
+ * This block of all ranks has ended a phase. LAST: an owner that gave up before this rank had read its buffers has said so by now, as it does that before its program has
+ * the memory back; then what has been read may be anything.
+ */
+template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_args &a, const bulk_call *b, uint32_t phase)
+{
+	bool good = true;
+	__syncthreads();
+	if (threadIdx.x < 32) {
+		auto others = [&](int rank) { return rank != a.rank; };
+		uint64_t seen = 0;
+		bulk_signal_data(a, b, 0, phase, others);
+		good = bulk_wait_data(a, b, 0, phase, &seen, others);
+		if (LAST && good && one_warp::any(abort_word(a) != 0)) {
+			good = false;
+			if (bulk_lane() == 0)
+				call_explain(a, -1, b->exchange[0].epoch, true);
+		}
+	}
+	return __syncthreads_and(good);
+}
+
+__device__ static inline bulk_team zero_copy_team(void)
+{
+	return { whole_block(), blockDim.x };
+}
+
+#endif
