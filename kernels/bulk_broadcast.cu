@@ -6,6 +6,7 @@
 
 #include "launch.cuh"
 #include "bulk_parts.cuh"
+#include "zero_copy.cuh"
 
 __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
@@ -54,12 +55,29 @@ __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 	return warp < passing ? pass(a, bulk_team_of(0, passing, true, 1), b) : gather(a, bulk_team_of(passing, warps - passing, false, 2), b);
 }
 
+/* All threads of a block: owners fetch their parts from the root, then all but the root the other parts from these. */
+__device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
+{
+	for (int rank = 0; rank < a.ranks; rank++) {
+		const range part = b->peers[rank].part;
+		if (rank == a.rank || (a.rank == a.root && a.send != a.recv))
+			bulk_copy(zero_copy_team(), a.recv + part.at, b->send[a.root] + part.at, part.bytes, false);
+	}
+	if (a.ranks > 2 && !zero_copy_meet<false>(a, b, 0))
+		return false;
+	if (a.ranks > 2 && a.rank != a.root)
+		zero_copy_fetch_parts(a, b);
+	return zero_copy_meet<true>(a, b, 1);
+}
+
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bool good = run_warp(a, bulk_begin_parts(a, epoch, false));
+	bulk_call *b = bulk_begin_parts(a, epoch, false);
+	const bool agreed = zero_copy_agree(a, b, [] {});
+	const bool good = agreed && (b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b));
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

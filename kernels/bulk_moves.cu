@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
-#include "bulk.cuh"
+#include "zero_copy.cuh"
 
 /* Whether a rank has data for another one. */
 __device__ static inline bool is_edge(const codelet_args &a, int from, int to)
@@ -84,14 +84,30 @@ __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 					    take_blocks(a, bulk_team_of(senders, warps - senders, false, 2), b);
 }
 
+/* All threads of a block: blocks come from where the ranks have them. */
+__device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
+{
+	const bulk_team t = zero_copy_team();
+	const range part = b->peers[a.rank].part;
+	keep(a, t, part);
+	for (int k = 1; k < a.ranks; k++) {
+		const int from = peer_after(a, k);
+		if (is_edge(a, from, a.rank))
+			bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, b->send[from] + (uint64_t)a.rank * a.send_block + part.at, part.bytes,
+				  false);
+	}
+	return zero_copy_meet<true>(a, b, 0);
+}
+
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
-	const bulk_call *b =
+	bulk_call *b =
 		bulk_begin(a, epoch, (uint32_t)messages_of(a.bytes, gridDim.x, a.slot_bytes), [&](int) { return range{ 0, a.bytes }; });
-	const bool good = run_warp(a, b);
+	const bool agreed = zero_copy_agree(a, b, [] {});
+	const bool good = agreed && (b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b));
 	if (__syncthreads_and(good))
 		call_end(a, epoch);
 }

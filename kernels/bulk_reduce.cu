@@ -324,23 +324,13 @@ __device__ static inline void fold_at_once(const codelet_args &a, bulk_call *b)
 	b->messages = (uint32_t)(b->peers[a.rank].part.bytes / MOST_FOLDED) + 1;
 }
 
-/* The other parts, from their owners. */
-__device__ static void fetch_parts(const codelet_args &a, const bulk_call *b)
-{
-	for (int k = 1; k < a.ranks; k++) {
-		const int from = peer_after(a, k);
-		const range part = b->peers[from].part;
-		bulk_copy(zero_copy_team(), a.recv + part.at, b->recv[from] + part.at, part.bytes, false);
-	}
-}
-
 /* All threads of a block, which have folded. */
 __device__ static bool finish_in_place(const codelet_args &a, const bulk_call *b)
 {
 	if (shares_parts(a)) {
 		if (!zero_copy_meet<false>(a, b, 0))
 			return false;
-		fetch_parts(a, b);
+		zero_copy_fetch_parts(a, b);
 	}
 	return zero_copy_meet<true>(a, b, 1);
 }

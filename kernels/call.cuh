@@ -212,11 +212,10 @@ __device__ static inline void call_record(const codelet_args &a, int code, int p
 			  1ull << 63 | CALL_ABORTED >> 1 | (uint32_t)(a.rank + 1) << 20);
 	const uint64_t word = (uint64_t)(a.rank + 1) << 32 | (uint32_t)-code;
 	const bool local = !a.zero_copy.exports && sync_load_host(a.state->host_abort) & CODELET_LOCAL_ABORT;
-	for (int r = 0; r < a.ranks; r++)
-		if (r == a.rank || !local)
-			sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
+	for (int r = local ? a.rank : 0; r < (local ? a.rank + 1 : a.ranks); r++)
+		sync_store_relaxed(&((codelet_control *)window_of(a, r))->abort, word);
 	sync_fence();
-	*(volatile int32_t *)&f->code = code;
+	*(volatile int32_t *)&a.state->failure->code = -(int32_t)(uint32_t)word;
 }
 
 /* Every kernel that ends because the communicator has failed ends by this. OF_MESSAGE: expected and got are codelet_typed_bytes. No argument,

@@ -187,4 +187,14 @@ __device__ static inline bulk_team zero_copy_team(void)
 	return { whole_block(), blockDim.x };
 }
 
+/* The parts of a vector, each of which its owner has in its receive buffer. */
+__device__ static void zero_copy_fetch_parts(const codelet_args &a, const bulk_call *b)
+{
+	for (int k = 1; k < a.ranks; k++) {
+		const int from = peer_after(a, k);
+		const range part = b->peers[from].part;
+		bulk_copy(zero_copy_team(), a.recv + part.at, b->recv[from] + part.at, part.bytes, false);
+	}
+}
+
 #endif

@@ -153,6 +153,14 @@ static int is_unread(const struct arena *r)
 	return 1;
 }
 
+static int is_index_used(int rank, uint64_t number)
+{
+	for (int i = 0; i < ARENAS; i++)
+		if (board->arenas[rank][i].number % EXPORTS_ROOM == number % EXPORTS_ROOM)
+			return 1;
+	return 0;
+}
+
 /* All ranks close it, and it comes again as another export, half of the time of the same index. */
 static void come_again(int rank, struct arena *r)
 {
@@ -160,6 +168,8 @@ static void come_again(int rank, struct arena *r)
 	uint64_t number = last + 1;
 	for (int q = 0; q < board->ranks; q++)
 		set((uint64_t *)&board->maps[q][rank].at[r->number % EXPORTS_ROOM], 0);
+	while (is_index_used(rank, number))
+		number++;
 	if (gpu_random(2))
 		for (number = r->number; number <= last;)
 			number += EXPORTS_ROOM;

@@ -9,7 +9,9 @@
 #include "op_sets.h"
 #include "script.h"
 
-static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_REDUCE };
+static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_REDUCE,
+				     CORALE_ALL_GATHER, CORALE_ALL_TO_ALL,     CORALE_GATHER,
+				     CORALE_SCATTER,    CORALE_BROADCAST };
 
 enum { COLLS = sizeof colls / sizeof *colls };
 
