@@ -33,6 +33,8 @@ void exporter_wake(struct exporter *x)
 
 int exporter_put(struct exporter *x, void *to, const void *from, size_t bytes)
 {
+	if (atomic_load(&x->stops))
+		return CORALE_EDEVICE;
 	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, x->stream);
 	error = error ? error : cudaStreamSynchronize(x->stream);
 	if (error)
@@ -76,14 +78,6 @@ static int fill_tables(struct exporter *x)
 	return ret;
 }
 
-static void free_peer(struct export_peer *p)
-{
-	for (int i = 0; p && i < EXPORTS_ROOM; i++)
-		free(p->exports[i].mapping);
-	board_unmap(p ? p->board : NULL);
-	free(p);
-}
-
 static void destroy(struct exporter *x)
 {
 	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)x->tables;
@@ -93,10 +87,10 @@ static void destroy(struct exporter *x)
 		x->driver->unmap(at, x->bytes);
 		x->driver->unreserve(at, x->bytes);
 	}
-	for (struct export_mapping *m; (m = x->to_close); free(m))
-		x->to_close = m->next;
-	for (int i = 0; i < BOARD_PEERS; i++)
-		free_peer(x->peers[i]);
+	for (int i = 0; i < BOARD_PEERS; i++) { /* some are left where the exporter stops */
+		board_unmap(x->peers[i] ? x->peers[i]->board : NULL);
+		free(x->peers[i]);
+	}
 	board_unmap(x->board);
 	if (x->fd >= 0)
 		close(x->fd);
@@ -116,7 +110,6 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	x->context = context;
 	x->ordinal = device.ordinal;
 	x->rank = device.rank;
-	x->stops = all.exits;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_cond_init(&x->changed, NULL);
 	const int mode = engine_spare_captures();
@@ -127,6 +120,7 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 				  "making a stream");
 	ret = ret ? ret : make_tables(x);
 	ret = ret ? ret : fill_tables(x);
+	x->stops = all.exits;
 	if (ret)
 		destroy(x);
 	engine_end_spare(mode);
@@ -257,38 +251,40 @@ static int add_peer(struct exporter *x, struct board *board, int slot)
 		    CORALE_ENOMEM, x->rank,
 		    "no room for another process of the node, whose memory GPU %d is to map: at most %d",
 		    x->ordinal, BOARD_PEERS);
-	*p = (struct export_peer){ .slot = slot, .is_own_process = board->process == x->board->process };
-	const int ret = p->is_own_process ? 0 : exporter_start(x);
+	const int ret = exporter_start(x);
 	if (ret) {
 		free(p);
 		return ret;
 	}
+	p->slot = slot;
 	p->board = board;
-	if (!p->is_own_process)
-		atomic_store(&x->board->answers[slot].owner, board->instance);
-	else if (exporter_says(x, REASON_OWN_PROCESS))
-		log_line(LOG_INFO, x->rank, "large calls with other GPUs of this process go through slots");
+	atomic_store(&x->board->answers[slot].owner, board->instance);
 	x->peers[slot] = p;
 	exporter_wake(x);
 	return 0;
 }
 
+static struct exports *own_table(struct exporter *x, const struct board *board)
+{
+	if (board->instance == x->board->instance)
+		return &x->tables->self;
+	if (exporter_says(x, REASON_OWN_PROCESS))
+		log_line(LOG_INFO, x->rank, "large calls with other GPUs of this process go through slots");
+	return &x->tables->none;
+}
+
 int exporter_attach(struct exporter *x, int fd, const struct exports **table)
 {
 	struct board *board = NULL;
+	struct export_peer *p = NULL;
 	int slot, ret = board_map(fd, x->rank, &board);
 	if (ret)
 		return ret;
-	if (board->instance == x->board->instance) {
-		*table = &x->tables->self;
-		board_unmap(board);
-		return 0;
-	}
 	pthread_mutex_lock(&x->lock);
-	struct export_peer *p = find_peer(x, board, &slot);
-	if (!p && !(ret = add_peer(x, board, slot)))
-		p = x->peers[slot];
-	if (p) {
+	if (board->process == x->board->process)
+		*table = own_table(x, board);
+	else if ((p = find_peer(x, board, &slot)) || !(ret = add_peer(x, board, slot))) {
+		p = p ? p : x->peers[slot];
 		p->users++;
 		*table = &x->tables->peers[p->slot];
 	}
@@ -300,16 +296,11 @@ int exporter_attach(struct exporter *x, int fd, const struct exports **table)
 
 void exporter_detach(struct exporter *x, const struct exports *table)
 {
-	if (!table || table == &x->tables->self || process_is_forked())
+	if (!table || table == &x->tables->self || table == &x->tables->none || process_is_forked())
 		return;
 	pthread_mutex_lock(&x->lock);
-	struct export_peer *p = x->peers[table - x->tables->peers];
-	if (!--p->users)
+	if (!--x->peers[table - x->tables->peers]->users)
 		exporter_wake(x);
-	if (!p->users && p->is_own_process) { /* nothing is mapped */
-		x->peers[p->slot] = NULL;
-		free_peer(p);
-	}
 	pthread_mutex_unlock(&x->lock);
 }
 

@@ -13,6 +13,8 @@
  *      out within some 50 ms, clears usable[index] and says on the board that the export is dead. Peers clear its address, close it, and answer.
  *      The GPU has the memory again when the last peer has closed it.
  *   5. The index is used again when all peers have answered; peers that were detached, or whose process is gone, are not waited for.
+ * While peers hold more than 1 GiB that was freed, nothing more is published. Nothing that lives is ever closed: to register memory is to find it once with
+ * `captured`.
  * A kernel that reads an address of 0 runs a call that is over (its rank has failed, and the memory was freed): it must not read there.
  *
  * Closing may wait for any kernel of the process that closes: a second thread does that, which holds no lock meanwhile, so exporter_find, attach, detach and
@@ -55,7 +57,7 @@ const struct exports_own *exporter_own(const struct exporter *exporter);
 
 /*
  * Where a call's buffer lies. Number 0: in no export (yet), or it can't be in one, which an INFO line tells once with the reason: memory of the host, of another
- * GPU, managed, of a pool (cudaMallocAsync) or of cuMemCreate; or its allocation ends before the buffer does. Never blocks.
+ * GPU, managed, of a pool (cudaMallocAsync) or of cuMemCreate; its allocation ends before the buffer does; or there is no room. Never blocks.
  */
 struct export_ref exporter_find(struct exporter *exporter, const void *buffer, size_t bytes, int captured);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 enum { PUBLISHED_AT = 3 /* its third call */, PROBES = 8 };
+static const size_t most_dead = (size_t)1 << 30; /* bytes */
 
 static const struct export_ref nowhere = { 0, 0 };
 
@@ -26,7 +27,8 @@ static struct export_ref refuse(struct exporter *x, enum exporter_reason reason,
 		[REASON_KIND] = "it is not memory of cudaMalloc, but of cudaMallocAsync, cudaMallocManaged "
 				"or cuMemCreate (as "
 				"PyTorch's expandable segments are)",
-		[REASON_ROOM] = "peers have as many allocations mapped as they can",
+		[REASON_ROOM] = "peers have as many allocations mapped as they can, or have yet to close "
+				"more than 1 GiB that was freed",
 	};
 	if (exporter_says(x, reason))
 		log_line(LOG_INFO, x->rank,
@@ -64,10 +66,11 @@ void exporter_forget(struct exporter *x, const struct export *e, int refused)
 					   .is_refused = (uint8_t)refused };
 }
 
-/* The next number whose index is free; those between are never named. 0: there is none. */
+/* The next number whose index is free; those between are never named. 0: there is none, or peers hold too much that was freed. */
 static uint64_t next_number(const struct exporter *x)
 {
-	for (uint64_t number = x->last_number + 1; number <= x->last_number + EXPORTS_ROOM; number++)
+	for (uint64_t number = x->last_number + 1;
+	     x->dead_bytes <= most_dead && number <= x->last_number + EXPORTS_ROOM; number++)
 		if (x->own[number % EXPORTS_ROOM].state == EXPORT_FREE)
 			return number;
 	return 0;
@@ -96,7 +99,7 @@ static int get_handle(struct exporter *x, CUdeviceptr at, cudaIpcMemHandle_t *ha
 }
 
 /* Under the lock. */
-static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdeviceptr at,
+static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdeviceptr at, size_t bytes,
 			   const cudaIpcMemHandle_t *handle)
 {
 	_Static_assert(sizeof *handle == BOARD_HANDLE_WORDS * sizeof(uint64_t), "a handle's room on a board");
@@ -104,7 +107,8 @@ static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdevicept
 	if (!number || exporter_start(x))
 		return 0;
 	s->index = (int16_t)(number % EXPORTS_ROOM);
-	x->own[s->index] = (struct export){ .state = EXPORT_ASKED, .number = number, .id = s->id, .at = at };
+	x->own[s->index] =
+	    (struct export){ .state = EXPORT_ASKED, .number = number, .id = s->id, .at = at, .bytes = bytes };
 	x->last_number = number;
 	board_publish(x->board, number, handle);
 	exporter_wake(x);
@@ -112,7 +116,7 @@ static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdevicept
 }
 
 /* Another thread may publish it at the same time. 0: *reason says why not. */
-static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr at,
+static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr at, size_t bytes,
 			enum exporter_reason *reason)
 {
 	cudaIpcMemHandle_t handle;
@@ -125,7 +129,7 @@ static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr a
 	else if (s && s->index != EXPORTER_NO_INDEX)
 		number = x->own[s->index].number;
 	else if (s && !s->is_refused)
-		number = add_export(x, s, at, &handle);
+		number = add_export(x, s, at, bytes, &handle);
 	pthread_mutex_unlock(&x->lock);
 	*reason = has_handle ? REASON_ROOM : *reason;
 	return number;
@@ -165,7 +169,7 @@ struct export_ref exporter_find(struct exporter *x, const void *buffer, size_t b
 	if (at - start > size || bytes > size - (size_t)(at - start))
 		return refuse(x, REASON_SHORT, buffer, bytes);
 	uint64_t number = number_of(x, id, captured, &publishes);
-	if (publishes && !(number = publish(x, id, start, &reason)))
+	if (publishes && !(number = publish(x, id, start, size, &reason)))
 		return refuse(x, reason, buffer, bytes);
 	return number ? (struct export_ref){ number, (uint64_t)(at - start) } : nowhere;
 }

@@ -19,19 +19,17 @@ static struct board_answer *answer_to(const struct exporter *x, const struct exp
 
 static void give_up(struct exporter *x, struct export_peer *p, uint64_t i)
 {
-	struct export_mapping *mapping = p->exports[i].mapping;
-	void *const none = NULL;
-	if (mapping) {
-		exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
-		pthread_mutex_lock(&x->lock);
-		mapping->next = x->to_close;
-		x->to_close = mapping;
-		p->closing++;
-		pthread_mutex_unlock(&x->lock);
-	}
-	atomic_fetch_and(&answer_to(x, p)->failed[i / 64], ~((uint64_t)1 << i % 64));
+	void *const at = p->exports[i].at, *const none = NULL;
 	p->exports[i].number = 0;
-	p->exports[i].mapping = NULL;
+	p->exports[i].at = NULL;
+	atomic_fetch_and(&answer_to(x, p)->failed[i / 64], ~((uint64_t)1 << i % 64));
+	if (!at)
+		return;
+	exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
+	pthread_mutex_lock(&x->lock);
+	p->closing[i] = at;
+	p->closings++;
+	pthread_mutex_unlock(&x->lock);
 }
 
 /* all: the dead ones else. */
@@ -42,12 +40,12 @@ static void give_up_some(struct exporter *x, struct export_peer *p, int all)
 			give_up(x, p, i);
 }
 
-static int is_closing(struct exporter *x, const struct export_peer *p)
+static int is_closing(struct exporter *x, const struct export_peer *p, uint64_t i)
 {
 	pthread_mutex_lock(&x->lock);
-	const int closing = p->closing;
+	const int is = i < EXPORTS_ROOM ? p->closing[i] != NULL : p->closings != 0;
 	pthread_mutex_unlock(&x->lock);
-	return closing;
+	return is;
 }
 
 /* ---- Opening ---- */
@@ -81,23 +79,18 @@ static void note_failed(struct exporter *x, struct export_peer *p, uint64_t numb
 static void open_export(struct exporter *x, struct export_peer *p, uint64_t number, cudaIpcMemHandle_t handle)
 {
 	const uint64_t i = number % EXPORTS_ROOM;
-	struct export_mapping *mapping = malloc(sizeof *mapping);
 	void *at = NULL;
-	const cudaError_t error = mapping ? cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess)
-					  : cudaErrorMemoryAllocation;
-	p->exports[i].number = number;
-	if (!error) {
-		*mapping = (struct export_mapping){ .peer = p, .at = at };
-		p->exports[i].mapping = mapping;
-		exporter_put(x, &table_of(x, p)->at[i], &at, sizeof at);
+	const cudaError_t error = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
+	if (error)
+		cudaGetLastError();
+	if (error && !board_has(p->board, number))
 		return;
-	}
-	free(mapping);
-	cudaGetLastError();
-	if (board_has(p->board, number))
+	p->exports[i].number = number;
+	p->exports[i].at = error ? NULL : at;
+	if (error)
 		note_failed(x, p, number, error);
 	else
-		p->exports[i].number = 0;
+		exporter_put(x, &table_of(x, p)->at[i], &at, sizeof at);
 }
 
 /* `opened` does not pass what has failed before its owner has said that it is dead: till then a kernel may name it. */
@@ -105,28 +98,30 @@ static void put_opened(struct exporter *x, struct export_peer *p)
 {
 	uint64_t opened = p->answered;
 	for (int i = 0; i < EXPORTS_ROOM; i++)
-		if (p->exports[i].number && !p->exports[i].mapping && p->exports[i].number <= opened)
+		if (p->exports[i].number && !p->exports[i].at && p->exports[i].number <= opened)
 			opened = p->exports[i].number - 1;
 	if (opened > p->opened && !exporter_put(x, &table_of(x, p)->opened, &opened, sizeof opened))
 		p->opened = opened;
 	atomic_store(&answer_to(x, p)->answered, p->answered);
 }
 
+/* An index is used again by an owner that waits for the close; by one that does not (a peer was taken for gone) the opening waits. */
 static void open_new(struct exporter *x, struct export_peer *p, uint64_t published)
 {
 	cudaIpcMemHandle_t handle;
 	uint64_t number;
-	while (!atomic_load(&x->stops)) {
+	do {
 		number = next_of(p, published);
-		p->answered = number ? number : published;
-		if (number && p->exports[number % EXPORTS_ROOM].number) /* dead, but not counted yet */
-			give_up(x, p, number % EXPORTS_ROOM);
+		const uint64_t i = number % EXPORTS_ROOM;
+		if (number && p->exports[i].number) /* dead, but not counted yet */
+			give_up(x, p, i);
+		if (number && is_closing(x, p, i))
+			return;
 		if (number && board_read(p->board, number, &handle))
 			open_export(x, p, number, handle);
+		p->answered = number ? number : published;
 		put_opened(x, p);
-		if (!number)
-			return;
-	}
+	} while (number && !atomic_load(&x->stops));
 }
 
 /* ---- */
@@ -159,7 +154,7 @@ int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 	p->scanned = deaths;
 	if (changes)
 		open_new(x, p, published);
-	if (!is_closing(x, p))
+	if (!is_closing(x, p, EXPORTS_ROOM))
 		atomic_store(&answer_to(x, p)->deaths, p->scanned);
 	return changes;
 }
@@ -171,7 +166,7 @@ void exporter_remove_peer(struct exporter *x, struct export_peer *p)
 	give_up_some(x, p, 1);
 	exporter_put(x, &table_of(x, p)->opened, &none, sizeof none);
 	atomic_store(&answer->answered, UINT64_MAX); /* it opens nothing more */
-	if (is_closing(x, p))
+	if (is_closing(x, p, EXPORTS_ROOM))
 		return;
 	atomic_store(&answer->owner, 0);
 	atomic_store(&answer->answered, 0);

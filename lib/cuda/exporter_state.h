@@ -30,27 +30,22 @@ struct export
 	uint64_t number, death; /* board.deaths from its death on */
 	unsigned long long id;
 	CUdeviceptr at;
+	size_t bytes;
 };
 
-/* A peer's allocation as it is mapped here. */
-struct export_mapping {
-	struct export_mapping *next; /* of those to be closed */
-	struct export_peer *peer;
-	void *at;
-};
-
-/* The thread's alone but for the first line, which the lock protects, and what never changes. */
+/* The thread's alone but for the first members, which the lock protects, and what never changes. */
 struct export_peer {
-	int users, closing; /* closing: mappings that are to be closed */
+	int users;
+	int closings; /* so many of these: by index, what is to be closed, or NULL */
+	void *closing[EXPORTS_ROOM];
 	int slot; /* of its table and its answers */
-	int is_own_process; /* another GPU of it: its table stays empty */
 	struct board *board;
 	int is_damaged;
 	uint64_t scanned; /* the board's deaths whose mappings were given up */
 	uint64_t answered, opened; /* numbers */
 	struct {
 		uint64_t number; /* 0: none */
-		struct export_mapping *mapping; /* NULL: it could not be opened */
+		void *at; /* NULL: it could not be opened */
 	} exports[EXPORTS_ROOM];
 };
 
@@ -58,6 +53,7 @@ struct export_peer {
 struct export_tables {
 	struct exports_own own;
 	struct exports self; /* the own exports, for ranks of this process and GPU */
+	struct exports none; /* for those of its other GPUs */
 	struct exports peers[BOARD_PEERS];
 };
 
@@ -83,9 +79,9 @@ struct exporter {
 	int is_asked; /* the thread is to look at once */
 	int64_t active_until_ns;
 	struct export_peer *peers[BOARD_PEERS];
-	struct export_mapping *to_close;
 	struct export own[EXPORTS_ROOM];
 	uint64_t last_number;
+	size_t dead_bytes; /* freed, and mapped by peers yet */
 	struct export_seen seen[EXPORTER_SEEN];
 };
 

@@ -28,7 +28,7 @@ static enum verdict read_answer(const struct board_answer *a, const struct expor
 static enum verdict ask_peer(const struct exporter *x, const struct export_peer *p, const struct export *e)
 {
 	enum verdict most = AGREED;
-	if (p->is_own_process || p->is_damaged || !p->users || board_is_gone(p->board))
+	if (p->is_damaged || !p->users || board_is_gone(p->board))
 		return AGREED;
 	for (int i = 0; i < BOARD_PEERS; i++) {
 		const struct board_answer *a = &p->board->answers[i];
@@ -56,6 +56,8 @@ static enum verdict ask_peers(struct exporter *x, uint64_t index, struct export 
 static void set_state(struct exporter *x, uint64_t index, enum export_state state, uint64_t death)
 {
 	pthread_mutex_lock(&x->lock);
+	x->dead_bytes += state == EXPORT_DEAD ? x->own[index].bytes : 0;
+	x->dead_bytes -= state == EXPORT_FREE ? x->own[index].bytes : 0;
 	x->own[index].state = state;
 	x->own[index].death = death;
 	pthread_mutex_unlock(&x->lock);
@@ -117,20 +119,33 @@ static void enter(const struct exporter *x)
 	engine_spare_captures();
 }
 
+/* The next mapping to be closed. Under the lock. */
+static void **next_closing(struct exporter *x, struct export_peer **peer)
+{
+	for (int i = 0; i < BOARD_PEERS; i++) {
+		struct export_peer *p = *peer = x->peers[i];
+		for (int k = 0; p && p->closings && k < EXPORTS_ROOM; k++)
+			if (p->closing[k])
+				return &p->closing[k];
+	}
+	return NULL;
+}
+
 static void *close_mappings(void *arg)
 {
 	struct exporter *x = arg;
-	struct export_mapping *m;
+	struct export_peer *peer;
+	void **at;
 	enter(x);
 	pthread_mutex_lock(&x->lock);
-	while ((m = x->to_close) && !atomic_load(&x->stops)) {
-		x->to_close = m->next;
+	while (!atomic_load(&x->stops) && (at = next_closing(x, &peer))) {
+		void *const mapping = *at;
 		pthread_mutex_unlock(&x->lock);
-		if (cudaIpcCloseMemHandle(m->at))
+		if (cudaIpcCloseMemHandle(mapping))
 			cudaGetLastError(); /* its owner's process has ended */
 		pthread_mutex_lock(&x->lock);
-		m->peer->closing--;
-		free(m);
+		*at = NULL;
+		peer->closings--; /* the peer is not removed before */
 		exporter_wake(x);
 	}
 	x->workers--;
@@ -142,9 +157,10 @@ static void *close_mappings(void *arg)
 /* Where there is no thread, later. */
 static void start_closing(struct exporter *x)
 {
+	struct export_peer *peer;
 	pthread_t thread;
 	pthread_mutex_lock(&x->lock);
-	if (x->to_close && x->workers == 1 && !process_thread(&thread, close_mappings, x)) {
+	if (x->workers == 1 && next_closing(x, &peer) && !process_thread(&thread, close_mappings, x)) {
 		pthread_detach(thread);
 		x->workers++;
 	}
@@ -168,11 +184,11 @@ static int look(struct exporter *x, int sweeps)
 	for (int i = 0; i < BOARD_PEERS && !atomic_load(&x->stops); i++) {
 		pthread_mutex_lock(&x->lock);
 		struct export_peer *p = x->peers[i];
-		const int is_used = p && p->users && x->users, is_open = p && !p->is_own_process;
+		const int is_used = p && p->users && x->users;
 		pthread_mutex_unlock(&x->lock);
-		if (is_open && is_used)
+		if (is_used)
 			changes |= exporter_look_at_peer(x, p);
-		else if (is_open)
+		else if (p)
 			exporter_remove_peer(x, p);
 	}
 	start_closing(x);
@@ -187,7 +203,7 @@ static int has_ended(const struct exporter *x)
 {
 	int peers = 0;
 	for (int i = 0; i < BOARD_PEERS; i++)
-		peers += x->peers[i] && !x->peers[i]->is_own_process;
+		peers += x->peers[i] != NULL;
 	return atomic_load(&x->stops) || (!x->users && !peers && x->workers == 1);
 }
 
