@@ -524,6 +524,7 @@ static const struct {
 	{ "zero-copy", test_zero_copy },
 	{ "zero-copy: exports that are late or leave", test_zero_copy_late },
 	{ "zero-copy: an export that is never mapped", test_zero_copy_refused },
+	{ "zero-copy: owners that give up", test_zero_copy_failures },
 	{ "slots cut anew", slots_cut_anew },
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },

@@ -82,6 +82,7 @@ int test_pieces(void);
 int test_zero_copy(void);
 int test_zero_copy_late(void);
 int test_zero_copy_refused(void);
+int test_zero_copy_failures(void);
 int test_alone(void);
 int test_messages_alone(void);
 int test_streams_alone(void);

@@ -16,6 +16,7 @@ enum { ARENAS = 3, ARENA_BYTES = 32 << 20, MOST_RANKS = 8, POISON = 0xa5, UNIT =
 
 /* Of a rank. */
 struct arena {
+	int fd;
 	unsigned char *own, *theirs;
 	size_t used;
 	int taken; /* pieces */
@@ -49,15 +50,31 @@ static uint64_t get(const uint64_t *word)
 
 /* ---- Arenas ----------------------------------------------------------------------------------------------------- */
 
+static unsigned char *map_arena(const struct arena *r, int access)
+{
+	return mmap(NULL, ARENA_BYTES, access, MAP_SHARED, r->fd, 0);
+}
+
 static int make_arena(struct arena *r, int apart)
 {
-	int fd = memfd_create("arena", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, ARENA_BYTES))
+	r->fd = memfd_create("arena", MFD_CLOEXEC);
+	if (r->fd < 0 || ftruncate(r->fd, ARENA_BYTES))
 		return CORALE_ENOMEM;
-	r->own = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	r->theirs = apart ? mmap(NULL, ARENA_BYTES, PROT_READ, MAP_SHARED, fd, 0) : r->own;
-	close(fd);
+	r->own = map_arena(r, PROT_READ | PROT_WRITE);
+	r->theirs = apart ? map_arena(r, PROT_READ) : r->own;
 	return r->own == MAP_FAILED || r->theirs == MAP_FAILED ? CORALE_ENOMEM : 0;
+}
+
+/* At another address than before. */
+static void map_anew(struct arena *r)
+{
+	unsigned char *before = r->theirs;
+	if (before == r->own)
+		return;
+	r->theirs = map_arena(r, PROT_READ);
+	if (r->theirs == MAP_FAILED)
+		abort();
+	munmap(before, ARENA_BYTES);
 }
 
 static struct arena *arena_of(int rank, const void *memory)
@@ -173,6 +190,7 @@ static void come_again(int rank, struct arena *r)
 	if (gpu_random(2))
 		for (number = r->number; number <= last;)
 			number += EXPORTS_ROOM;
+	map_anew(r);
 	r->is_leaving = 0;
 	publish(rank, r, number);
 }
@@ -288,6 +306,7 @@ void exports_close(void)
 			munmap(r->own, ARENA_BYTES);
 			if (r->theirs != r->own)
 				munmap(r->theirs, ARENA_BYTES);
+			close(r->fd);
 		}
 	free(board);
 	board = NULL;

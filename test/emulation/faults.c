@@ -110,7 +110,9 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 	s.params = (struct world_params){ .ranks = ranks,
 					  .max_blocks = 1,
 					  .window_bytes = (call.count == IN_PIECES ? 160 : 224) << 10,
-					  .timeout_ns = trouble == ABSENT ? 1000000 : 0 };
+					  .timeout_ns = trouble == ABSENT ? 1000000 : 0,
+					  .exports = call.zero_copy ? EXPORTS_OPEN : EXPORTS_NONE,
+					  .exports_apart = (int)(test_seed % 2) };
 	if (world_open(&s.world, &s.params))
 		return 1;
 	if (gpu_run(ranks, act, &s, test_seed))
@@ -146,11 +148,22 @@ static int run_scenes(enum trouble trouble, int code)
 		{ .codelet = BY_BULK, .coll = CORALE_REDUCE, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_BULK, .coll = CORALE_SCATTER, .type = CORALE_INT32, .count = 2000 },
 		{ .codelet = BY_CHAIN, .coll = CORALE_BROADCAST, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = BY_BULK,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 2000,
+		  .zero_copy = 1 },
+		{ .codelet = BY_BULK,
+		  .coll = CORALE_BROADCAST,
+		  .type = CORALE_INT8,
+		  .count = 9000,
+		  .zero_copy = 1 },
 	};
 	int faults = 0;
 	for (size_t i = test_thin ? test_seed % 2 : 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls);
 	     i += test_thin ? 2 : 1)
-		for (int ranks = 2; faults >= 0 && ranks <= (test_thin || i ? 2 : 3); ranks++) {
+		for (int ranks = 2; faults >= 0 && ranks <= (!calls[i].zero_copy && (test_thin || i) ? 2 : 3);
+		     ranks++) {
 			if (test_thin && trouble != MISMATCH && trouble != REPLAY &&
 			    calls[i].count == IN_PIECES)
 				continue; /* long waits of many threads */

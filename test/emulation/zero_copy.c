@@ -115,3 +115,154 @@ int test_zero_copy_refused(void)
 {
 	return run_all(EXPORTS_REFUSED, test_thin ? 2 : 3, test_thin ? 12 : 40);
 }
+
+/* ---- Ranks that fail ---------------------------------------------------------------------------------------------- */
+
+enum { EPOCH = 1, ALL_PHASES = 1 << 10 };
+
+/* The last rank's kernel is played by its host: it comes so far, and no further. */
+struct failing {
+	struct world world;
+	struct test_call call;
+	struct started started[3];
+	int phases; /* that the last rank ends; < 0: it never comes */
+	int code; /* what the others shall have; of an abort: rank 0 gives up alone */
+	int faults[3];
+};
+
+static unsigned char *window(struct failing *f, int rank)
+{
+	return f->world.windows + (size_t)rank * f->world.engines[rank].stride;
+}
+
+static void store_packet(unsigned char *to, uint64_t word)
+{
+	const uint32_t packet[] = { (uint32_t)word, EPOCH, (uint32_t)(word >> 32), EPOCH };
+	for (int i = 0; i < 4; i++)
+		__atomic_store_n((uint32_t *)(void *)to + i, packet[i], __ATOMIC_RELAXED);
+}
+
+static uint64_t *flag(struct failing *f, int sender, int receiver)
+{
+	return (uint64_t *)(void *)(window(f, receiver) + f->world.layout.flags) +
+	       sender * CODELET_MAX_BLOCKS;
+}
+
+static uint64_t ref_word(const struct export_ref *r)
+{
+	return r->offset | r->number % EXPORTS_ROOM << EXPORTS_OFFSET_BITS;
+}
+
+/* A rank's header and refs, for another one. */
+static void play_refs(struct failing *f, int rank, int to, const struct codelet_zero_copy *z)
+{
+	const struct codelet_layout *l = &f->world.layout;
+	const size_t index = (size_t)((EPOCH & 1) * f->world.ranks + rank);
+	unsigned char *refs = window(f, to) + l->refs + index * sizeof(struct codelet_refs);
+	store_packet(window(f, to) + l->headers + index * sizeof(struct codelet_header),
+		     call_signature(&f->call));
+	store_packet(refs + (int)CODELET_REF_SEND * 16, ref_word(&z->send));
+	store_packet(refs + (int)CODELET_REF_RECV * 16, ref_word(&z->recv));
+	store_packet(refs + (int)CODELET_REF_NEED * 16,
+		     (z->send.number > z->recv.number ? z->send.number : z->recv.number) | (uint64_t)1 << 32);
+	for (int i = CODELET_REF_OPENED; i < CODELET_REFS; i++)
+		store_packet(refs + i * 16, ~(uint64_t)0);
+}
+
+static void play_rank(struct failing *f, int rank)
+{
+	struct started *s = &f->started[rank];
+	struct codelet_zero_copy z = { .exports = NULL };
+	call_fill(s, &f->world, rank, &f->call);
+	const struct call c = { .record = { .coll = f->call.coll }, .send = s->send, .recv = s->recv };
+	engine_name_buffers(&f->world.engines[rank], &c, &z);
+	for (int to = 0; f->phases >= 0 && to < rank; to++)
+		play_refs(f, rank, to, &z);
+	for (int to = 0; f->phases > 0 && to < rank; to++)
+		__atomic_store_n(flag(f, rank, to),
+				 ((uint64_t)EPOCH << CODELET_NUMBER_BITS) +
+				     (f->phases == ALL_PHASES ? 1 : (uint64_t)f->phases),
+				 __ATOMIC_RELAXED);
+}
+
+/* The reader has read all; the owner has given up, and comes to the end. */
+static void give_up_late(struct failing *f, int rank)
+{
+	const uint64_t end = ((uint64_t)EPOCH << CODELET_NUMBER_BITS) + 2;
+	while (__atomic_load_n(flag(f, 0, rank), __ATOMIC_RELAXED) < end)
+		gpu_pause(1);
+	__atomic_store_n(&((struct codelet_control *)(void *)window(f, 0))->abort,
+			 (uint64_t)(rank + 1) << 32 | (uint32_t)-CORALE_EABORTED, __ATOMIC_RELAXED);
+	__atomic_store_n(flag(f, rank, 0), end, __ATOMIC_RELAXED);
+}
+
+static void fail(int rank, void *arg)
+{
+	struct failing *f = arg;
+	struct started *s = &f->started[rank];
+	if (rank == f->world.ranks - 1) {
+		play_rank(f, rank);
+		if (f->phases == ALL_PHASES)
+			give_up_late(f, rank);
+		gpu_synchronize();
+		return;
+	}
+	f->faults[rank] = call_start(s, &f->world, rank, &f->call, call_signature(&f->call)) != 0;
+	if (rank == 0 && f->code == CORALE_EABORTED && f->phases != ALL_PHASES) {
+		gpu_pause(1000 + gpu_random(3000));
+		world_quit(&f->world, rank, f->code);
+	}
+	gpu_synchronize();
+}
+
+/* The first rank that fails names the one that is to blame, and others name that rank. */
+static int expect_failures(struct failing *f)
+{
+	const int last = f->world.ranks - 1;
+	const int blamed = f->code == CORALE_ETIMEDOUT || f->phases == ALL_PHASES ? last : 0;
+	int faults = !((struct codelet_control *)(void *)window(f, last))->abort, named = 0;
+	for (int r = 0; r < last; r++) {
+		faults += f->faults[r] || f->world.engines[r].failure->code != f->code;
+		named += f->world.engines[r].failure->peer == blamed;
+	}
+	faults += !named;
+	for (int r = 0; faults && r < last; r++)
+		printf(
+		    "# %d ranks, the last one ends %d phases: rank %d has '%s', peer %d, expected '%s', %d\n",
+		    last + 1, f->phases, r, corale_strerror(f->world.engines[r].failure->code),
+		    f->world.engines[r].failure->peer, corale_strerror(f->code), blamed);
+	return faults;
+}
+
+static int run_failing(int ranks, int phases, int code)
+{
+	struct failing f = { .call = { .codelet = BY_BULK,
+				       .coll = CORALE_ALL_REDUCE,
+				       .type = CORALE_FLOAT32,
+				       .count = 3000,
+				       .zero_copy = 1 },
+			     .phases = phases,
+			     .code = code };
+	struct world_params p = params_of(ranks, EXPORTS_OPEN);
+	p.max_blocks = 1;
+	p.timeout_ns = code == CORALE_ETIMEDOUT ? 1000000 : 0;
+	if (world_open(&f.world, &p))
+		return 1;
+	if (gpu_run(ranks, fail, &f, test_seed))
+		return -1;
+	const int faults = expect_failures(&f);
+	for (int r = 0; r < ranks; r++)
+		call_drop(&f.started[r]);
+	world_close(&f.world);
+	return faults;
+}
+
+int test_zero_copy_failures(void)
+{
+	int faults = run_failing(2, ALL_PHASES, CORALE_EABORTED);
+	for (int phases = -1; !faults && phases < 2; phases++) {
+		faults = run_failing(test_thin ? 2 : 3, phases, CORALE_EABORTED);
+		faults = faults ? faults : run_failing(test_thin ? 2 : 3, phases, CORALE_ETIMEDOUT);
+	}
+	return faults;
+}
