@@ -169,7 +169,7 @@ int exporter_open(const struct cuda_driver *driver, int ordinal, int rank, struc
 	if (!all.handles_exit) /* later than what CUDA has for exit, so it comes before */
 		all.handles_exit = !atexit(at_exit);
 	struct exporter *x = all.first;
-	while (x && (x->ordinal != ordinal || x->context != context))
+	while (x && (x->ordinal != ordinal || x->context != context || (x->stops && !all.exits)))
 		x = x->next;
 	if (!x && !(ret = create(device, context, &x))) {
 		x->next = all.first;
@@ -258,7 +258,9 @@ static int add_peer(struct exporter *x, struct board *board, int slot)
 	}
 	p->slot = slot;
 	p->board = board;
-	atomic_store(&x->board->answers[slot].owner, board->instance);
+	for (int i = 0; i < EXPORTS_ROOM; i++)
+		atomic_store(&x->board->answers[slot][i], 0);
+	atomic_store(&x->board->owners[slot], board->instance);
 	x->peers[slot] = p;
 	exporter_wake(x);
 	return 0;

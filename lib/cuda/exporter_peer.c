@@ -4,30 +4,33 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 
 static struct exports *table_of(const struct exporter *x, const struct export_peer *p)
 {
 	return &x->tables->peers[p->slot];
 }
 
-static struct board_answer *answer_to(const struct exporter *x, const struct export_peer *p)
+static void answer(const struct exporter *x, const struct export_peer *p, uint64_t number,
+		   enum board_answer answer)
 {
-	return &x->board->answers[p->slot];
+	atomic_store(&x->board->answers[p->slot][number % EXPORTS_ROOM], board_word(number, answer));
 }
 
 /* ---- Giving up: the address is not to be seen any more before it is closed ---- */
 
 static void give_up(struct exporter *x, struct export_peer *p, uint64_t i)
 {
-	void *const at = p->exports[i].at, *const none = NULL;
-	p->exports[i].number = 0;
-	p->exports[i].at = NULL;
-	atomic_fetch_and(&answer_to(x, p)->failed[i / 64], ~((uint64_t)1 << i % 64));
-	if (!at)
+	const struct export_mapping mapping = p->exports[i];
+	void *const none = NULL;
+	p->exports[i] = (struct export_mapping){ 0, NULL };
+	if (!mapping.at) {
+		answer(x, p, mapping.number, BOARD_CLOSED);
 		return;
+	}
 	exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
 	pthread_mutex_lock(&x->lock);
-	p->closing[i] = at;
+	p->closing[i] = mapping;
 	p->closings++;
 	pthread_mutex_unlock(&x->lock);
 }
@@ -38,14 +41,6 @@ static void give_up_some(struct exporter *x, struct export_peer *p, int all)
 	for (uint64_t i = 0; i < EXPORTS_ROOM; i++)
 		if (p->exports[i].number && (all || !board_has(p->board, p->exports[i].number)))
 			give_up(x, p, i);
-}
-
-static int is_closing(struct exporter *x, const struct export_peer *p, uint64_t i)
-{
-	pthread_mutex_lock(&x->lock);
-	const int is = i < EXPORTS_ROOM ? p->closing[i] != NULL : p->closings != 0;
-	pthread_mutex_unlock(&x->lock);
-	return is;
 }
 
 /* ---- Opening ---- */
@@ -63,10 +58,8 @@ static uint64_t next_of(const struct export_peer *p, uint64_t published)
 	return next;
 }
 
-static void note_failed(struct exporter *x, struct export_peer *p, uint64_t number, cudaError_t error)
+static void say_failed(struct exporter *x, uint64_t number, cudaError_t error)
 {
-	const uint64_t i = number % EXPORTS_ROOM;
-	atomic_fetch_or(&answer_to(x, p)->failed[i / 64], (uint64_t)1 << i % 64);
 	if (exporter_says(x, REASON_FAILED))
 		log_line(LOG_INFO, x->rank,
 			 "allocation %llu of another process of this node can't be mapped on GPU %d: %s; "
@@ -76,21 +69,25 @@ static void note_failed(struct exporter *x, struct export_peer *p, uint64_t numb
 }
 
 /* Where it fails it is failed, or its owner has freed it meanwhile. */
-static void open_export(struct exporter *x, struct export_peer *p, uint64_t number, cudaIpcMemHandle_t handle)
+static void open_export(struct exporter *x, struct export_peer *p, uint64_t number)
 {
-	const uint64_t i = number % EXPORTS_ROOM;
+	struct export_mapping *mapping = &p->exports[number % EXPORTS_ROOM];
+	cudaIpcMemHandle_t handle;
 	void *at = NULL;
-	const cudaError_t error = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
+	cudaError_t error = cudaSuccess;
+	if (board_read(p->board, number, &handle))
+		error = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
 	if (error)
 		cudaGetLastError();
-	if (error && !board_has(p->board, number))
+	if (!at && !(error && board_has(p->board, number))) {
+		answer(x, p, number, BOARD_CLOSED);
 		return;
-	p->exports[i].number = number;
-	p->exports[i].at = error ? NULL : at;
+	}
+	*mapping = (struct export_mapping){ number, error ? NULL : at };
 	if (error)
-		note_failed(x, p, number, error);
+		say_failed(x, number, error);
 	else
-		exporter_put(x, &table_of(x, p)->at[i], &at, sizeof at);
+		exporter_put(x, &table_of(x, p)->at[number % EXPORTS_ROOM], &at, sizeof at);
 }
 
 /* `opened` does not pass what has failed before its owner has said that it is dead: till then a kernel may name it. */
@@ -102,26 +99,34 @@ static void put_opened(struct exporter *x, struct export_peer *p)
 			opened = p->exports[i].number - 1;
 	if (opened > p->opened && !exporter_put(x, &table_of(x, p)->opened, &opened, sizeof opened))
 		p->opened = opened;
-	atomic_store(&answer_to(x, p)->answered, p->answered);
 }
 
-/* An index is used again by an owner that waits for the close; by one that does not (a peer was taken for gone) the opening waits. */
+static int is_closing(struct exporter *x, const struct export_peer *p, uint64_t i)
+{
+	pthread_mutex_lock(&x->lock);
+	const int is = p->closing[i].number != 0;
+	pthread_mutex_unlock(&x->lock);
+	return is;
+}
+
+/* An owner that has taken this process for gone may use an index again before it is closed here. */
 static void open_new(struct exporter *x, struct export_peer *p, uint64_t published)
 {
-	cudaIpcMemHandle_t handle;
-	uint64_t number;
-	do {
+	uint64_t number = 1;
+	while (number && !atomic_load(&x->stops)) {
 		number = next_of(p, published);
-		const uint64_t i = number % EXPORTS_ROOM;
-		if (number && p->exports[i].number) /* dead, but not counted yet */
-			give_up(x, p, i);
-		if (number && is_closing(x, p, i))
+		struct export_mapping *mapping = &p->exports[number % EXPORTS_ROOM];
+		if (number && mapping->number) /* dead, but not counted yet */
+			give_up(x, p, number % EXPORTS_ROOM);
+		if (number && is_closing(x, p, number % EXPORTS_ROOM))
 			return;
-		if (number && board_read(p->board, number, &handle))
-			open_export(x, p, number, handle);
+		if (number)
+			open_export(x, p, number);
 		p->answered = number ? number : published;
 		put_opened(x, p);
-	} while (number && !atomic_load(&x->stops));
+		if (number && mapping->number)
+			answer(x, p, number, mapping->at ? BOARD_OPEN : BOARD_FAILED);
+	}
 }
 
 /* ---- */
@@ -141,11 +146,22 @@ static int note_damage(struct exporter *x, struct export_peer *p, uint64_t publi
 	return 0;
 }
 
+static int is_gone(struct export_peer *p)
+{
+	const int64_t now = wait_now_ns(), most_ns = 2000000000;
+	const uint64_t looks = atomic_load(&p->board->looks);
+	if (looks != p->looks || !p->looks_ns)
+		p->looks_ns = now;
+	p->looks = looks;
+	return now - p->looks_ns > most_ns;
+}
+
 int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 {
 	const uint64_t deaths = atomic_load(&p->board->deaths), published = atomic_load(&p->board->published);
 	const int changes = deaths != p->scanned || published != p->answered;
-	if (p->is_damaged || board_is_gone(p->board))
+	p->is_gone = is_gone(p);
+	if (p->is_damaged)
 		return 0;
 	if (board_is_damaged(p->board, published, p->answered))
 		return note_damage(x, p, published);
@@ -154,26 +170,22 @@ int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 	p->scanned = deaths;
 	if (changes)
 		open_new(x, p, published);
-	if (!is_closing(x, p, EXPORTS_ROOM))
-		atomic_store(&answer_to(x, p)->deaths, p->scanned);
 	return changes;
 }
 
 void exporter_remove_peer(struct exporter *x, struct export_peer *p)
 {
-	struct board_answer *answer = answer_to(x, p);
 	const uint64_t none = 0;
+	atomic_store(&x->board->owners[p->slot], 0);
 	give_up_some(x, p, 1);
 	exporter_put(x, &table_of(x, p)->opened, &none, sizeof none);
-	atomic_store(&answer->answered, UINT64_MAX); /* it opens nothing more */
-	if (is_closing(x, p, EXPORTS_ROOM))
-		return;
-	atomic_store(&answer->owner, 0);
-	atomic_store(&answer->answered, 0);
-	atomic_store(&answer->deaths, 0);
 	pthread_mutex_lock(&x->lock);
-	x->peers[p->slot] = NULL;
+	const int is_closed = !p->closings;
+	if (is_closed)
+		x->peers[p->slot] = NULL;
 	pthread_mutex_unlock(&x->lock);
+	if (!is_closed)
+		return;
 	board_unmap(p->board);
 	free(p);
 }

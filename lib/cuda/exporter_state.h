@@ -27,26 +27,32 @@ enum export_state {
 struct export
 {
 	enum export_state state;
-	uint64_t number, death; /* board.deaths from its death on */
+	uint64_t number;
 	unsigned long long id;
 	CUdeviceptr at;
 	size_t bytes;
 };
 
+/* A peer's export as it is mapped here. number 0: none; at NULL: it could not be opened. */
+struct export_mapping {
+	uint64_t number;
+	void *at;
+};
+
 /* The thread's alone but for the first members, which the lock protects, and what never changes. */
 struct export_peer {
 	int users;
-	int closings; /* so many of these: by index, what is to be closed, or NULL */
-	void *closing[EXPORTS_ROOM];
+	int closings; /* so many of these are to be closed */
+	struct export_mapping closing[EXPORTS_ROOM];
 	int slot; /* of its table and its answers */
 	struct board *board;
-	int is_damaged;
+	int is_damaged, is_gone;
+	uint64_t
+	    looks; /* of the board, and since when they stand still: then the peer's process is gone, or its exporter has ended */
+	int64_t looks_ns;
 	uint64_t scanned; /* the board's deaths whose mappings were given up */
 	uint64_t answered, opened; /* numbers */
-	struct {
-		uint64_t number; /* 0: none */
-		void *at; /* NULL: it could not be opened */
-	} exports[EXPORTS_ROOM];
+	struct export_mapping exports[EXPORTS_ROOM];
 };
 
 /* In GPU memory. */

@@ -13,28 +13,19 @@ static const int64_t active_ns = 1000000,
 
 enum verdict { AGREED, NOT_YET, FAILED };
 
-/* What an answer says of an export: whether it is opened; of a dead one whether it is closed. */
-static enum verdict read_answer(const struct board_answer *a, const struct export *e)
-{
-	const uint64_t i = e->number % EXPORTS_ROOM;
-	if (e->state == EXPORT_DEAD)
-		return atomic_load(&a->deaths) >= e->death ? AGREED : NOT_YET;
-	if (atomic_load(&a->answered) < e->number)
-		return NOT_YET;
-	return atomic_load(&a->failed[i / 64]) >> i % 64 & 1 ? FAILED : AGREED;
-}
-
-/* A peer without an answer has nothing mapped: it stores that it has attached this process before it reads an entry. */
+/* Of an export whether a peer has opened it; of a dead one whether it has closed it. A peer without answers has nothing mapped: it stores that it has
+ * attached this process before it reads an entry. */
 static enum verdict ask_peer(const struct exporter *x, const struct export_peer *p, const struct export *e)
 {
+	const uint64_t wanted = board_word(e->number, e->state == EXPORT_DEAD ? BOARD_CLOSED : BOARD_OPEN),
+		       failed = board_word(e->number, BOARD_FAILED);
 	enum verdict most = AGREED;
-	if (p->is_damaged || !p->users || board_is_gone(p->board))
-		return AGREED;
 	for (int i = 0; i < BOARD_PEERS; i++) {
-		const struct board_answer *a = &p->board->answers[i];
-		const enum verdict one =
-		    atomic_load(&a->owner) == x->board->instance ? read_answer(a, e) : AGREED;
-		most = one > most ? one : most;
+		if (atomic_load(&p->board->owners[i]) != x->board->instance)
+			continue;
+		const uint64_t word = atomic_load(&p->board->answers[i][e->number % EXPORTS_ROOM]);
+		const enum verdict other = word == failed && e->state == EXPORT_ASKED ? FAILED : NOT_YET;
+		most = word != wanted && other > most ? other : most;
 	}
 	return most;
 }
@@ -46,35 +37,36 @@ static enum verdict ask_peers(struct exporter *x, uint64_t index, struct export 
 	pthread_mutex_lock(&x->lock);
 	*e = x->own[index];
 	for (int i = 0; i < BOARD_PEERS && (e->state == EXPORT_ASKED || e->state == EXPORT_DEAD); i++) {
-		const enum verdict one = x->peers[i] ? ask_peer(x, x->peers[i], e) : AGREED;
+		const struct export_peer *p = x->peers[i];
+		const int answers = p && p->users && !p->is_damaged && !p->is_gone;
+		const enum verdict one = answers ? ask_peer(x, p, e) : AGREED;
 		most = one > most ? one : most;
 	}
 	pthread_mutex_unlock(&x->lock);
 	return most;
 }
 
-static void set_state(struct exporter *x, uint64_t index, enum export_state state, uint64_t death)
+static void set_state(struct exporter *x, uint64_t index, enum export_state state)
 {
 	pthread_mutex_lock(&x->lock);
 	x->dead_bytes += state == EXPORT_DEAD ? x->own[index].bytes : 0;
 	x->dead_bytes -= state == EXPORT_FREE ? x->own[index].bytes : 0;
 	x->own[index].state = state;
-	x->own[index].death = death;
 	pthread_mutex_unlock(&x->lock);
 }
 
 /* No kernel names it any more, or none has; refused: nor is to. */
 static void end_export(struct exporter *x, uint64_t index, const struct export *e, int refused)
 {
-	const uint64_t none = 0, death = atomic_load(&x->board->deaths) + 1;
+	const uint64_t none = 0;
 	pthread_mutex_lock(&x->lock);
 	exporter_forget(x, e, refused);
 	pthread_mutex_unlock(&x->lock);
 	if (e->state == EXPORT_USABLE && exporter_put(x, &x->tables->own.usable[index], &none, sizeof none))
 		return;
-	set_state(x, index, EXPORT_DEAD, death);
+	set_state(x, index, EXPORT_DEAD);
 	atomic_store(&x->board->entries[index].is_dead, 1);
-	atomic_store(&x->board->deaths, death);
+	atomic_fetch_add(&x->board->deaths, 1);
 }
 
 static void make_usable(struct exporter *x, uint64_t index, const struct export *e)
@@ -82,7 +74,7 @@ static void make_usable(struct exporter *x, uint64_t index, const struct export 
 	int ret = exporter_put(x, &x->tables->self.at[index], &e->at, sizeof e->at);
 	ret = ret ? ret : exporter_put(x, &x->tables->own.usable[index], &e->number, sizeof e->number);
 	if (!ret)
-		set_state(x, index, EXPORT_USABLE, 0);
+		set_state(x, index, EXPORT_USABLE);
 }
 
 static int is_freed(const struct exporter *x, const struct export *e)
@@ -105,7 +97,7 @@ static int look_at_export(struct exporter *x, uint64_t index, int sweeps)
 	else if (e.state == EXPORT_ASKED && verdict == AGREED)
 		make_usable(x, index, &e);
 	else if (e.state == EXPORT_DEAD && verdict == AGREED)
-		set_state(x, index, EXPORT_FREE, 0);
+		set_state(x, index, EXPORT_FREE);
 	else
 		return 0;
 	return 1;
@@ -120,12 +112,12 @@ static void enter(const struct exporter *x)
 }
 
 /* The next mapping to be closed. Under the lock. */
-static void **next_closing(struct exporter *x, struct export_peer **peer)
+static struct export_mapping *next_closing(struct exporter *x, struct export_peer **peer)
 {
 	for (int i = 0; i < BOARD_PEERS; i++) {
 		struct export_peer *p = *peer = x->peers[i];
 		for (int k = 0; p && p->closings && k < EXPORTS_ROOM; k++)
-			if (p->closing[k])
+			if (p->closing[k].number)
 				return &p->closing[k];
 	}
 	return NULL;
@@ -134,18 +126,20 @@ static void **next_closing(struct exporter *x, struct export_peer **peer)
 static void *close_mappings(void *arg)
 {
 	struct exporter *x = arg;
-	struct export_peer *peer;
-	void **at;
+	struct export_peer *p; /* is not removed before its mappings are closed */
+	struct export_mapping *m;
 	enter(x);
 	pthread_mutex_lock(&x->lock);
-	while (!atomic_load(&x->stops) && (at = next_closing(x, &peer))) {
-		void *const mapping = *at;
+	while (!atomic_load(&x->stops) && (m = next_closing(x, &p))) {
+		const uint64_t number = m->number;
 		pthread_mutex_unlock(&x->lock);
-		if (cudaIpcCloseMemHandle(mapping))
+		if (cudaIpcCloseMemHandle(m->at))
 			cudaGetLastError(); /* its owner's process has ended */
 		pthread_mutex_lock(&x->lock);
-		*at = NULL;
-		peer->closings--; /* the peer is not removed before */
+		atomic_store(&x->board->answers[p->slot][number % EXPORTS_ROOM],
+			     board_word(number, BOARD_CLOSED));
+		m->number = 0;
+		p->closings--;
 		exporter_wake(x);
 	}
 	x->workers--;
@@ -181,6 +175,7 @@ static uint64_t last_number(struct exporter *x)
 static int look(struct exporter *x, int sweeps)
 {
 	int changes = 0;
+	atomic_fetch_add(&x->board->looks, 1);
 	for (int i = 0; i < BOARD_PEERS && !atomic_load(&x->stops); i++) {
 		pthread_mutex_lock(&x->lock);
 		struct export_peer *p = x->peers[i];
@@ -219,7 +214,6 @@ static int wait_for_work(struct exporter *x, int changes)
 		wait_changed(&x->changed, &x->lock, now + (now < x->active_until_ns ? active_ns : idle_ns));
 	x->is_asked = 0;
 	if (ends) {
-		board_leave(x->board);
 		x->workers--;
 		pthread_cond_broadcast(&x->changed);
 	}
@@ -233,7 +227,6 @@ void *exporter_work(void *arg)
 	int64_t swept_ns = 0;
 	int changes = 0;
 	enter(x);
-	board_hold(x->board);
 	while (wait_for_work(x, changes)) {
 		const int64_t now = wait_now_ns();
 		const int sweeps = now - swept_ns >= idle_ns;
