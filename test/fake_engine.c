@@ -105,10 +105,12 @@ static void links(const struct engine_identity *gpus, int n, enum engine_link *o
 		out[i] = ENGINE_NVLINK;
 }
 
-static int window_fd(struct engine *e, int *fd)
+static int window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
 {
-	*fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	return *fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
+	const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	(void)zero_copy;
+	fds[ENGINE_WINDOW_FD] = fd;
+	return fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
 }
 
 static void share_machine(struct engine *e, int max_blocks, const struct rates *rates, int words_only,
@@ -120,9 +122,9 @@ static void share_machine(struct engine *e, int max_blocks, const struct rates *
 	(void)words_only;
 }
 
-static int connect_engines(struct engine *e, const int *fds)
+static int connect_engines(struct engine *e, const int *fds, int zero_copy)
 {
-	(void)fds;
+	(void)fds, (void)zero_copy;
 	return fake_engine_connect_fails && !e->params.world_rank
 		   ? log_error(fake_engine_connect_fails, 0, "the windows of peers can't be mapped")
 		   : 0;
@@ -442,7 +444,7 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.end_spare = end_spare,
 					.own_gpu = own_gpu,
 					.links = links,
-					.window_fd = window_fd,
+					.window_fds = window_fds,
 					.share_machine = share_machine,
 					.connect = connect_engines,
 					.remote = remote,

@@ -21,8 +21,9 @@ int comm_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, siz
 		  int n, const pid_t *pids, int **fds);
 void comm_close_fds(const struct comm *comm, int n, int *fds); /* and frees them; NULL is allowed */
 
-/* comm_pass_fds with one descriptor, or -1: the others get one that stands for nothing. */
-int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds);
+/* comm_pass_fds with descriptors some of which may be -1: the others get one that stands for nothing. */
+int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, const int *mine,
+		 int n, int **fds);
 
 /*
  * gpu_links.c. Collective, before the map of ranks is made: how the GPUs of each host reach each other. Where two can't, hellos says now which ranks of

@@ -50,10 +50,14 @@ void comm_close_fds(const struct comm *comm, int n, int *fds)
 	free(fds);
 }
 
-int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, int fd, int **fds)
+int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, const int *mine,
+		 int n, int **fds)
 {
-	const int nothing = fd < 0 ? descriptor_open("/dev/null", O_RDONLY) : -1;
-	const int ret = comm_pass_fds(comm, pass, names, stride, fd < 0 ? &nothing : &fd, 1, NULL, fds);
+	const int nothing = descriptor_open("/dev/null", O_RDONLY);
+	int passed[FDPASS_MAX_FDS];
+	for (int i = 0; i < n; i++)
+		passed[i] = mine[i] < 0 ? nothing : mine[i];
+	const int ret = comm_pass_fds(comm, pass, names, stride, passed, n, NULL, fds);
 	if (ret == CORALE_ENOTSUP)
 		log_error(ret, comm->rank, "no descriptors of memory can be passed: %s",
 			  *fdpass_why(pass) ? fdpass_why(pass) : "a rank of this node can't");

@@ -45,3 +45,11 @@ int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks)
 			return r;
 	return -1;
 }
+
+int gpu_hello_all_export(const struct gpu_hello *all, int ranks)
+{
+	int n = 0;
+	while (n < ranks && all[n].exports)
+		n++;
+	return n == ranks;
+}

@@ -13,6 +13,8 @@ struct gpu_hello {
 	int32_t offered; /* beside other communicators of the process (gpu_blocks.h), once its GPU is known */
 	uint64_t process;
 	int32_t no_scratch; /* it was created to make none */
+	int32_t
+	    exports; /* it has a board, on which allocations stand that others may map (cuda/exporter.h) */
 };
 
 int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b);
@@ -29,6 +31,8 @@ int gpu_hello_find_beside(const struct gpu_hello *all, int ranks);
 
 /* A rank whose process has another rank, on whatever GPU; -1: there is none. */
 int gpu_hello_find_process(const struct gpu_hello *all, int ranks);
+
+int gpu_hello_all_export(const struct gpu_hello *all, int ranks);
 
 /* A rank that was created to make no scratch; -1: there is none. */
 int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks);

@@ -48,13 +48,21 @@ static int open_engine(struct comm *comm)
 	return engine_cuda.open(&params, &comm->gpu);
 }
 
-static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass, int fd)
+static int exchange_windows(struct comm *comm, const struct gpu_hello *all, struct fdpass *pass,
+			    const int mine[ENGINE_FDS])
 {
-	int *fds = NULL, ret = gpu_pass_fds(comm, pass, all->name, sizeof *all, fd, &fds);
+	int *fds = NULL, ret = gpu_pass_fds(comm, pass, all->name, sizeof *all, mine, ENGINE_FDS, &fds);
 	if (!ret)
-		ret = engine_cuda.connect(comm->gpu, fds);
-	comm_close_fds(comm, 1, fds);
+		ret = engine_cuda.connect(comm->gpu, fds, gpu_hello_all_export(all, comm->size));
+	comm_close_fds(comm, ENGINE_FDS, fds);
 	return ret;
+}
+
+/* Calls of the ranks of one node may read buffers where they lie. */
+static int wants_zero_copy(const struct comm *comm)
+{
+	return comm->settings.zero_copy && comm->topo->map.nodes == 1 && !comm->words_only &&
+	       comm->size <= LAUNCH_ZERO_COPY_RANKS;
 }
 
 /* Ranks that share a GPU wait for each other's time slices. Once a process. */
@@ -251,11 +259,12 @@ static int connect_engines(struct comm *comm)
 	struct gpu_hello mine = { 0 };
 	struct shares shares;
 	struct fdpass *pass = NULL;
-	int fd = -1, ret = engine_cuda.window_fd(comm->gpu, &fd);
+	int fds[ENGINE_FDS] = { -1, -1 }, ret = engine_cuda.window_fds(comm->gpu, wants_zero_copy(comm), fds);
 	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	mine.max_blocks = comm->machine.max_blocks;
 	mine.process = process_number();
+	mine.exports = fds[ENGINE_BOARD_FD] >= 0;
 	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.own_gpu(comm->gpu)->name);
 	if (!ret)
@@ -264,7 +273,7 @@ static int connect_engines(struct comm *comm)
 	ret = ret ? ret : claim_blocks(comm, all, &shares);
 	ret = ret ? ret : share_machine(comm, all, &shares);
 	if (!ret) {
-		ret = exchange_windows(comm, all, pass, fd);
+		ret = exchange_windows(comm, all, pass, fds);
 		if (ret) { /* ranks that wait for this one's descriptors find that it does not listen */
 			fdpass_close(pass);
 			pass = NULL;
@@ -274,8 +283,8 @@ static int connect_engines(struct comm *comm)
 	if (!ret)
 		log_shared(comm, all);
 	fdpass_close(pass);
-	if (fd >= 0)
-		close(fd);
+	if (fds[ENGINE_WINDOW_FD] >= 0)
+		close(fds[ENGINE_WINDOW_FD]);
 	free(all);
 	return ret;
 }

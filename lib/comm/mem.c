@@ -126,7 +126,7 @@ static int pass_fds(struct comm *comm, const struct sharing *s, int **fds)
 	int any = 0;
 	for (int r = 0; r < comm->size; r++)
 		any |= s->all[r].by_fd;
-	return any ? gpu_pass_fds(comm, s->pass, s->all->name, sizeof *s->all, s->fd, fds) : 0;
+	return any ? gpu_pass_fds(comm, s->pass, s->all->name, sizeof *s->all, &s->fd, 1, fds) : 0;
 }
 
 /* With everybody's handles: maps them all, on all ranks or on none. */

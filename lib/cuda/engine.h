@@ -1,7 +1,7 @@
 /*
  * The engine of one GPU: runs a communicator's calls on the user's streams. engine_cuda*.c with kernels/; none.c where a build has no CUDA.
  *
- * One struct engine serves one communicator on the GPU that was current when it was opened. Creation: open; window_fd; the ranks exchange
+ * One struct engine serves one communicator on the GPU that was current when it was opened. Creation: open; window_fds; the ranks exchange
  * descriptors (fdpass.h); connect; a barrier, because from then on peers write into each other's windows.
  *
  * One thread at a time per struct engine, but for what says "any thread". "Never blocks": waits neither for a peer nor for work on the GPU.
@@ -27,6 +27,9 @@ enum {
 	ENGINE_MOST_GROUPED = 160, /* sends and receives of one group */
 	ENGINE_HANDLE_BYTES = 96, /* of what describes memory to peers */
 	ENGINE_MAX_REGIONS = 64, /* pieces of memory that peers map, at a time */
+	ENGINE_WINDOW_FD = 0, /* of a rank's descriptors */
+	ENGINE_BOARD_FD,
+	ENGINE_FDS,
 	ENGINE_TARGET_SHIFT = 48 /* a target: (region + 1) << 48 | offset in it */
 };
 
@@ -144,16 +147,18 @@ struct engine_ops {
 	/* As the driver has it. */
 	const struct engine_own_gpu *(*own_gpu)(const struct engine *engine);
 
-	/* A file descriptor by which peers map the window; the caller closes it. Never blocks. CORALE_EDEVICE. */
-	int (*window_fd)(struct engine *engine, int *fd);
+	/* File descriptors by which peers map the window, and with zero_copy the board of what this GPU's process exports (exporter.h; -1: it can't). The
+	 * caller closes the window's. Never blocks. CORALE_EDEVICE. */
+	int (*window_fds)(struct engine *engine, int zero_copy, int fds[ENGINE_FDS]);
 
 	/* Before connect, what all ranks agreed on from what each one's describe says: blocks of a kernel, rates. words_only: no message goes by
 	 * lines (gpu_machine.words_only). forced: the protocol that settings name (gpu_machine.forced). */
 	void (*share_machine)(struct engine *engine, int max_blocks, const struct rates *rates,
 			      int words_only, int forced);
 
-	/* Maps the peers' windows: fds by rank (mine ignored), which stay the caller's. Never blocks. CORALE_EDEVICE. */
-	int (*connect)(struct engine *engine, const int *fds);
+	/* Maps the peers' windows, and with zero_copy, which all ranks must have asked for, their boards: ENGINE_FDS descriptors a rank (mine ignored),
+	 * which stay the caller's. Never blocks. CORALE_EDEVICE, CORALE_ENOMEM, CORALE_EPEER. */
+	int (*connect)(struct engine *engine, const int *fds, int zero_copy);
 
 	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);

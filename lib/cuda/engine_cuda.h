@@ -120,6 +120,9 @@ struct engine {
 	int nregions; /* those from here on are free */
 	unsigned char **
 	    gpu_peers; /* of all regions, in GPU memory: from the start, as a send may wait while the first is made */
+	/* buffers that peers read; NULL: none */
+	struct exporter *exporter;
+	const struct exports **exports, **gpu_exports; /* tables by rank; the same in GPU memory */
 	/* calls by copy engines */
 	cudaStream_t second, work; /* for what runs beside the user's stream; made with the first region */
 	cudaEvent_t ready; /* of one of these streams, for another */
@@ -228,8 +231,8 @@ void engine_share_machine(struct engine *engine, int max_blocks, const struct ra
 			  int forced);
 void engine_identify(struct engine_identity *out);
 void engine_links(const struct engine_identity *gpus, int n, enum engine_link *out);
-int engine_window_fd(struct engine *engine, int *fd);
-int engine_connect(struct engine *engine, const int *fds);
+int engine_window_fds(struct engine *engine, int zero_copy, int fds[ENGINE_FDS]);
+int engine_connect(struct engine *engine, const int *fds, int zero_copy);
 void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_malloc.c */
@@ -327,9 +330,9 @@ void engine_begin_launch(struct engine *engine, const struct launch *launch, int
 
 /* ---- engine_cuda_exports.c: buffers that peers read (exporter.h) */
 
-/* The board's descriptor, the engine's; -1: this GPU's memory can't be exported. */
-int engine_exports_fd(struct engine *engine);
-/* Every rank's board, by descriptors that stay the caller's. CORALE_ENOMEM, CORALE_EDEVICE, CORALE_EPEER. */
+/* The descriptor of the board, which peers map; it stays the engine's. -1: this GPU's memory can't be exported. */
+int engine_board_fd(struct engine *engine);
+/* Every rank's board, by descriptors that stay the caller's, so far apart. CORALE_ENOMEM, CORALE_EDEVICE, CORALE_EPEER. */
 int engine_attach_exports(struct engine *engine, const int *fds, int stride);
 void engine_close_exports(struct engine *engine);
 /* Where a call's buffers lie, for kernels. */

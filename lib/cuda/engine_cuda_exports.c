@@ -4,8 +4,88 @@
 #include <stdlib.h>
 
 #include "base/collectives.h"
+#include "base/log.h"
+#include "exporter.h"
+
+int engine_board_fd(struct engine *e)
+{
+	int ret = e->exporter ? 0 : exporter_open(&e->driver, e->ordinal, e->world_rank, &e->exporter);
+	return ret ? -1 : exporter_fd(e->exporter);
+}
+
+static size_t tables_bytes(const struct engine *e)
+{
+	return (size_t)e->ranks * sizeof(*e->exports);
+}
+
+int engine_attach_exports(struct engine *e, const int *fds, int stride)
+{
+	int ret = 0;
+	e->exports = calloc((size_t)e->ranks, sizeof *e->exports);
+	if (!e->exports)
+		return log_error(CORALE_ENOMEM, e->world_rank, "no memory for the tables of %d peers",
+				 e->ranks);
+	for (int r = 0; !ret && r < e->ranks; r++)
+		ret = exporter_attach(e->exporter, r == e->rank ? exporter_fd(e->exporter) : fds[r * stride],
+				      &e->exports[r]);
+	ret = ret ? ret : engine_malloc(e, tables_bytes(e), (void **)&e->gpu_exports);
+	ret = ret ? ret : engine_put(e, e->gpu_exports, e->exports, tables_bytes(e));
+	e->machine.zero_copy = !ret;
+	return ret;
+}
+
+void engine_close_exports(struct engine *e)
+{
+	for (int r = 0; e->exports && r < e->ranks; r++)
+		if (e->exports[r])
+			exporter_detach(e->exporter, e->exports[r]);
+	free(e->exports);
+	if (e->gpu_exports)
+		engine_mfree(e, e->gpu_exports, tables_bytes(e));
+	if (e->exporter)
+		exporter_close(e->exporter);
+}
+
+/* The buffers that other ranks read: inputs, and results that are passed on. */
+static uint32_t read_by_peers(const struct engine *e, const struct record *r)
+{
+	const int is_root = r->root == e->world_rank;
+	switch (r->coll) {
+	case CORALE_ALL_REDUCE:
+		return CODELET_READS_SEND | CODELET_READS_RECV;
+	case CORALE_BROADCAST:
+		return is_root ? CODELET_READS_SEND : e->ranks > 2 ? CODELET_READS_RECV : 0;
+	case CORALE_SCATTER:
+		return is_root ? CODELET_READS_SEND : 0;
+	case CORALE_REDUCE:
+	case CORALE_GATHER:
+		return is_root ? 0 : CODELET_READS_SEND;
+	default:
+		return CODELET_READS_SEND;
+	}
+}
+
+/* A premultiplied sum's scalar is known to its own rank alone. */
+static int cannot_be_read(const struct engine *e, const struct call *c)
+{
+	const int premultiplied = coll_folds(c->record.coll) && c->record.op >= CORALE_NUM_OPS;
+	return premultiplied || e->staging || call_overwrites(c, e->world_rank);
+}
 
 void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_zero_copy *z)
 {
-	(void)e, (void)c, (void)z;
+	const corale_coll coll = c->record.coll;
+	const uint64_t bytes = call_bytes(c), all = bytes * (uint64_t)e->ranks;
+	const int captured = c->admission.capture != 0;
+	z->exports = (const struct exports *const *)e->gpu_exports;
+	z->own = exporter_own(e->exporter);
+	z->read = read_by_peers(e, &c->record);
+	z->cannot = (uint32_t)cannot_be_read(e, c);
+	if (z->cannot)
+		return;
+	if (z->read & CODELET_READS_SEND)
+		z->send = exporter_find(e->exporter, c->send, coll_sends_each(coll) ? all : bytes, captured);
+	if (z->read & CODELET_READS_RECV)
+		z->recv =
+		    exporter_find(e->exporter, c->recv, coll_receives_each(coll) ? all : bytes, captured);
 }

@@ -54,18 +54,20 @@ static int make_window(struct engine *e)
 	return ret;
 }
 
-int engine_window_fd(struct engine *e, int *fd)
+int engine_window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
 {
-	return cuda_memory_export(engine_device(e), e->handles[e->rank], fd);
+	fds[ENGINE_BOARD_FD] = zero_copy ? engine_board_fd(e) : -1;
+	return cuda_memory_export(engine_device(e), e->handles[e->rank], &fds[ENGINE_WINDOW_FD]);
 }
 
-int engine_connect(struct engine *e, const int *fds)
+int engine_connect(struct engine *e, const int *fds, int zero_copy)
 {
-	int ret = 0;
+	int ret = zero_copy ? engine_attach_exports(e, fds + ENGINE_BOARD_FD, ENGINE_FDS) : 0;
 	for (int r = 0; !ret && r < e->ranks; r++) {
 		if (r == e->rank)
 			continue;
-		ret = cuda_memory_import(engine_device(e), fds[r], &e->handles[r]);
+		ret = cuda_memory_import(engine_device(e), fds[r * ENGINE_FDS + ENGINE_WINDOW_FD],
+					 &e->handles[r]);
 		ret = ret ? ret : map_window(e, r);
 	}
 	return ret;
@@ -222,6 +224,7 @@ void engine_close(struct engine *e)
 				engine_forget_rank(e, r);
 		return;
 	}
+	engine_close_exports(e);
 	engine_detach_all(e);
 	engine_free_streams(e);
 	engine_free(e, e->scratch, 1);

@@ -31,6 +31,7 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 									: settings->memory_cap);
 	*machine = (struct gpu_machine){ .rates = rates,
 					 .ranks = ranks,
+					 .zero_copy = 1,
 					 .max_blocks = given && given < rates->blocks ? given : rates->blocks,
 					 .resident = given && given < resident ? given : resident,
 					 .words_bytes = layout.words_bytes,

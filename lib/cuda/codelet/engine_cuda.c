@@ -35,6 +35,7 @@ static void describe(const struct engine *e, struct gpu_machine *machine)
 	machine->lines_bytes = own->lines_bytes;
 	machine->slots_bytes = own->slots_bytes;
 	machine->scratch_bytes = own->scratch_bytes;
+	machine->zero_copy = own->zero_copy;
 }
 
 static int captures(const struct engine *e)
@@ -165,16 +166,16 @@ static int open(const struct engine_params *params, struct engine **out)
 	return end_visit(NULL, v, engine_open(params, load, out));
 }
 
-static int window_fd(struct engine *e, int *fd)
+static int window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
 {
 	const struct visit v = visit(e);
-	return end_visit(e, v, engine_window_fd(e, fd));
+	return end_visit(e, v, engine_window_fds(e, zero_copy, fds));
 }
 
-static int connect(struct engine *e, const int *fds)
+static int connect(struct engine *e, const int *fds, int zero_copy)
 {
 	const struct visit v = visit(e);
-	return end_visit(e, v, engine_connect(e, fds));
+	return end_visit(e, v, engine_connect(e, fds, zero_copy));
 }
 
 static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
@@ -312,7 +313,7 @@ const struct engine_ops engine_cuda = {
 	.end_spare = engine_end_spare,
 	.identify = engine_identify,
 	.links = engine_links,
-	.window_fd = window_fd,
+	.window_fds = window_fds,
 	.share_machine = engine_share_machine,
 	.connect = connect,
 	.describe = describe,
