@@ -61,7 +61,7 @@ __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 	for (int rank = 0; rank < a.ranks; rank++) {
 		const range part = b->peers[rank].part;
 		if (rank == a.rank || (a.rank == a.root && a.send != a.recv))
-			bulk_copy(zero_copy_team(), a.recv + part.at, b->send[a.root] + part.at, part.bytes, false);
+			zero_copy_load(a.recv + part.at, b->send[a.root] + part.at, part.bytes);
 	}
 	if (a.ranks > 2 && !zero_copy_meet<false>(a, b, 0))
 		return false;

@@ -87,14 +87,13 @@ __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 /* All threads of a block: blocks come from where the ranks have them. */
 __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 {
-	const bulk_team t = zero_copy_team();
 	const range part = b->peers[a.rank].part;
-	keep(a, t, part);
+	keep(a, { whole_block(), blockDim.x }, part);
 	for (int k = 1; k < a.ranks; k++) {
 		const int from = peer_after(a, k);
 		if (is_edge(a, from, a.rank))
-			bulk_copy(t, a.recv + (uint64_t)from * a.recv_block + part.at, b->send[from] + (uint64_t)a.rank * a.send_block + part.at, part.bytes,
-				  false);
+			zero_copy_load(a.recv + (uint64_t)from * a.recv_block + part.at, b->send[from] + (uint64_t)a.rank * a.send_block + part.at,
+				       part.bytes);
 	}
 	return zero_copy_meet<true>(a, b, 0);
 }

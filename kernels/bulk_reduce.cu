@@ -191,9 +191,12 @@ __device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call
 template <int TYPE, int OP> __device__ static inline uint32_t sum_of_few(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
+	const bool far = !d.in.others; /* more of what comes over a link must be under way */
 	if (a.ranks == 2)
-		return sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
-	return a.ranks <= BATCH ? sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes) : 0;
+		return far ? sum_few<TYPE, OP, 2, 4 * N>(a, b, d, bytes) : sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
+	if (a.ranks > BATCH)
+		return 0;
+	return far ? sum_few<TYPE, OP, BATCH, 2 * N>(a, b, d, bytes) : sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes);
 }
 
 /* What training calls: sums of all types, and averages of floats. */

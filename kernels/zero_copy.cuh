@@ -182,9 +182,12 @@ template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_
 	return __syncthreads_and(good);
 }
 
-__device__ static inline bulk_team zero_copy_team(void)
+enum { ZERO_COPY_IN_FLIGHT = 16 /* vectors that a thread loads over a link before it stores the first */ };
+
+/* All threads of a block. */
+__device__ static inline void zero_copy_load(unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
-	return { whole_block(), blockDim.x };
+	copy<ZERO_COPY_IN_FLIGHT>(whole_block(), to, from, bytes, false);
 }
 
 /* The parts of a vector, each of which its owner has in its receive buffer. */
@@ -193,7 +196,7 @@ __device__ static void zero_copy_fetch_parts(const codelet_args &a, const bulk_c
 	for (int k = 1; k < a.ranks; k++) {
 		const int from = peer_after(a, k);
 		const range part = b->peers[from].part;
-		bulk_copy(zero_copy_team(), a.recv + part.at, b->recv[from] + part.at, part.bytes, false);
+		zero_copy_load(a.recv + part.at, b->recv[from] + part.at, part.bytes);
 	}
 }
 

@@ -13,7 +13,7 @@ for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; d
 build()
 {
 	cd "$top" || return 1
-	find lib test/team.c test/call_path.c test/fake_engine.c test/fake_gpu_memory.c -name '*.c' | grep -vE '^lib/net/ucx/(transport_)?ucx|^lib/boot/|^lib/cuda/codelet/|cuda_|/nvml\.c|^lib/cuda/none\.c|/trace_nvtx\.c|_cuda|_hwloc|_module\.c|/module(_start)?\.c|/ucx_find' |
+	find lib test/team.c test/call_path.c test/fake_engine.c test/fake_gpu_memory.c -name '*.c' | grep -vE '^lib/net/ucx/(transport_)?ucx|^lib/boot/|^lib/cuda/codelet/|cuda_|/nvml\.c|^lib/cuda/none\.c|/trace_nvtx\.c|/exporter|_cuda|_hwloc|_module\.c|/module(_start)?\.c|/ucx_find' |
 		xargs -P "$(nproc)" -I FILE sh -c '
 			object=$1/$(echo FILE | tr / _).o
 			$2 -std=gnu11 -pthread -g -O0 -finstrument-functions -ffp-contract=off -fno-pie -Iinclude -Ilib -I. -Itest \

@@ -41,7 +41,7 @@ link_test()
 build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/nccl_glue" "$here/test" "$work" || exit 2
-	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*ucx*.c "$work"/lib/net/adapters_hwloc.c "$work"/lib/net/*_module.c "$work"/lib/net/ucx/*_module.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/trace_nvtx.c
+	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*ucx*.c "$work"/lib/net/adapters_hwloc.c "$work"/lib/net/*_module.c "$work"/lib/net/ucx/*_module.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/exporter*.c "$work"/lib/cuda/trace_nvtx.c
 	for source in $(find "$work/lib" "$work/nccl_glue" -name '*.c') "$work"/test/matrix.c "$work"/test/thin.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
 		"$work"/test/nccl_world_test.c "$work"/test/nccl_life_test.c "$work"/test/waves_test.c "$work"/test/failure_test.c \
 		"$work"/test/planner_test.c "$work"/test/plan_cases.c "$work"/test/thin.c "$work"/test/net_rates_test.c "$work"/test/tuning_test.c "$work"/test/host_fast_test.c "$work"/test/peer_data_test.c \

@@ -43,7 +43,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	if (machine->forced == (int)row->protocol)
 		return room;
 	return room && machine->ranks > 1 &&
-	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || row_is_zero_copy(row, machine, call)) &&
+	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || zero_copy_pays(row, machine, call)) &&
 	       (!is_lowered_else(row->coll) || row->codelet->sent(row, machine, call->bytes) >= LEAST_ALONE);
 }
 
@@ -83,8 +83,8 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 
 static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return row_is_zero_copy(row, machine, call) ? row_zero_copy_us(row, machine, call)
-						    : codelet_us(row, machine, call);
+	return zero_copy_pays(row, machine, call) ? zero_copy_us(row, machine, call)
+						  : codelet_us(row, machine, call);
 }
 
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
@@ -131,5 +131,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, kernel, buf, bytes);
 }
 
-const struct codelet bulk_codelet = { "bulk", 8,       PLAN_SM, can, us, rate, sent, codelet_one_piece,
-				      cut,    to_peer, print };
+const struct codelet bulk_codelet = { "bulk", 8,       PLAN_SM, can,
+				      us,     rate,    sent,    codelet_one_piece,
+				      cut,    to_peer, print,   zero_copy_pays };

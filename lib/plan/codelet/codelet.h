@@ -44,6 +44,9 @@ struct codelet {
 	uint64_t (*to_peer)(const struct launch *launch);
 	/* The launch as text; returns the length it needs, like snprintf. */
 	size_t (*print)(const struct launch *launch, char *buf, size_t bytes);
+	/* 1 if the ranks of a call read each other's buffers, where they have mapped them. NULL: of none. */
+	int (*zero_copy)(const struct row *row, const struct gpu_machine *machine,
+			 const struct plan_call *call);
 };
 
 extern const struct codelet lowered_codelet; /* any plan, lowered: runs rows without a codelet of their own */

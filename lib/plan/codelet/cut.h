@@ -40,6 +40,10 @@ uint64_t slots_message(const struct launch *launch, int exchanges, uint64_t most
 /* The rate of messages that are only moved. */
 struct codelet_rate slots_rate_of_moves(int ranks);
 
+/* For a codelet's zero_copy: 1 where that takes less time than slots. Its time. */
+int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+
 /* Bytes to a peer: of one vector or block; of a reduce-scatter and an all-gather, whose first two parts are the largest. */
 uint64_t launch_block(const struct launch *launch);
 uint64_t launch_two_parts(const struct launch *launch);

@@ -28,6 +28,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet direct_codelet = {
-	"direct",          4,   PLAN_SM,          can,  codelet_us, rate, codelet_sent_in_parts,
-	codelet_one_piece, cut, launch_two_parts, print
+	"direct",          4,   PLAN_SM,          can,   codelet_us, rate, codelet_sent_in_parts,
+	codelet_one_piece, cut, launch_two_parts, print, NULL
 };

@@ -85,4 +85,4 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 
 const struct codelet fifo_codelet = { "fifo",     3,       PLAN_SM, can,
 				      codelet_us, rate,    sent,    codelet_one_piece,
-				      cut,        to_peer, print };
+				      cut,        to_peer, print,   NULL };

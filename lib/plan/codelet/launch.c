@@ -16,7 +16,8 @@ struct launch launch_of(const struct row *row, const struct gpu_machine *machine
 			    .unaligned = (uint8_t)call->unaligned,
 			    .direct = row_stores_direct(row, machine, call) != 0,
 			    .scratch = row_uses_scratch(row, machine, call) && machine->scratch_bytes,
-			    .zero_copy = row_is_zero_copy(row, machine, call) != 0 };
+			    .zero_copy =
+				row->codelet->zero_copy && row->codelet->zero_copy(row, machine, call) };
 	launch_cut(&l);
 	return l;
 }

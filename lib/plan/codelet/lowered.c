@@ -36,5 +36,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet lowered_codelet = {
-	"lowered", 0, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut, launch_block, print
+	"lowered",         0,   PLAN_SM,      can,   us,  rate, codelet_sent_to_all,
+	codelet_one_piece, cut, launch_block, print, NULL
 };

@@ -92,11 +92,6 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
 int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
-/* 1 if the ranks of the call read each other's buffers where they lie, if they have mapped them, because that takes less time than slots. Its time. */
-int row_is_zero_copy(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
-double row_zero_copy_us(const struct row *row, const struct gpu_machine *machine,
-			const struct plan_call *call);
-
 /* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE", "BULK"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
 /* The protocol of a row with a codelet that CORALE_PROTO names; 0: none. */

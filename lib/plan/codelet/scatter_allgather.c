@@ -86,6 +86,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet scatter_allgather_codelet = {
-	"scatter_allgather", 5,   PLAN_SM, can,  codelet_us, rate, codelet_sent_in_parts,
-	codelet_one_piece,   cut, to_peer, print
+	"scatter_allgather", 5,   PLAN_SM, can,   codelet_us, rate, codelet_sent_in_parts,
+	codelet_one_piece,   cut, to_peer, print, NULL
 };

@@ -72,5 +72,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet two_shot_codelet = {
-	"two_shot", 2, PLAN_SM, can, codelet_us, rate, codelet_sent_in_parts, pieces, cut, to_peer, print
+	"two_shot", 2,   PLAN_SM, can,   codelet_us, rate, codelet_sent_in_parts,
+	pieces,     cut, to_peer, print, NULL
 };

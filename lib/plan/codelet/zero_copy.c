@@ -2,7 +2,7 @@
  * Zero-copy: calls by teams of warps whose ranks read each other's buffers where they lie, as far as these are mapped. What decides here all ranks share; whether
  * they are mapped the kernels agree on when they run (kernels/zero_copy.cuh), and go through slots if not.
  */
-#include "launch.h"
+#include "cut.h"
 
 #include "base/collectives.h"
 
@@ -11,14 +11,13 @@ static int reads_buffers(corale_coll coll)
 	return coll == CORALE_ALL_REDUCE;
 }
 
-int row_is_zero_copy(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	if (!machine->zero_copy || row->codelet != &bulk_codelet || machine->ranks < 2 ||
-	    machine->ranks > LAUNCH_ZERO_COPY_RANKS || !reads_buffers(row->coll) ||
-	    row_stores_direct(row, machine, call))
+	if (!machine->zero_copy || machine->ranks < 2 || machine->ranks > LAUNCH_ZERO_COPY_RANKS ||
+	    !reads_buffers(row->coll) || row_stores_direct(row, machine, call))
 		return 0;
 	return machine->max_blocks > LAUNCH_BULK_BLOCKS ||
-	       row_zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
+	       zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
 }
 
 /* Measured on 2 H200 with 4 to 32 blocks. */
@@ -37,8 +36,7 @@ static struct codelet_rate rate_of(corale_coll coll)
 	return coll == CORALE_ALL_REDUCE ? all_reduces : coll_folds(coll) ? sums : moves;
 }
 
-double row_zero_copy_us(const struct row *row, const struct gpu_machine *machine,
-			const struct plan_call *call)
+double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const struct rates *rates = machine->rates;
 	const struct codelet_rate rate = rate_of(row->coll);
