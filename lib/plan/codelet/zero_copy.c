@@ -6,15 +6,10 @@
 
 #include "base/collectives.h"
 
-static int reads_buffers(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE;
-}
-
 int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	if (!machine->zero_copy || machine->ranks < 2 || machine->ranks > LAUNCH_ZERO_COPY_RANKS ||
-	    !reads_buffers(row->coll) || row_stores_direct(row, machine, call))
+	    row_stores_direct(row, machine, call))
 		return 0;
 	return machine->max_blocks > LAUNCH_BULK_BLOCKS ||
 	       zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
