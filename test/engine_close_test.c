@@ -25,6 +25,24 @@ static _Atomic int open_now; /* what is mapped, reserved or made and has not bee
 
 /* ---- The driver ------------------------------------------------------------------------------------------------ */
 
+/* No memory is exported. */
+int engine_board_fd(struct engine *e)
+{
+	(void)e;
+	return -1;
+}
+
+int engine_attach_exports(struct engine *e, const int *fds, int stride)
+{
+	(void)e, (void)fds, (void)stride;
+	return CORALE_ENOTSUP;
+}
+
+void engine_close_exports(struct engine *e)
+{
+	(void)e;
+}
+
 static CUresult current_context(CUcontext *context)
 {
 	*context = NULL;
@@ -324,9 +342,9 @@ static struct engine *open_engine(int ranks, int world_ranks)
 					      .nodes = world_ranks / ranks,
 					      .pinned_bytes = 4 << 20 };
 	struct engine *e = NULL;
-	const int fds[RANKS] = { -1, 5 };
+	const int fds[RANKS * ENGINE_FDS] = { -1, -1, 5, -1 };
 	assert_int_equal(engine_open(&params, load, &e), 0);
-	assert_int_equal(engine_connect(e, fds), 0);
+	assert_int_equal(engine_connect(e, fds, 0), 0);
 	return e;
 }
 

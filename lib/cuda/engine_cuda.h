@@ -10,6 +10,7 @@
 #include "kernels/codelets.h"
 #include "cuda_driver.h"
 #include "engine.h"
+#include "exporter.h"
 
 /* A peer's allocation as it is mapped here. */
 struct engine_opened {
@@ -122,6 +123,7 @@ struct engine {
 	    gpu_peers; /* of all regions, in GPU memory: from the start, as a send may wait while the first is made */
 	/* buffers that peers read; NULL: none */
 	struct exporter *exporter;
+	struct exporter_user exporter_user;
 	const struct exports **exports, **gpu_exports; /* tables by rank; the same in GPU memory */
 	/* calls by copy engines */
 	cudaStream_t second, work; /* for what runs beside the user's stream; made with the first region */
@@ -297,6 +299,8 @@ int engine_fill(struct engine *engine, void *to, int byte, size_t bytes);
  * In a thread of relaxed capture mode; any thread, while no other one launches. CORALE_EDEVICE.
  */
 int engine_wait_own(struct engine *engine);
+/* For exporter_user: 1 if no call of the engine runs or is being launched, but for graphs that are replayed. */
+int engine_rests(void *engine);
 /* A call is captured from now on: engine_wait_own will have to wait for the whole GPU. */
 void engine_note_capture(struct engine *engine);
 int engine_health(struct engine *engine);

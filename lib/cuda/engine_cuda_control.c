@@ -134,13 +134,10 @@ static int wait_idle(struct engine *e)
 
 enum { UNKNOWN = 2, POLL_NS = 200000, SETTLE_NS = 4000 /* as kernels that follow (kernels/order.cu) */ };
 
-/* 1 if all eager launches have ended; 0 if not; UNKNOWN: what was captured, or has failed, counts nothing. A copy engine reads the count, as a kernel might
- * find no room beside others. */
-static int poll_own(void *arg)
+/* 1 if all eager launches have ended; 0 if not; UNKNOWN: what has failed counts nothing. A copy engine reads the count, as a kernel might find no room beside
+ * others. */
+static int poll_counted(struct engine *e)
 {
-	struct engine *e = arg;
-	if (e->captured || e->lost_count || e->slab.unbegun)
-		return UNKNOWN;
 	const uint64_t counted = __atomic_load_n(&e->counted, __ATOMIC_RELAXED);
 	const int failed = engine_failed(e) || __atomic_load_n(e->abort, __ATOMIC_RELAXED);
 	if (counted && cudaMemcpyAsync(&e->words->done, &e->state->done, sizeof e->words->done,
@@ -151,6 +148,19 @@ static int poll_own(void *arg)
 	if (e->words->done < counted)
 		return failed ? UNKNOWN : 0;
 	return !e->copied || cudaEventQuery(e->copied) != cudaErrorNotReady;
+}
+
+/* The same; what was captured counts nothing either. */
+static int poll_own(void *arg)
+{
+	struct engine *e = arg;
+	return e->captured || e->lost_count || e->slab.unbegun ? UNKNOWN : poll_counted(e);
+}
+
+int engine_rests(void *arg)
+{
+	struct engine *e = arg;
+	return !atomic_load(&e->calling) && poll_counted(e);
 }
 
 int engine_wait_own(struct engine *e)

@@ -28,6 +28,8 @@ int engine_attach_exports(struct engine *e, const int *fds, int stride)
 	for (int r = 0; !ret && r < e->ranks; r++)
 		ret = exporter_attach(e->exporter, r == e->rank ? exporter_fd(e->exporter) : fds[r * stride],
 				      &e->exports[r]);
+	e->exporter_user = (struct exporter_user){ .rests = engine_rests, .arg = e };
+	exporter_add_user(e->exporter, &e->exporter_user);
 	ret = ret ? ret : engine_malloc(e, tables_bytes(e), (void **)&e->gpu_exports);
 	ret = ret ? ret : engine_put(e, e->gpu_exports, e->exports, tables_bytes(e));
 	e->machine.zero_copy = !ret;
@@ -39,6 +41,8 @@ void engine_close_exports(struct engine *e)
 	for (int r = 0; e->exports && r < e->ranks; r++)
 		if (e->exports[r])
 			exporter_detach(e->exporter, e->exports[r]);
+	if (e->exports)
+		exporter_remove_user(e->exporter, &e->exporter_user);
 	free(e->exports);
 	if (e->gpu_exports)
 		engine_mfree(e, e->gpu_exports, tables_bytes(e));

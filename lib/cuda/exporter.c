@@ -95,6 +95,7 @@ static void destroy(struct exporter *x)
 	if (x->fd >= 0)
 		close(x->fd);
 	pthread_mutex_destroy(&x->lock);
+	pthread_mutex_destroy(&x->calls_lock);
 	pthread_cond_destroy(&x->changed);
 	free(x);
 }
@@ -111,6 +112,7 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	x->ordinal = device.ordinal;
 	x->rank = device.rank;
 	pthread_mutex_init(&x->lock, NULL);
+	pthread_mutex_init(&x->calls_lock, NULL);
 	pthread_cond_init(&x->changed, NULL);
 	const int mode = engine_spare_captures();
 	int ret = board_create(x->rank, &x->fd, &x->board);
@@ -208,6 +210,50 @@ void exporter_close(struct exporter *x)
 	if (ends)
 		end(x);
 	pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- Calls beside a close ---- */
+
+void exporter_add_user(struct exporter *x, struct exporter_user *user)
+{
+	pthread_mutex_lock(&x->calls_lock);
+	user->next = x->callers;
+	x->callers = user;
+	pthread_mutex_unlock(&x->calls_lock);
+}
+
+void exporter_remove_user(struct exporter *x, const struct exporter_user *user)
+{
+	pthread_mutex_lock(&x->calls_lock);
+	struct exporter_user **at = &x->callers;
+	while (*at && *at != user)
+		at = &(*at)->next;
+	if (*at)
+		*at = user->next;
+	pthread_mutex_unlock(&x->calls_lock);
+}
+
+int exporter_closes(const struct exporter *x)
+{
+	return atomic_load(&x->closes);
+}
+
+int exporter_begin_closing(struct exporter *x)
+{
+	pthread_mutex_lock(&x->calls_lock);
+	atomic_store(&x->closes, 1);
+	const struct exporter_user *user = x->callers;
+	while (user && user->rests(user->arg))
+		user = user->next;
+	if (user)
+		atomic_store(&x->closes, 0);
+	pthread_mutex_unlock(&x->calls_lock);
+	return !user;
+}
+
+void exporter_end_closing(struct exporter *x)
+{
+	atomic_store(&x->closes, 0);
 }
 
 /* ---- Peers ---- */

@@ -17,8 +17,10 @@
  * `captured`.
  * A kernel that reads an address of 0 runs a call that is over (its rank has failed, and the memory was freed): it must not read there.
  *
- * Closing may wait for any kernel of the process that closes: a second thread does that, which holds no lock meanwhile, so exporter_find, attach, detach and
- * the opening of other exports go on (as far as the driver lets them).
+ * Closing waits for all kernels of the process that run, and the driver lets none be launched meanwhile (cudaIpcCloseMemHandle, driver 580). A kernel of a call that
+ * waits for a peer, whose launch waits for a close there, would wait for ever: so mappings are closed while no call of the library runs in the process, and calls that
+ * are made meanwhile wait for the close (exporter_user). Kernels of the program hold a close up, and launches with it, as cudaFree does. A second thread closes, which
+ * holds no lock meanwhile, so exporter_find, attach, detach and the opening of other exports go on.
  *
  * Any thread may call these functions. A child made by fork does nothing here. Once exit() has begun nothing is opened or closed any more.
  */
@@ -39,6 +41,18 @@ int exporter_open(const struct cuda_driver *driver, int ordinal, int rank, struc
  * close; what is left then the thread does later. The kernels that read the tables have ended. NULL is nothing.
  */
 void exporter_close(struct exporter *exporter);
+
+/* An engine whose calls read mappings, from exporter_add_user to exporter_remove_user; its memory. */
+struct exporter_user {
+	int (*rests)(void *arg); /* 1 if no call of it runs, or is being launched. May copy from the GPU. */
+	void *arg;
+	struct exporter_user *next;
+};
+
+void exporter_add_user(struct exporter *exporter, struct exporter_user *user);
+void exporter_remove_user(struct exporter *exporter, const struct exporter_user *user);
+/* 1 while mappings are closed: who begins a call says that it runs, then asks this, and waits. */
+int exporter_closes(const struct exporter *exporter);
 
 /* The descriptor of the board, for peers. It stays the exporter's. */
 int exporter_fd(const struct exporter *exporter);

@@ -80,6 +80,9 @@ struct exporter {
 	/* Held for short, over no call of the driver. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	pthread_mutex_t calls_lock; /* of callers, also while they are asked; before the other lock */
+	struct exporter_user *callers;
+	_Atomic int closes;
 	int users; /* 0: it ends */
 	int workers; /* threads: the one that opens, and one that closes */
 	int is_asked; /* the thread is to look at once */
@@ -93,6 +96,9 @@ struct exporter {
 
 /* ---- exporter.c */
 
+/* Whether no call of the library runs in the process; then none begins until exporter_end_closing. */
+int exporter_begin_closing(struct exporter *exporter);
+void exporter_end_closing(struct exporter *exporter);
 /* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
 int exporter_start(struct exporter *exporter);
 /* Under the lock. */

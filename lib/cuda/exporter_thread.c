@@ -103,7 +103,7 @@ static int look_at_export(struct exporter *x, uint64_t index, int sweeps)
 	return 1;
 }
 
-/* ---- Closing: may wait for any kernel of the process, so it is done by a thread of its own, without a lock ---- */
+/* ---- Closing: waits for kernels of the process (exporter.h), so it is done by a thread of its own, without a lock ---- */
 
 static void enter(const struct exporter *x)
 {
@@ -133,9 +133,15 @@ static void *close_mappings(void *arg)
 	while (!atomic_load(&x->stops) && (m = next_closing(x, &p))) {
 		const uint64_t number = m->number;
 		pthread_mutex_unlock(&x->lock);
-		if (cudaIpcCloseMemHandle(m->at))
+		const int may = exporter_begin_closing(x);
+		if (may && cudaIpcCloseMemHandle(m->at))
 			cudaGetLastError(); /* its owner's process has ended */
+		exporter_end_closing(x);
 		pthread_mutex_lock(&x->lock);
+		if (!may) {
+			wait_changed(&x->changed, &x->lock, wait_now_ns() + active_ns);
+			continue;
+		}
 		atomic_store(&x->board->answers[p->slot][number % EXPORTS_ROOM],
 			     board_word(number, BOARD_CLOSED));
 		m->number = 0;

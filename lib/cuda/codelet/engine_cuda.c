@@ -119,16 +119,27 @@ static int note(struct engine *e, int ret)
 	return ret;
 }
 
-/* A thread that unmaps a rank's memory waits until `calling` is 0, so it sees all that is enqueued here. */
+/* Threads that unmap a rank's memory wait until `calling` is 0, so they see all that is enqueued here. */
+static void begin(struct engine *e)
+{
+	const struct timespec pause = { 0, 20000 };
+	atomic_store(&e->calling, 1);
+	while (e->exporter && exporter_closes(e->exporter)) {
+		atomic_store(&e->calling, 0);
+		nanosleep(&pause, NULL);
+		atomic_store(&e->calling, 1);
+	}
+}
+
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
-	atomic_store(&e->calling, 1);
+	begin(e);
 	return note(e, atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream));
 }
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
-	atomic_store(&e->calling, 1);
+	begin(e);
 	return note(e, engine_run_messages(e, messages, n, stream));
 }
 
