@@ -150,9 +150,10 @@ template <class InPlace> __device__ static inline bool zero_copy_agree(const cod
 		const bool good = wait_refs(a, b), open = good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
 		if (open)
 			find_buffers(a, b);
-		if (open && bulk_lane() == 0)
+		if (open && threadIdx.x == 0)
 			in_place();
-		b->form = !good ? ZERO_COPY_FAILED : open ? ZERO_COPY_IN_PLACE : ZERO_COPY_SLOTS;
+		if (threadIdx.x == 0)
+			b->form = !good ? ZERO_COPY_FAILED : open ? ZERO_COPY_IN_PLACE : ZERO_COPY_SLOTS;
 	}
 	__syncthreads();
 	return b->form != ZERO_COPY_FAILED;
