@@ -61,7 +61,8 @@ static uint32_t read_by_peers(const struct engine *e, const struct record *r)
 		return is_root ? CODELET_READS_SEND : e->ranks > 2 ? CODELET_READS_RECV : 0;
 	case CORALE_SCATTER:
 		return is_root ? CODELET_READS_SEND : 0;
-	case CORALE_REDUCE:
+	case CORALE_REDUCE: /* of two ranks the root folds; of more the others do */
+		return is_root && e->ranks == 2 ? 0 : CODELET_READS_SEND;
 	case CORALE_GATHER:
 		return is_root ? 0 : CODELET_READS_SEND;
 	default:
