@@ -65,7 +65,7 @@ static void call_driver(void)
 
 static int process_of(CUcontext context)
 {
-	return (int)(uintptr_t)context - 1;
+	return (int)((uintptr_t)context - 1) % PROCESSES;
 }
 
 static CUdeviceptr address(int i)
@@ -334,6 +334,7 @@ const char *cudaGetErrorString(cudaError_t error)
 /* ---- Participants ---- */
 
 static _Atomic int infos, errors;
+static int cases; /* so far: each has exporters of its own */
 
 static void count_line(enum log_level level, int rank, const char *text)
 {
@@ -346,7 +347,7 @@ static void count_line(enum log_level level, int rank, const char *text)
 static struct exporter *begin(int process)
 {
 	struct exporter *x = NULL;
-	current = (CUcontext)(uintptr_t)(process + 1);
+	current = (CUcontext)(uintptr_t)(PROCESSES * cases + process + 1);
 	process_is = 100 + (uint64_t)process;
 	struct cuda_driver passing = driver; /* its engine may end before the exporter */
 	assert_int_equal(exporter_open(&passing, 0, process, &x), 0);
@@ -411,6 +412,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	memset(allocations, 0, sizeof allocations);
+	cases++;
 	infos = errors = opens = closes = 0;
 	for (int i = 0; i < PROCESSES; i++)
 		fails_in[i] = open_us[i] = close_waits[i] = 0;
@@ -668,8 +670,12 @@ static void test_close_waits(void **state)
 	for (int i = 1001; i < EXPORTS_ROOM; i++)
 		export_open(&p, allocate(i, GPU, MEBI));
 	assert_int_equal(export(p.x, allocate(2000, GPU, MEBI)), 0); /* no index */
+	struct exporter *z = begin(2); /* comes when it is dead already */
+	attach(p.x, z);
+	attach(z, p.x);
 	close_waits[1] = 0;
 	await(state_of(p.x, number) == EXPORT_FREE);
+	exporter_close(z);
 	assert_int_equal(find(p.x, 2000).number, number + EXPORTS_ROOM);
 	end_pair(&p);
 }
@@ -693,6 +699,59 @@ static void test_full(void **state)
 	assert_int_equal(at(of_x, 6), mapped(2, 2000));
 	exporter_close(z);
 	end_pair(&p);
+}
+
+/* A peer that is taken for gone, as its driver takes long, comes back: it closes what it has at an index before it opens what is there now. */
+static void test_slow_driver(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
+	close_waits[1] = 1;
+	release(0, 1);
+	await(waiting[1]);
+	open_us[1] = 3000000;
+	export(p.x, allocate(2, GPU, MEBI));
+	await(state_of(p.x, number) == EXPORT_FREE);
+	pthread_mutex_lock(&p.x->lock);
+	p.x->last_number = number + EXPORTS_ROOM - 1;
+	pthread_mutex_unlock(&p.x->lock);
+	assert_int_equal(export(p.x, allocate(3, GPU, MEBI)), number + EXPORTS_ROOM);
+	open_us[1] = 0;
+	await(load(&p.of_x->opened) == number + 1);
+	usleep(100000);
+	assert_int_equal(opens, 2);
+	assert_int_equal(at(p.of_x, number), 0);
+	close_waits[1] = 0;
+	await(at(p.of_x, number) == mapped(1, 3));
+	end_pair(&p);
+}
+
+/* Answers to a peer are not taken for those to the next one that has its slot. */
+static void test_slot(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	export_open(&p, allocate(1, GPU, MEBI));
+	exporter_detach(p.y, p.of_x);
+	exporter_detach(p.x, p.of_y);
+	await(closes == 1);
+	struct exporter *z = begin(2);
+	do { /* until the slot is free */
+		p.of_x = attach(p.y, z);
+		if (p.of_x != p.y->tables->peers)
+			exporter_detach(p.y, p.of_x);
+	} while (p.of_x != p.y->tables->peers && !usleep(1000));
+	attach(z, p.y);
+	open_us[1] = 100000;
+	const uint64_t number = export(z, allocate(2, GPU, MEBI));
+	usleep(20000);
+	assert_int_equal(usable(z, number), 0);
+	await(usable(z, number) == number);
+	exporter_detach(p.y, p.of_x);
+	exporter_close(z);
+	exporter_close(p.x);
+	exporter_close(p.y);
 }
 
 /* Peers hold much that was freed: nothing more is published before they have closed it. */
@@ -749,7 +808,7 @@ static void test_own_process(void **state)
 {
 	(void)state;
 	struct exporter *x = begin(0), *y;
-	current = (CUcontext)2;
+	current = (CUcontext)(uintptr_t)(PROCESSES * cases + 2);
 	assert_int_equal(exporter_open(&driver, 1, 1, &y), 0);
 	const struct exports *of_x = attach(y, x), *of_y = attach(x, y);
 	const uint64_t number = export(x, allocate(1, GPU, MEBI));
@@ -829,7 +888,7 @@ static void test_damaged(void **state)
 		if (round < 4 && errors)
 			assert_int_equal(load(&p.of_x->opened), 0);
 		if (round == 4)
-			assert_int_equal(load(&p.of_x->opened), 2 + EXPORTS_ROOM);
+			await(load(&p.of_x->opened) == 2 + EXPORTS_ROOM);
 		export(p.y, allocate(7, GPU, MEBI)); /* the other direction goes on */
 		exporter_detach(p.y, p.of_x);
 		exporter_detach(p.x, p.of_y);
@@ -958,6 +1017,8 @@ static void fork_busy(void)
 		exporter_detach(p.y, p.of_x);
 		exporter_close(p.y);
 		exporter_close(p.x);
+		if (p.x->users != 1 || p.y->users != 1)
+			_exit(1);
 		exit(0);
 	}
 	waitpid(child, &status, 0);
@@ -1100,6 +1161,8 @@ int main(void)
 		cmocka_unit_test_setup(test_freed, prepare),
 		cmocka_unit_test_setup(test_close_waits, prepare),
 		cmocka_unit_test_setup(test_full, prepare),
+		cmocka_unit_test_setup(test_slow_driver, prepare),
+		cmocka_unit_test_setup(test_slot, prepare),
 		cmocka_unit_test_setup(test_held, prepare),
 		cmocka_unit_test_setup(test_three, prepare),
 		cmocka_unit_test_setup(test_own_process, prepare),

@@ -304,8 +304,6 @@ static int add_peer(struct exporter *x, struct board *board, int slot)
 	}
 	p->slot = slot;
 	p->board = board;
-	for (int i = 0; i < EXPORTS_ROOM; i++)
-		atomic_store(&x->board->answers[slot][i], 0);
 	atomic_store(&x->board->owners[slot], board->instance);
 	x->peers[slot] = p;
 	exporter_wake(x);

@@ -31,7 +31,7 @@ struct board {
 	_Atomic uint64_t published; /* the highest number */
 	_Atomic uint64_t deaths; /* so many exports have died */
 	struct board_entry entries[EXPORTS_ROOM];
-	/* by peer, the owner of the exports: its board's instance, or 0; and by index the answer: board_word */
+	/* by peer, the owner of the exports: its board's instance, or 0; and by index the answer: board_word. Those to an earlier owner say closed */
 	_Atomic uint64_t owners[BOARD_PEERS], answers[BOARD_PEERS][EXPORTS_ROOM];
 };
 

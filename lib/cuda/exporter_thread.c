@@ -38,7 +38,7 @@ static enum verdict ask_peers(struct exporter *x, uint64_t index, struct export 
 	*e = x->own[index];
 	for (int i = 0; i < BOARD_PEERS && (e->state == EXPORT_ASKED || e->state == EXPORT_DEAD); i++) {
 		const struct export_peer *p = x->peers[i];
-		const int answers = p && p->users && !p->is_damaged && !p->is_gone;
+		const int answers = p && p->users && !p->is_gone;
 		const enum verdict one = answers ? ask_peer(x, p, e) : AGREED;
 		most = one > most ? one : most;
 	}
