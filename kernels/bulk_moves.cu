@@ -20,12 +20,17 @@ __device__ static inline bool is_in_place(const codelet_args &a)
 	return a.send == a.recv && a.send_block && a.recv_block;
 }
 
-/* What a rank has for itself. Of a rooted call the root alone: it sends or takes in, not both. */
+/* Whether a rank has a block for itself that is not where it belongs. Of a rooted call the root alone: it sends or takes in, not both. */
+__device__ static inline bool keeps(const codelet_args &a)
+{
+	return a.send + (uint64_t)a.rank * a.send_block != a.recv + (uint64_t)a.rank * a.recv_block && (a.root < 0 || a.rank == a.root);
+}
+
 __device__ static inline void keep(const codelet_args &a, const bulk_team &t, const range &part)
 {
 	const unsigned char *from = a.send + (uint64_t)a.rank * a.send_block;
 	unsigned char *to = a.recv + (uint64_t)a.rank * a.recv_block;
-	if (to != from && (a.root < 0 || a.rank == a.root))
+	if (keeps(a))
 		bulk_copy(t, to + part.at, from + part.at, part.bytes, false);
 }
 
@@ -88,10 +93,9 @@ __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 {
 	const range part = b->peers[a.rank].part;
-	keep(a, { whole_block(), blockDim.x }, part);
-	for (int k = 1; k < a.ranks; k++) {
+	for (int k = 0; k < a.ranks; k++) {
 		const int from = peer_after(a, k);
-		if (is_edge(a, from, a.rank))
+		if (k ? is_edge(a, from, a.rank) : keeps(a))
 			zero_copy_load(a.recv + (uint64_t)from * a.recv_block + part.at, b->send[from] + (uint64_t)a.rank * a.send_block + part.at,
 				       part.bytes);
 	}

@@ -187,16 +187,60 @@ __device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call
 	return whole;
 }
 
+/*
+ * The same of what lies in the ranks' buffers, into the own one: loads over a link take long, so more of them are under way. They are made in the order that stands here,
+ * and this is a function of its own, so that all registers are for them.
+ */
+template <int TYPE, int RANKS, int N>
+__device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, const warp_group &w, uint64_t part, unsigned char *to, uint32_t bytes, int op, int ranks)
+{
+	const uint32_t apart = w.threads * N * 16, whole = bytes / apart * apart;
+	const unsigned char *from[RANKS];
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		from[k] = b->send[k < ranks ? k : 0] + part;
+	for (uint32_t at = (w.thread / 32 * N * 32 + w.thread % 32) * 16; at < whole; at += apart) {
+		vector v[N][RANKS];
+#pragma unroll
+		for (int u = 0; u < N; u++)
+#pragma unroll
+			for (int k = 0; k < RANKS; k++)
+				if (k < 2 || k < ranks)
+					v[u][k] = sync_load_packet(from[k] + at + u * 512);
+#pragma unroll
+		for (int u = 0; u < N; u++) {
+			vector_sum<TYPE> sum;
+			sum.start(v[u][0]);
+#pragma unroll
+			for (int k = 1; k < RANKS; k++)
+				if (k < 2 || k < ranks)
+					sum.add(v[u][k], CORALE_SUM);
+			*(vector *)(to + at + u * 512) = sum.finish(op, ranks);
+		}
+	}
+	return whole;
+}
+
+template <int TYPE> __device__ static inline uint32_t sum_far(const codelet_args &a, const bulk_call *b, const folded &d, uint32_t bytes)
+{
+	constexpr int N = folded_together<TYPE>;
+	const uint64_t part = (uint64_t)(d.in.own - a.send);
+	if (a.ranks == 2)
+		return sum_buffers<TYPE, 2, 4 * N>(b, d.w, part, d.to, bytes, a.op, a.ranks);
+	if (a.ranks <= BATCH)
+		return sum_buffers<TYPE, BATCH, 2 * N>(b, d.w, part, d.to, bytes, a.op, a.ranks);
+	return a.ranks <= 2 * BATCH ? sum_buffers<TYPE, 2 * BATCH, N>(b, d.w, part, d.to, bytes, a.op, a.ranks) : 0;
+}
+
 /* OP: a sum, or their average. */
 template <int TYPE, int OP> __device__ static inline uint32_t sum_of_few(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
-	const bool far = !d.in.others; /* more of what comes over a link must be under way */
+	if (!d.in.others && d.there == NOWHERE)
+		return sum_far<TYPE>(a, b, d, (uint32_t)bytes);
 	if (a.ranks == 2)
-		return far ? sum_few<TYPE, OP, 2, 4 * N>(a, b, d, bytes) : sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
-	if (a.ranks > BATCH)
-		return 0;
-	return far ? sum_few<TYPE, OP, BATCH, 2 * N>(a, b, d, bytes) : sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes);
+		return sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
+	return a.ranks <= BATCH ? sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes) : 0;
 }
 
 /* What training calls: sums of all types, and averages of floats. */
