@@ -192,14 +192,14 @@ __device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call
  * and this is a function of its own, so that all registers are for them.
  */
 template <int TYPE, int RANKS, int N>
-__device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, const warp_group &w, uint64_t part, unsigned char *to, uint32_t bytes, int op, int ranks)
+__device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, uint32_t thread, uint32_t threads, uint64_t part, unsigned char *to, uint32_t bytes, int op, int ranks)
 {
-	const uint32_t apart = w.threads * N * 16, whole = bytes / apart * apart;
+	const uint32_t apart = threads * N * 16, whole = bytes / apart * apart;
 	const unsigned char *from[RANKS];
 #pragma unroll
 	for (int k = 0; k < RANKS; k++)
 		from[k] = b->send[k < ranks ? k : 0] + part;
-	for (uint32_t at = (w.thread / 32 * N * 32 + w.thread % 32) * 16; at < whole; at += apart) {
+	for (uint32_t at = (thread / 32 * N * 32 + thread % 32) * 16; at < whole; at += apart) {
 		vector v[N][RANKS];
 #pragma unroll
 		for (int u = 0; u < N; u++)
@@ -223,13 +223,11 @@ __device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, const wa
 
 template <int TYPE> __device__ static inline uint32_t sum_far(const codelet_args &a, const bulk_call *b, const folded &d, uint32_t bytes)
 {
-	constexpr int N = folded_together<TYPE>;
+	constexpr int LOADS = 6 * folded_together<TYPE>; /* with more ptxas spills in the loop */
 	const uint64_t part = (uint64_t)(d.in.own - a.send);
 	if (a.ranks == 2)
-		return sum_buffers<TYPE, 2, 4 * N>(b, d.w, part, d.to, bytes, a.op, a.ranks);
-	if (a.ranks <= BATCH)
-		return sum_buffers<TYPE, BATCH, 2 * N>(b, d.w, part, d.to, bytes, a.op, a.ranks);
-	return a.ranks <= 2 * BATCH ? sum_buffers<TYPE, 2 * BATCH, N>(b, d.w, part, d.to, bytes, a.op, a.ranks) : 0;
+		return sum_buffers<TYPE, 2, LOADS / 2>(b, d.w.thread, d.w.threads, part, d.to, bytes, a.op, a.ranks);
+	return a.ranks <= BATCH ? sum_buffers<TYPE, BATCH, (LOADS + BATCH - 1) / BATCH>(b, d.w.thread, d.w.threads, part, d.to, bytes, a.op, a.ranks) : 0;
 }
 
 /* OP: a sum, or their average. */
