@@ -33,6 +33,11 @@ int engine_attach_exports(struct engine *e, const int *fds, int stride)
 	ret = ret ? ret : engine_malloc(e, tables_bytes(e), (void **)&e->gpu_exports);
 	ret = ret ? ret : engine_put(e, e->gpu_exports, e->exports, tables_bytes(e));
 	e->machine.zero_copy = !ret;
+	if (!ret)
+		log_line(LOG_INFO, e->world_rank,
+			 "zero-copy: tables of peers' memory, for all communicators of this process on the "
+			 "GPU: %zu bytes of it",
+			 exporter_bytes(e->exporter));
 	return ret;
 }
 
