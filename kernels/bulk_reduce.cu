@@ -56,7 +56,9 @@ struct folded {
 
 __device__ static inline const unsigned char *input_of(const codelet_args &a, const bulk_call *b, const inputs &in, int rank)
 {
-	return in.others ? input_of(a, in, rank) : b->send[rank] + (in.own - a.send);
+	if (!in.others)
+		return b->send[rank] + (in.own - a.send);
+	return rank == a.rank ? in.own : in.others + codelet_index(rank, a.rank) * in.stride;
 }
 
 /*
@@ -269,16 +271,28 @@ template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, c
 	}
 }
 
+/* As fold_vector: slots are aligned, and hold whole vectors. */
+template <int TYPE>
+__device__ static __forceinline__ vector fold_any_vector(const codelet_args &a, const bulk_call *b, const inputs &in, uint64_t at, unsigned n)
+{
+	vector_sum<TYPE> sum;
+	auto load = [&](int rank) {
+		const unsigned char *from = input_of(a, b, in, rank) + at;
+		if (in.others && rank != a.rank)
+			return __ldcg((const vector *)from);
+		const vector v = load_user<true>(from, n);
+		return a.op == CORALE_NUM_OPS && rank == a.rank ? premultiply<TYPE>(a, v) : v;
+	};
+	fold_ranks<BATCH>(&sum, a.ranks, a.op, load);
+	return sum.finish(a.op, a.ranks);
+}
+
 /* Any address and operator. */
 template <int TYPE> __device__ static __noinline__ void fold_rest(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t done)
 {
 	for (uint64_t at = done + d.w.thread * 16; at < d.bytes; at += d.w.threads * 16) {
 		const unsigned n = d.bytes - at < 16 ? (unsigned)(d.bytes - at) : 16;
-		auto load_other = [&](int rank) {
-			const unsigned char *from = input_of(a, b, d.in, rank) + at;
-			return d.in.others ? __ldcg((const vector *)from) : load_user<true>(from, n);
-		};
-		const vector v = fold_vector<TYPE>(a, d.in.own + at, n, load_other);
+		const vector v = fold_any_vector<TYPE>(a, b, d.in, at, n);
 		send_on(a, b, d, at, [&](unsigned char *to) { store_user<true>(to, v, a.peers ? n : 16); });
 		if (d.to)
 			store_user<true>(d.to + at, v, n);

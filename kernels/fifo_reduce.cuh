@@ -59,29 +59,19 @@ __device__ static inline inputs inputs_of(const codelet_args &a, const connectio
 	return { own, slot_of(a, conn, a.rank ? 0 : 1, a.rank, c), a.area_bytes };
 }
 
-/* One vector of all ranks, in their order; so many of its bytes are there. load_other(rank): another rank's. */
-template <int TYPE, class Other>
-__device__ static __forceinline__ vector fold_vector(const codelet_args &a, const unsigned char *own_at, unsigned n, Other load_other)
+/* One vector of all ranks, in their order; so many of its bytes are there. */
+template <int TYPE>
+__device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
 {
 	vector_sum<TYPE> sum;
 	auto load = [&](int r) {
 		if (r != a.rank)
-			return load_other(r);
-		const vector own = load_user<true>(own_at, n);
+			return __ldcg((const vector *)(in.others + codelet_index(r, a.rank) * in.stride + at));
+		const vector own = load_user<true>(in.own + at, n);
 		return a.op == CORALE_NUM_OPS ? premultiply<TYPE>(a, own) : own;
 	};
 	fold_ranks<BATCH>(&sum, a.ranks, a.op, load);
 	return sum.finish(a.op, a.ranks);
-}
-
-__device__ static inline const unsigned char *input_of(const codelet_args &a, const inputs &in, int rank)
-{
-	return rank == a.rank ? in.own : in.others + codelet_index(rank, a.rank) * in.stride;
-}
-
-template <int TYPE> __device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
-{
-	return fold_vector<TYPE>(a, in.own + at, n, [&](int r) { return __ldcg((const vector *)(input_of(a, in, r) + at)); });
 }
 
 #endif

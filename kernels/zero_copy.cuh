@@ -122,7 +122,7 @@ __device__ static inline bool is_open(const codelet_args &a, const bulk_call *b,
 __device__ static inline const unsigned char *open_at(const codelet_args &a, int rank, uint64_t word)
 {
 	const uint64_t offset = word & (((uint64_t)1 << EXPORTS_OFFSET_BITS) - 1);
-	const uint64_t at = sync_load_relaxed((const uint64_t *)&a.zero_copy.exports[rank]->at[word >> EXPORTS_OFFSET_BITS]);
+	const uint64_t at = sync_load_acquire((const uint64_t *)&a.zero_copy.exports[rank]->at[word >> EXPORTS_OFFSET_BITS]);
 	return (const unsigned char *)at + offset;
 }
 
@@ -136,6 +136,15 @@ __device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)
 	b->recv[rank] = own ? a.recv : open_at(a, rank, b->refs[rank][CODELET_REF_RECV]);
 }
 
+/* All lanes of a warp: nobody has given the call up. An owner says that before its program can free a buffer, so an address that is gone is of a call that is over. */
+__device__ static inline bool still_lives(const codelet_args &a, const bulk_call *b)
+{
+	const bool ended = one_warp::any(abort_word(a) != 0);
+	if (ended && bulk_lane() == 0)
+		call_explain(a, -1, b->exchange[0].epoch, true);
+	return !ended;
+}
+
 /*
  * All threads of a block: false if the call has failed. Else b->form says how the call runs; if in place, the addresses of all ranks' buffers are in b, and one thread has called
  * in_place().
@@ -147,9 +156,12 @@ template <class InPlace> __device__ static inline bool zero_copy_agree(const cod
 	if (threadIdx.x < 32) {
 		if (blockIdx.x == 0)
 			send_refs(a, b->exchange[0].epoch);
-		const bool good = wait_refs(a, b), open = good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
-		if (open)
+		bool good = wait_refs(a, b);
+		const bool open = good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
+		if (open) {
 			find_buffers(a, b);
+			good = still_lives(a, b);
+		}
 		if (open && threadIdx.x == 0)
 			in_place();
 		if (threadIdx.x == 0)
@@ -174,11 +186,8 @@ template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_
 		uint64_t seen = 0;
 		bulk_signal_data(a, b, 0, phase, others);
 		good = bulk_wait_data(a, b, 0, phase, &seen, others);
-		if (LAST && good && one_warp::any(abort_word(a) != 0)) {
-			good = false;
-			if (bulk_lane() == 0)
-				call_explain(a, -1, b->exchange[0].epoch, true);
-		}
+		if (LAST && good)
+			good = still_lives(a, b);
 	}
 	return __syncthreads_and(good);
 }
