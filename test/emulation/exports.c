@@ -37,10 +37,10 @@ static struct board {
 	uint64_t named[MOST_RANKS], ended[MOST_RANKS]; /* calls */
 } * board;
 
-/* These order nothing, so that the thread sanitizer knows what kernels make of order. */
+/* A mapping is made before its address is stored. Loads order nothing, so that the thread sanitizer knows what kernels make of order. */
 static void set(uint64_t *word, uint64_t value)
 {
-	__atomic_store_n(word, value, __ATOMIC_RELAXED);
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static uint64_t get(const uint64_t *word)
