@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/wait.h"
 
-enum { CLOSE_MS = 200, EXIT_MS = 1000, ACTIVE_MS = 100, MS = 1000000 };
+enum { CLOSE_MS = 200, EXIT_MS = 1000, MS = 1000000 };
 
 /* Of the process. The lock comes before that of an exporter. */
 static struct {
@@ -22,24 +22,6 @@ static struct {
 static struct cuda_device device_of(const struct exporter *x)
 {
 	return (struct cuda_device){ x->driver, x->rank, x->ordinal };
-}
-
-void exporter_wake(struct exporter *x)
-{
-	x->is_asked = 1;
-	x->active_until_ns = wait_now_ns() + INT64_C(1) * ACTIVE_MS * MS;
-	pthread_cond_broadcast(&x->changed);
-}
-
-int exporter_put(struct exporter *x, void *to, const void *from, size_t bytes)
-{
-	if (atomic_load(&x->stops))
-		return CORALE_EDEVICE;
-	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, x->stream);
-	error = error ? error : cudaStreamSynchronize(x->stream);
-	if (error)
-		atomic_store(&x->stops, 1);
-	return cuda_report(x->rank, x->ordinal, error, "copying to the tables of exports");
 }
 
 /* ---- It comes up and goes down ---- */
@@ -236,24 +218,6 @@ void exporter_remove_user(struct exporter *x, const struct exporter_user *user)
 int exporter_closes(const struct exporter *x)
 {
 	return atomic_load(&x->closes);
-}
-
-int exporter_begin_closing(struct exporter *x)
-{
-	pthread_mutex_lock(&x->calls_lock);
-	atomic_store(&x->closes, 1);
-	const struct exporter_user *user = x->callers;
-	while (user && user->rests(user->arg))
-		user = user->next;
-	if (user)
-		atomic_store(&x->closes, 0);
-	pthread_mutex_unlock(&x->calls_lock);
-	return !user;
-}
-
-void exporter_end_closing(struct exporter *x)
-{
-	atomic_store(&x->closes, 0);
 }
 
 /* ---- Peers ---- */

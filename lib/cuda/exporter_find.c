@@ -5,17 +5,10 @@
 
 #include "base/log.h"
 
-enum { PUBLISHED_AT = 3 /* its third call */, PROBES = 8 };
+enum { PUBLISHED_AT = 3 /* its third call */ };
 static const size_t most_dead = (size_t)1 << 30; /* bytes */
 
 static const struct export_ref nowhere = { 0, 0 };
-
-int exporter_says(struct exporter *x, enum exporter_reason reason)
-{
-	const unsigned bit = 1u << reason;
-	return !(atomic_load_explicit(&x->said, memory_order_relaxed) & bit) &&
-	       !(atomic_fetch_or(&x->said, bit) & bit);
-}
 
 static struct export_ref refuse(struct exporter *x, enum exporter_reason reason, const void *buffer,
 				size_t bytes)
@@ -37,33 +30,6 @@ static struct export_ref refuse(struct exporter *x, enum exporter_reason reason,
 			 "ones for this reason are not logged",
 			 bytes, buffer, reasons[reason]);
 	return nowhere;
-}
-
-/* ---- What is known of an allocation, by its id; under the lock ---- */
-
-/* Its place, or that of the one with the fewest calls that has no export. NULL: all that could go have one. */
-static struct export_seen *place_of(struct exporter *x, unsigned long long id)
-{
-	struct export_seen *least = NULL;
-	for (unsigned i = 0; i < PROBES; i++) {
-		struct export_seen *s = &x->seen[((id * 0x9e3779b97f4a7c15u >> 48) + i) % EXPORTER_SEEN];
-		if (s->id == id)
-			return s;
-		if ((!s->id || s->index == EXPORTER_NO_INDEX) && (!least || s->calls < least->calls))
-			least = s;
-	}
-	if (least)
-		*least = (struct export_seen){ .id = id, .index = EXPORTER_NO_INDEX };
-	return least;
-}
-
-void exporter_forget(struct exporter *x, const struct export *e, int refused)
-{
-	struct export_seen *s = place_of(x, e->id);
-	if (s)
-		*s = (struct export_seen){ .id = refused ? e->id : 0,
-					   .index = EXPORTER_NO_INDEX,
-					   .is_refused = (uint8_t)refused };
 }
 
 /* The next number whose index is free; those between are never named. 0: there is none, or peers hold too much that was freed. */
@@ -123,7 +89,7 @@ static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr a
 	uint64_t number = 0;
 	const int has_handle = get_handle(x, at, &handle, reason);
 	pthread_mutex_lock(&x->lock);
-	struct export_seen *s = place_of(x, id);
+	struct export_seen *s = exporter_place_of(x, id);
 	if (s && !has_handle)
 		s->is_refused = 1;
 	else if (s && s->index != EXPORTER_NO_INDEX)
@@ -141,7 +107,7 @@ static uint64_t number_of(struct exporter *x, unsigned long long id, int capture
 	uint64_t number = 0;
 	*publishes = 0;
 	pthread_mutex_lock(&x->lock);
-	struct export_seen *s = place_of(x, id);
+	struct export_seen *s = exporter_place_of(x, id);
 	if (s && s->index != EXPORTER_NO_INDEX)
 		number = x->own[s->index].number;
 	else if (s && !s->is_refused)

@@ -96,17 +96,18 @@ struct exporter {
 
 /* ---- exporter.c */
 
+/* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
+int exporter_start(struct exporter *exporter);
+
+/* ---- exporter_state.c */
+
 /* Whether no call of the library runs in the process; then none begins until exporter_end_closing. */
 int exporter_begin_closing(struct exporter *exporter);
 void exporter_end_closing(struct exporter *exporter);
-/* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
-int exporter_start(struct exporter *exporter);
 /* Under the lock. */
 void exporter_wake(struct exporter *exporter);
 /* To GPU memory, which has it when this returns. CORALE_EDEVICE: logged, and the exporter stops. */
 int exporter_put(struct exporter *exporter, void *to, const void *from, size_t bytes);
-
-/* ---- exporter_find.c */
 
 enum exporter_reason {
 	REASON_UNKNOWN,
@@ -120,6 +121,8 @@ enum exporter_reason {
 
 /* 1: the first time. */
 int exporter_says(struct exporter *exporter, enum exporter_reason reason);
+/* Of an allocation that has this id, or that of the one with the fewest calls that has no export. NULL: all that could go have one. Under the lock. */
+struct export_seen *exporter_place_of(struct exporter *exporter, unsigned long long id);
 /* The allocation is in no export any more. refused: for ever. Under the lock. */
 void exporter_forget(struct exporter *exporter, const struct export *export, int refused);
 
