@@ -177,6 +177,25 @@ struct codelet_zero_copy {
 
 enum { CODELET_READS_SEND = 1, CODELET_READS_RECV = 2 };
 
+/* A rank's buffers that others read: inputs, and results that are passed on. */
+static inline uint32_t codelet_read_by_peers(corale_coll coll, int is_root, int ranks)
+{
+	switch (coll) {
+	case CORALE_ALL_REDUCE:
+		return CODELET_READS_SEND | CODELET_READS_RECV;
+	case CORALE_BROADCAST:
+		return is_root ? CODELET_READS_SEND : ranks > 2 ? CODELET_READS_RECV : 0;
+	case CORALE_SCATTER:
+		return is_root ? CODELET_READS_SEND : 0;
+	case CORALE_REDUCE: /* of two ranks the root folds; of more the others do */
+		return is_root && ranks == 2 ? 0 : CODELET_READS_SEND;
+	case CORALE_GATHER:
+		return is_root ? 0 : CODELET_READS_SEND;
+	default:
+		return CODELET_READS_SEND;
+	}
+}
+
 /*
  * What a rank tells each other one of its buffers, and which exports it has open: packets of 8 bytes of data that hold their epoch twice, as headers do. By the
  * epoch's parity and the sender, in every window, the sender's own too, from where its other blocks read it: what all ranks see is the same.

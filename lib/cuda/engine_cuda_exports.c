@@ -55,26 +55,6 @@ void engine_close_exports(struct engine *e)
 		exporter_close(e->exporter);
 }
 
-/* The buffers that other ranks read: inputs, and results that are passed on. */
-static uint32_t read_by_peers(const struct engine *e, const struct record *r)
-{
-	const int is_root = r->root == e->world_rank;
-	switch (r->coll) {
-	case CORALE_ALL_REDUCE:
-		return CODELET_READS_SEND | CODELET_READS_RECV;
-	case CORALE_BROADCAST:
-		return is_root ? CODELET_READS_SEND : e->ranks > 2 ? CODELET_READS_RECV : 0;
-	case CORALE_SCATTER:
-		return is_root ? CODELET_READS_SEND : 0;
-	case CORALE_REDUCE: /* of two ranks the root folds; of more the others do */
-		return is_root && e->ranks == 2 ? 0 : CODELET_READS_SEND;
-	case CORALE_GATHER:
-		return is_root ? 0 : CODELET_READS_SEND;
-	default:
-		return CODELET_READS_SEND;
-	}
-}
-
 /* A premultiplied sum's scalar is known to its own rank alone. */
 static int cannot_be_read(const struct engine *e, const struct call *c)
 {
@@ -89,7 +69,7 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 	const int captured = c->admission.capture != 0;
 	z->exports = (const struct exports *const *)e->gpu_exports;
 	z->own = exporter_own(e->exporter);
-	z->read = read_by_peers(e, &c->record);
+	z->read = codelet_read_by_peers(coll, c->record.root == e->world_rank, e->ranks);
 	z->cannot = (uint32_t)cannot_be_read(e, c);
 	if (z->cannot)
 		return;

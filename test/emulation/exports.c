@@ -241,32 +241,13 @@ static int cannot_be_read(const struct engine *e, const struct call *c)
 	       (coll_folds(coll) && (int)c->record.op == (int)CORALE_NUM_OPS);
 }
 
-static uint32_t read_by_peers(const struct engine *e, const struct record *r)
-{
-	const int is_root = r->root == e->rank, others = is_root ? 0 : CODELET_READS_SEND;
-	switch (r->coll) {
-	case CORALE_ALL_REDUCE:
-		return CODELET_READS_SEND | CODELET_READS_RECV;
-	case CORALE_BROADCAST:
-		return is_root ? CODELET_READS_SEND : e->ranks > 2 ? CODELET_READS_RECV : 0;
-	case CORALE_SCATTER:
-		return is_root ? CODELET_READS_SEND : 0;
-	case CORALE_GATHER:
-		return others;
-	case CORALE_REDUCE:
-		return e->ranks > 2 ? CODELET_READS_SEND : others;
-	default:
-		return CODELET_READS_SEND;
-	}
-}
-
 void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_zero_copy *named)
 {
 	if (!board)
 		return;
 	named->exports = board->rows[e->rank];
 	named->own = &board->own[e->rank];
-	named->read = read_by_peers(e, &c->record);
+	named->read = codelet_read_by_peers((corale_coll)c->record.coll, c->record.root == e->rank, e->ranks);
 	named->send = ref_of(e->rank, c->send);
 	named->recv = ref_of(e->rank, c->recv);
 	named->cannot = (uint32_t)cannot_be_read(e, c);
