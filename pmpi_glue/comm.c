@@ -301,7 +301,9 @@ void pmpi_comm_leave(int before)
 
 int pmpi_comm_wait(struct pmpi_comm *comm)
 {
-	const int ret = comm->stream ? pmpi_wait(comm->stream) : 0;
+	if (!comm->stream) /* the call has ended with its own status; what others do since is the next call's */
+		return 0;
+	const int ret = pmpi_wait(comm->stream);
 	return ret ? ret : corale_comm_async_error(comm->core);
 }
 
