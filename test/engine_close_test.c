@@ -146,6 +146,26 @@ int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 	return 0;
 }
 
+int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle handle, size_t bytes,
+		      void **out)
+{
+	open_now++;
+	*out = aligned_alloc(4096, bytes);
+	return 0;
+}
+
+int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes, void **out)
+{
+	*bytes = (*bytes + UNIT - 1) / UNIT * UNIT;
+	return cuda_memory_place(device, 0, *bytes, out);
+}
+
+void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes)
+{
+	free(memory);
+	open_now--;
+}
+
 int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)
 {
 	*handle = 2;

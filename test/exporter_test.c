@@ -164,57 +164,25 @@ static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 	return CUDA_SUCCESS;
 }
 
-static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
-{
-	*at = (CUdeviceptr)aligned_alloc(4096, bytes);
-	memset((void *)*at, 0xff, bytes);
-	return CUDA_SUCCESS;
-}
-
-static CUresult unreserve(CUdeviceptr at, size_t bytes)
-{
-	call_driver();
-	free((void *)at);
-	return CUDA_SUCCESS;
-}
-
-static CUresult unmap(CUdeviceptr at, size_t bytes)
-{
-	return CUDA_SUCCESS;
-}
-
-static CUresult release_handle(CUmemGenericAllocationHandle handle)
-{
-	return CUDA_SUCCESS;
-}
-
 static const struct cuda_driver driver = { .current_context = current_context,
 					   .push_context = push_context,
 					   .pop_context = pop_context,
 					   .pointer_attribute = attribute,
 					   .pointer_attributes = attributes,
-					   .address_range = address_range,
-					   .reserve = reserve,
-					   .unreserve = unreserve,
-					   .unmap = unmap,
-					   .release = release_handle };
+					   .address_range = address_range };
 
-int cuda_memory_unit(struct cuda_device d, size_t *unit)
+int cuda_memory_alloc(struct cuda_device d, int for_adapters, size_t *bytes, void **out)
 {
-	*unit = 2 * MEBI;
+	*bytes = (*bytes + 2 * MEBI - 1) / (2 * MEBI) * 2 * MEBI;
+	*out = aligned_alloc(4096, *bytes);
+	memset(*out, 0xff, *bytes);
 	return 0;
 }
 
-int cuda_memory_make(struct cuda_device d, size_t bytes, int for_adapters,
-		     CUmemGenericAllocationHandle *handle)
+void cuda_memory_free(struct cuda_device d, void *memory, size_t bytes)
 {
-	*handle = 1;
-	return 0;
-}
-
-int cuda_memory_map(struct cuda_device d, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
-{
-	return 0;
+	call_driver();
+	free(memory);
 }
 
 int cuda_report(int rank, int ordinal, int error, const char *what)

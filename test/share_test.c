@@ -44,25 +44,6 @@ static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr at)
 	return CUDA_SUCCESS;
 }
 
-static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
-{
-	*at = (CUdeviceptr)theirs;
-	return CUDA_SUCCESS;
-}
-
-static CUresult unmap(CUdeviceptr at, size_t bytes)
-{
-	assert_int_equal(at, (CUdeviceptr)theirs);
-	sched_yield(); /* a driver takes a while */
-	open_now--;
-	return CUDA_SUCCESS;
-}
-
-static CUresult unreserve(CUdeviceptr at, size_t bytes)
-{
-	return CUDA_SUCCESS;
-}
-
 static CUresult retain(CUmemGenericAllocationHandle *handle, void *memory)
 {
 	*handle = 1;
@@ -84,9 +65,6 @@ static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, in
 
 static const struct cuda_driver driver = { .address_range = address_range,
 					   .pointer_attribute = pointer_attribute,
-					   .reserve = reserve,
-					   .unreserve = unreserve,
-					   .unmap = unmap,
 					   .retain = retain,
 					   .release = release,
 					   .export_handle = export_handle };
@@ -146,8 +124,27 @@ int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle)
 {
+	return 0;
+}
+
+int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle handle, size_t bytes,
+		      void **out)
+{
+	*out = theirs;
 	open_now++;
 	return 0;
+}
+
+int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes, void **out)
+{
+	return CORALE_ENOTSUP;
+}
+
+void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes)
+{
+	assert_ptr_equal(memory, theirs);
+	sched_yield(); /* a driver takes a while */
+	open_now--;
 }
 
 int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)

@@ -53,10 +53,12 @@ void comm_close_fds(const struct comm *comm, int n, int *fds)
 int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size_t stride, const int *mine,
 		 int n, int **fds)
 {
-	const int nothing = descriptor_open("/dev/null", O_RDONLY);
-	int passed[FDPASS_MAX_FDS];
-	for (int i = 0; i < n; i++)
+	int passed[FDPASS_MAX_FDS] = { -1 }, nothing = -1;
+	for (int i = 0; i < n; i++) {
+		if (mine[i] < 0 && nothing < 0)
+			nothing = descriptor_open("/dev/null", O_RDONLY);
 		passed[i] = mine[i] < 0 ? nothing : mine[i];
+	}
 	const int ret = comm_pass_fds(comm, pass, names, stride, passed, n, NULL, fds);
 	if (ret == CORALE_ENOTSUP)
 		log_error(ret, comm->rank, "no descriptors of memory can be passed: %s",

@@ -217,6 +217,36 @@ int cuda_memory_map(struct cuda_device p, CUdeviceptr at, size_t bytes, CUmemGen
 	return ret;
 }
 
+int cuda_memory_place(struct cuda_device p, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
+{
+	CUdeviceptr at = 0;
+	int ret =
+	    cuda_report_driver(p, p.driver->reserve(&at, bytes, 0, 0, 0), "reserving addresses for memory");
+	if (!ret && (ret = cuda_memory_map(p, at, bytes, handle)))
+		p.driver->unreserve(at, bytes);
+	p.driver->release(handle);
+	if (!ret)
+		*out = (void *)(uintptr_t)at;
+	return ret;
+}
+
+int cuda_memory_alloc(struct cuda_device p, int for_adapters, size_t *bytes, void **out)
+{
+	CUmemGenericAllocationHandle handle;
+	size_t unit = 1;
+	int ret = cuda_memory_unit(p, &unit);
+	*bytes = plan_round(*bytes, unit);
+	ret = ret ? ret : cuda_memory_make(p, *bytes, for_adapters, &handle);
+	return ret ? ret : cuda_memory_place(p, handle, *bytes, out);
+}
+
+void cuda_memory_free(struct cuda_device p, void *memory, size_t bytes)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory;
+	if (!cuda_report_driver(p, p.driver->unmap(at, bytes), "unmapping memory"))
+		cuda_report_driver(p, p.driver->unreserve(at, bytes), "giving addresses back");
+}
+
 int cuda_memory_export(struct cuda_device p, CUmemGenericAllocationHandle handle, int *fd)
 {
 	int out = -1;

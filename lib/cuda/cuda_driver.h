@@ -76,6 +76,12 @@ int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
 		     CUmemGenericAllocationHandle *handle);
 int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
 		    CUmemGenericAllocationHandle handle);
+/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
+int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle handle, size_t bytes,
+		      void **out);
+/* Memory in whole units (*bytes), placed. Giving it back does not wait for kernels that use it, as cudaFree would. */
+int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes, void **out);
+void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes);
 int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd);
 int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle);
 

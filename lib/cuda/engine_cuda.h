@@ -245,15 +245,12 @@ void engine_mfree(struct engine *engine, void *memory, size_t bytes);
 
 /* ---- engine_cuda_memory.c: memory that travels by file descriptors */
 
-/* Memory in whole units (*bytes), at addresses of its own, which keep it. for_adapters: as cuda_memory_make. */
-int engine_make(struct engine *engine, int for_adapters, size_t *bytes, void **out);
 int engine_alloc(struct engine *engine, size_t bytes, void **out);
 void engine_free(struct engine *engine, void *memory, int used);
 /* Whether memory can be passed on so: then 1, and a descriptor that the caller closes. */
 int engine_export(const struct engine *engine, CUdeviceptr allocation, int *fd);
 /* A peer's allocation of so many bytes, here. */
 int engine_import(const struct engine *engine, int fd, size_t bytes, void **out);
-void engine_unmap(const struct engine *engine, void *mapped, size_t bytes);
 /* Instead: what is stored to these addresses goes nowhere. For graphs that name them and may be replayed. */
 int engine_sink(const struct engine *engine, void *mapped, size_t bytes);
 

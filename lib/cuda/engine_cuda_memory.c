@@ -6,47 +6,11 @@
 #include "engine_cuda.h"
 #include "base/descriptor.h"
 
-/* At addresses of its own. The mapping keeps the memory: the handle is given back, whether or not this succeeds. */
-static int map(const struct engine *e, CUmemGenericAllocationHandle handle, size_t bytes, void **out)
-{
-	CUdeviceptr at = 0;
-	int ret =
-	    engine_check_driver(e, e->driver.reserve(&at, bytes, 0, 0, 0), "reserving addresses for memory");
-	if (!ret) {
-		ret = cuda_memory_map(engine_device(e), at, bytes, handle);
-		if (ret)
-			e->driver.unreserve(at, bytes);
-	}
-	e->driver.release(handle);
-	if (!ret)
-		*out = (void *)(uintptr_t)at;
-	return ret;
-}
-
-int engine_make(struct engine *e, int for_adapters, size_t *bytes, void **out)
-{
-	CUmemGenericAllocationHandle handle;
-	size_t unit = 1;
-	int ret = cuda_memory_unit(engine_device(e), &unit);
-	*bytes = plan_round(*bytes, unit);
-	if (!ret)
-		ret = cuda_memory_make(engine_device(e), *bytes, for_adapters, &handle);
-	return ret ? ret : map(e, handle, *bytes, out);
-}
-
 int engine_alloc(struct engine *e, size_t bytes, void **out)
 {
-	return engine_make(e, 0, &bytes, out);
+	return cuda_memory_alloc(engine_device(e), 0, &bytes, out);
 }
 
-void engine_unmap(const struct engine *e, void *mapped, size_t bytes)
-{
-	CUdeviceptr at = (CUdeviceptr)(uintptr_t)mapped;
-	if (!engine_check_driver(e, e->driver.unmap(at, bytes), "unmapping memory"))
-		engine_check_driver(e, e->driver.unreserve(at, bytes), "giving addresses back");
-}
-
-/* Unmapping does not wait for kernels that use the memory, as freeing would. */
 void engine_free(struct engine *e, void *memory, int used)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)memory, base;
@@ -56,7 +20,7 @@ void engine_free(struct engine *e, void *memory, int used)
 	if (used)
 		engine_wait_own(e);
 	if (!engine_check_driver(e, e->driver.address_range(&base, &bytes, at), "asking for an allocation"))
-		engine_unmap(e, memory, bytes);
+		cuda_memory_free(engine_device(e), memory, bytes);
 }
 
 int engine_export(const struct engine *e, CUdeviceptr allocation, int *fd)
@@ -84,7 +48,7 @@ int engine_import(const struct engine *e, int fd, size_t bytes, void **out)
 {
 	CUmemGenericAllocationHandle handle;
 	int ret = cuda_memory_import(engine_device(e), fd, &handle);
-	return ret ? ret : map(e, handle, bytes, out);
+	return ret ? ret : cuda_memory_place(engine_device(e), handle, bytes, out);
 }
 
 /* Maps one unit of memory again and again over addresses that were unmapped. */

@@ -87,7 +87,7 @@ static int free_region(const struct engine *e)
 static void close_opened(const struct engine *e, const struct engine_opened *o)
 {
 	if (o->bytes)
-		engine_unmap(e, o->base, o->bytes);
+		cuda_memory_free(engine_device(e), o->base, o->bytes);
 	else if (o->base && cudaIpcCloseMemHandle(o->base) != cudaSuccess)
 		cudaGetLastError(); /* its owner's process has ended */
 }

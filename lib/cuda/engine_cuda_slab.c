@@ -49,7 +49,7 @@ int engine_slab_open(struct engine *e, size_t behind, struct engine_slab *out, c
 		return CORALE_ENOTSUP;
 	}
 	e->slab.bytes = slots + behind;
-	const int ret = engine_make(e, 1, &e->slab.bytes, &e->slab.at);
+	const int ret = cuda_memory_alloc(engine_device(e), 1, &e->slab.bytes, &e->slab.at);
 	if (ret) {
 		snprintf(why_not, bytes, "%zu bytes of the GPU's memory for slots could not be made",
 			 slots + behind);
@@ -70,7 +70,7 @@ void engine_slab_close(struct engine *e)
 {
 	if (!e->slab.at || e->slab.unbegun) /* a kernel will look there */
 		return;
-	engine_unmap(e, e->slab.at, e->slab.bytes);
+	cuda_memory_free(engine_device(e), e->slab.at, e->slab.bytes);
 	e->bytes -= e->slab.bytes;
 	e->slab.at = NULL;
 }
@@ -115,7 +115,7 @@ void engine_free_kept(struct engine_kept *k)
 		return;
 	const int is_there = k->owner.driver.push_context(k->owner.context) == CUDA_SUCCESS;
 	if (is_there && k->slab)
-		engine_unmap(&k->owner, k->slab, k->slab_bytes);
+		cuda_memory_free(engine_device(&k->owner), k->slab, k->slab_bytes);
 	engine_pool_give(k->pinned); /* which may free it: in this context, rather than in one made for it */
 	if (is_there)
 		k->owner.driver.pop_context(&ours);

@@ -26,29 +26,6 @@ static struct cuda_device device_of(const struct exporter *x)
 
 /* ---- It comes up and goes down ---- */
 
-/* Memory that is given back without waiting for the GPU. */
-static int make_tables(struct exporter *x)
-{
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr at = 0;
-	size_t unit = 0;
-	int ret = cuda_memory_unit(device_of(x), &unit);
-	const size_t bytes = ret ? 0 : (sizeof *x->tables + unit - 1) / unit * unit;
-	ret = ret ? ret : cuda_memory_make(device_of(x), bytes, 0, &handle);
-	if (ret)
-		return ret;
-	ret = cuda_report_driver(device_of(x), x->driver->reserve(&at, bytes, unit, 0, 0),
-				 "reserving addresses");
-	if (!ret && (ret = cuda_memory_map(device_of(x), at, bytes, handle)))
-		x->driver->unreserve(at, bytes);
-	x->driver->release(handle); /* the mapping keeps it */
-	if (!ret) {
-		x->tables = (struct export_tables *)(uintptr_t)at;
-		x->bytes = bytes;
-	}
-	return ret;
-}
-
 static int fill_tables(struct exporter *x)
 {
 	struct export_tables *empty = calloc(1, sizeof *empty);
@@ -62,13 +39,10 @@ static int fill_tables(struct exporter *x)
 
 static void destroy(struct exporter *x)
 {
-	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)x->tables;
 	if (!all.exits && x->stream)
 		cudaStreamDestroy(x->stream);
-	if (!all.exits && at) {
-		x->driver->unmap(at, x->bytes);
-		x->driver->unreserve(at, x->bytes);
-	}
+	if (!all.exits && x->tables)
+		cuda_memory_free(device_of(x), x->tables, x->bytes);
 	for (int i = 0; i < BOARD_PEERS; i++) { /* some are left where the exporter stops */
 		board_unmap(x->peers[i] ? x->peers[i]->board : NULL);
 		free(x->peers[i]);
@@ -93,6 +67,7 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	x->context = context;
 	x->ordinal = device.ordinal;
 	x->rank = device.rank;
+	x->bytes = sizeof *x->tables;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->calls_lock, NULL);
 	pthread_cond_init(&x->changed, NULL);
@@ -102,7 +77,7 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 		ret = cuda_report(x->rank, x->ordinal,
 				  cudaStreamCreateWithPriority(&x->stream, cudaStreamNonBlocking, 0),
 				  "making a stream");
-	ret = ret ? ret : make_tables(x);
+	ret = ret ? ret : cuda_memory_alloc(device_of(x), 0, &x->bytes, (void **)&x->tables);
 	ret = ret ? ret : fill_tables(x);
 	x->stops = all.exits;
 	if (ret)
