@@ -43,6 +43,11 @@ void engine_close_exports(struct engine *e)
 	(void)e;
 }
 
+void exporter_note_capture(struct exporter *exporter)
+{
+	(void)exporter;
+}
+
 static CUresult current_context(CUcontext *context)
 {
 	*context = NULL;

@@ -328,6 +328,7 @@ static const struct exports *attach(struct exporter *x, const struct exporter *p
 	const struct exports *table = NULL;
 	assert_int_equal(exporter_attach(x, exporter_fd(peer), &table), 0);
 	assert_non_null(table);
+	exporter_own(x); /* a large call */
 	return table;
 }
 
@@ -351,9 +352,9 @@ static uint64_t load(const void *word)
 	return atomic_load((const _Atomic uint64_t *)word);
 }
 
-static uint64_t usable(const struct exporter *x, uint64_t number)
+static uint64_t usable(struct exporter *x, uint64_t number)
 {
-	return load(&exporter_own(x)->usable[number % EXPORTS_ROOM]);
+	return load(&x->tables->own.usable[number % EXPORTS_ROOM]);
 }
 
 static enum export_state state_of(struct exporter *x, uint64_t number)
@@ -413,6 +414,7 @@ static void end_pair(const struct pair *p)
 
 static uint64_t export_open(const struct pair *p, int i)
 {
+	exporter_own(p->y); /* its rank makes the calls, too */
 	const uint64_t number = export(p->x, i);
 	assert_true(number);
 	await(usable(p->x, number) == number && load(&p->of_x->opened) >= number);
@@ -725,6 +727,38 @@ static void test_slow_driver(void **state)
 	assert_int_equal(at(p.of_x, number), 0);
 	close_waits[1] = 0;
 	await(at(p.of_x, number) == mapped(1, 3));
+	end_pair(&p);
+}
+
+static int sleeps(const struct exporter *x)
+{
+	const uint64_t before = x->board->looks;
+	usleep(200000);
+	return x->sleeps && x->board->looks == before;
+}
+
+/* Until a large call is made, after the last mapping, and not where calls were captured; peers don't wait for a process that sleeps. */
+static void test_sleep(void **state)
+{
+	struct pair p = { .x = begin(0), .y = begin(1) };
+	(void)state;
+	assert_int_equal(exporter_attach(p.x, exporter_fd(p.y), &p.of_y), 0);
+	assert_int_equal(exporter_attach(p.y, exporter_fd(p.x), &p.of_x), 0);
+	await(sleeps(p.x) && sleeps(p.y));
+	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
+	await(usable(p.x, number) == number);
+	assert_int_equal(load(&p.of_x->opened), 0);
+	exporter_own(p.y);
+	await(load(&p.of_x->opened) == number);
+	exporter_note_capture(p.x);
+	exporter_own(p.x);
+	usleep(2200000);
+	assert_false(sleeps(p.y));
+	release(0, 1);
+	await(sleeps(p.y));
+	assert_int_equal(closes, 1);
+	assert_false(sleeps(p.x));
+	export_open(&p, allocate(2, GPU, MEBI));
 	end_pair(&p);
 }
 
@@ -1164,6 +1198,7 @@ int main(void)
 		cmocka_unit_test_setup(test_full, prepare),
 		cmocka_unit_test_setup(test_calls, prepare),
 		cmocka_unit_test_setup(test_slow_driver, prepare),
+		cmocka_unit_test_setup(test_sleep, prepare),
 		cmocka_unit_test_setup(test_slot, prepare),
 		cmocka_unit_test_setup(test_held, prepare),
 		cmocka_unit_test_setup(test_three, prepare),

@@ -117,6 +117,8 @@ void engine_note_capture(struct engine *e)
 		engine_end_spare(mode);
 	}
 	e->captured = 1;
+	if (e->exporter)
+		exporter_note_capture(e->exporter);
 }
 
 /* For all work of the GPU: cudaFree waits so. cudaDeviceSynchronize does, too, but it invalidates every capture that is under way in the process. */

@@ -296,9 +296,22 @@ int exporter_fd(const struct exporter *x)
 	return x->fd;
 }
 
-const struct exports_own *exporter_own(const struct exporter *x)
+const struct exports_own *exporter_own(struct exporter *x)
 {
+	if (!atomic_load_explicit(&x->is_called, memory_order_relaxed)) {
+		atomic_store(&x->is_called, 1);
+		if (atomic_load(&x->sleeps)) {
+			pthread_mutex_lock(&x->lock);
+			exporter_wake(x);
+			pthread_mutex_unlock(&x->lock);
+		}
+	}
 	return &x->tables->own;
+}
+
+void exporter_note_capture(struct exporter *x)
+{
+	atomic_store(&x->captures, 1);
 }
 
 size_t exporter_bytes(const struct exporter *x)

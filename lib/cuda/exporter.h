@@ -22,6 +22,9 @@
  * are made meanwhile wait for the close (exporter_user). Kernels of the program hold a close up, and launches with it, as cudaFree does. A second thread closes, which
  * holds no lock meanwhile, so exporter_find, attach, detach and the opening of other exports go on.
  *
+ * While nothing is exported or mapped, and no large call has been made for two seconds, the thread sleeps: without a timer, until the next one. Once a call was
+ * captured it doesn't.
+ *
  * Any thread may call these functions. A child made by fork does nothing here. Once exit() has begun nothing is opened or closed any more.
  */
 #ifndef EXPORTER_H
@@ -66,8 +69,10 @@ int exporter_attach(struct exporter *exporter, int fd, const struct exports **ta
 /* The last call for a table closes all that is mapped of the peer, by the thread: no kernel reads the table any more. NULL is nothing. */
 void exporter_detach(struct exporter *exporter, const struct exports *table);
 
-/* Of this process, in GPU memory. */
-const struct exports_own *exporter_own(const struct exporter *exporter);
+/* Of this process, in GPU memory. Each large call asks for it, which tells the thread that peers may publish what the call reads. */
+const struct exports_own *exporter_own(struct exporter *exporter);
+/* A call was captured: replays read what peers publish, and no host tells of them. */
+void exporter_note_capture(struct exporter *exporter);
 
 /*
  * Where a call's buffer lies. Number 0: in no export (yet), or it can't be in one, which an INFO line tells once with the reason: memory of the host, of another

@@ -21,25 +21,29 @@ static void answer(const struct exporter *x, const struct export_peer *p, uint64
 
 static void give_up(struct exporter *x, struct export_peer *p, uint64_t i)
 {
-	const struct export_mapping mapping = p->exports[i];
+	struct export_mapping *m = &p->exports[i];
 	void *const none = NULL;
-	p->exports[i] = (struct export_mapping){ 0, NULL };
-	if (!mapping.at) {
-		answer(x, p, mapping.number, BOARD_CLOSED);
+	if (!m->at) {
+		answer(x, p, m->number, BOARD_CLOSED);
+		m->number = 0;
 		return;
 	}
 	exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
-	pthread_mutex_lock(&x->lock);
-	p->closing[i] = mapping;
-	p->closings++;
-	pthread_mutex_unlock(&x->lock);
+	atomic_store(&m->closes, 1);
+	atomic_fetch_add(&x->closings, 1);
+}
+
+/* 0: it is being closed, or there is none. */
+static uint64_t number_at(struct export_peer *p, uint64_t i)
+{
+	return atomic_load(&p->exports[i].closes) ? 0 : p->exports[i].number;
 }
 
 /* all: the dead ones else. */
 static void give_up_some(struct exporter *x, struct export_peer *p, int all)
 {
 	for (uint64_t i = 0; i < EXPORTS_ROOM; i++)
-		if (p->exports[i].number && (all || !board_has(p->board, p->exports[i].number)))
+		if (number_at(p, i) && (all || !board_has(p->board, p->exports[i].number)))
 			give_up(x, p, i);
 }
 
@@ -83,7 +87,8 @@ static void open_export(struct exporter *x, struct export_peer *p, uint64_t numb
 		answer(x, p, number, BOARD_CLOSED);
 		return;
 	}
-	*mapping = (struct export_mapping){ number, error ? NULL : at };
+	mapping->number = number;
+	mapping->at = error ? NULL : at;
 	if (error)
 		say_failed(x, number, error);
 	else
@@ -94,19 +99,11 @@ static void open_export(struct exporter *x, struct export_peer *p, uint64_t numb
 static void put_opened(struct exporter *x, struct export_peer *p)
 {
 	uint64_t opened = p->answered;
-	for (int i = 0; i < EXPORTS_ROOM; i++)
-		if (p->exports[i].number && !p->exports[i].at && p->exports[i].number <= opened)
+	for (uint64_t i = 0; i < EXPORTS_ROOM; i++)
+		if (number_at(p, i) && !p->exports[i].at && p->exports[i].number <= opened)
 			opened = p->exports[i].number - 1;
 	if (opened > p->opened && !exporter_put(x, &table_of(x, p)->opened, &opened, sizeof opened))
 		p->opened = opened;
-}
-
-static int is_closing(struct exporter *x, const struct export_peer *p, uint64_t i)
-{
-	pthread_mutex_lock(&x->lock);
-	const int is = p->closing[i].number != 0;
-	pthread_mutex_unlock(&x->lock);
-	return is;
 }
 
 /* An owner that has taken this process for gone may use an index again before it is closed here. */
@@ -116,9 +113,9 @@ static void open_new(struct exporter *x, struct export_peer *p, uint64_t publish
 	while (number && !atomic_load(&x->stops)) {
 		number = next_of(p, published);
 		struct export_mapping *mapping = &p->exports[number % EXPORTS_ROOM];
-		if (number && mapping->number) /* dead, but not counted yet */
+		if (number && number_at(p, number % EXPORTS_ROOM)) /* dead, but not counted yet */
 			give_up(x, p, number % EXPORTS_ROOM);
-		if (number && is_closing(x, p, number % EXPORTS_ROOM))
+		if (number && atomic_load(&mapping->closes))
 			return;
 		if (number)
 			open_export(x, p, number);
@@ -173,19 +170,25 @@ int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 	return changes;
 }
 
+int exporter_maps(const struct export_peer *p)
+{
+	int maps = 0;
+	for (int i = 0; i < EXPORTS_ROOM; i++)
+		maps |= atomic_load(&p->exports[i].closes) || p->exports[i].number;
+	return maps;
+}
+
 void exporter_remove_peer(struct exporter *x, struct export_peer *p)
 {
 	const uint64_t none = 0;
 	atomic_store(&x->board->owners[p->slot], 0);
 	give_up_some(x, p, 1);
 	exporter_put(x, &table_of(x, p)->opened, &none, sizeof none);
-	pthread_mutex_lock(&x->lock);
-	const int is_closed = !p->closings;
-	if (is_closed)
-		x->peers[p->slot] = NULL;
-	pthread_mutex_unlock(&x->lock);
-	if (!is_closed)
+	if (exporter_maps(p))
 		return;
+	pthread_mutex_lock(&x->lock);
+	x->peers[p->slot] = NULL;
+	pthread_mutex_unlock(&x->lock);
 	board_unmap(p->board);
 	free(p);
 }

@@ -33,17 +33,16 @@ struct export
 	size_t bytes;
 };
 
-/* A peer's export as it is mapped here. number 0: none; at NULL: it could not be opened. */
+/* A peer's export as it is mapped here. number 0: none; at NULL: it could not be opened. closes: it is the closing thread's, until that has emptied it. */
 struct export_mapping {
 	uint64_t number;
 	void *at;
+	_Atomic int closes;
 };
 
-/* The thread's alone but for the first members, which the lock protects, and what never changes. */
+/* The thread's alone but for users, which the lock protects, and what never changes. */
 struct export_peer {
 	int users;
-	int closings; /* so many of these are to be closed */
-	struct export_mapping closing[EXPORTS_ROOM];
 	int slot; /* of its table and its answers */
 	struct board *board;
 	int is_damaged, is_gone;
@@ -85,7 +84,12 @@ struct exporter {
 	_Atomic int closes;
 	int users; /* 0: it ends */
 	int workers; /* threads: the one that opens, and one that closes */
+	_Atomic int closings; /* mappings to be closed */
 	int is_asked; /* the thread is to look at once */
+	_Atomic int is_called,
+	    sleeps; /* a large call was made since the last look; the thread waits for one */
+	_Atomic int captures;
+	int64_t called_ns; /* seen by the thread */
 	int64_t active_until_ns;
 	struct export_peer *peers[BOARD_PEERS];
 	struct export own[EXPORTS_ROOM];
@@ -130,6 +134,8 @@ void exporter_forget(struct exporter *exporter, const struct export *export, int
 
 /* Closes and opens what a peer's board says; 1 if there was something. */
 int exporter_look_at_peer(struct exporter *exporter, struct export_peer *peer);
+/* 1 if something of it is mapped, or is being closed. */
+int exporter_maps(const struct export_peer *peer);
 /* Gives up all that is mapped of it, and the peer when that is closed. */
 void exporter_remove_peer(struct exporter *exporter, struct export_peer *peer);
 void *exporter_work(void *exporter);

@@ -7,7 +7,8 @@
 #include "base/wait.h"
 
 static const int64_t active_ns = 1000000,
-		     idle_ns = 50000000; /* between two looks; idle_ns: between two sweeps, too */
+		     idle_ns = 50000000, /* between two looks; idle_ns: between two sweeps, too */
+    linger_ns = 2000000000; /* after a large call */
 
 /* ---- The own exports ---- */
 
@@ -111,42 +112,47 @@ static void enter(const struct exporter *x)
 	engine_spare_captures();
 }
 
-/* The next mapping to be closed. Under the lock. */
-static struct export_mapping *next_closing(struct exporter *x, struct export_peer **peer)
+/* The next mapping to be closed. Under the lock; a peer is not removed before its mappings are closed. */
+static struct export_mapping *next_closing(const struct exporter *x, int *slot)
 {
-	for (int i = 0; i < BOARD_PEERS; i++) {
-		struct export_peer *p = *peer = x->peers[i];
-		for (int k = 0; p && p->closings && k < EXPORTS_ROOM; k++)
-			if (p->closing[k].number)
-				return &p->closing[k];
-	}
+	for (*slot = 0; *slot < BOARD_PEERS && atomic_load(&x->closings); ++*slot)
+		for (int k = 0; x->peers[*slot] && k < EXPORTS_ROOM; k++)
+			if (atomic_load(&x->peers[*slot]->exports[k].closes))
+				return &x->peers[*slot]->exports[k];
 	return NULL;
+}
+
+/* 0: calls run. */
+static int close_mapping(struct exporter *x, int slot, struct export_mapping *m)
+{
+	const int may = exporter_begin_closing(x);
+	if (may && cudaIpcCloseMemHandle(m->at))
+		cudaGetLastError(); /* its owner's process has ended */
+	exporter_end_closing(x);
+	if (!may)
+		return 0;
+	atomic_store(&x->board->answers[slot][m->number % EXPORTS_ROOM], board_word(m->number, BOARD_CLOSED));
+	m->number = 0;
+	atomic_fetch_sub(&x->closings, 1);
+	atomic_store(&m->closes, 0);
+	return 1;
 }
 
 static void *close_mappings(void *arg)
 {
 	struct exporter *x = arg;
-	struct export_peer *p; /* is not removed before its mappings are closed */
 	struct export_mapping *m;
+	int slot;
 	enter(x);
 	pthread_mutex_lock(&x->lock);
-	while (!atomic_load(&x->stops) && (m = next_closing(x, &p))) {
-		const uint64_t number = m->number;
+	while (!atomic_load(&x->stops) && (m = next_closing(x, &slot))) {
 		pthread_mutex_unlock(&x->lock);
-		const int may = exporter_begin_closing(x);
-		if (may && cudaIpcCloseMemHandle(m->at))
-			cudaGetLastError(); /* its owner's process has ended */
-		exporter_end_closing(x);
+		const int is_closed = close_mapping(x, slot, m);
 		pthread_mutex_lock(&x->lock);
-		if (!may) {
+		if (is_closed)
+			exporter_wake(x);
+		else
 			wait_changed(&x->changed, &x->lock, wait_now_ns() + active_ns);
-			continue;
-		}
-		atomic_store(&x->board->answers[p->slot][number % EXPORTS_ROOM],
-			     board_word(number, BOARD_CLOSED));
-		m->number = 0;
-		p->closings--;
-		exporter_wake(x);
 	}
 	x->workers--;
 	exporter_wake(x);
@@ -157,10 +163,9 @@ static void *close_mappings(void *arg)
 /* Where there is no thread, later. */
 static void start_closing(struct exporter *x)
 {
-	struct export_peer *peer;
 	pthread_t thread;
 	pthread_mutex_lock(&x->lock);
-	if (x->workers == 1 && next_closing(x, &peer) && !process_thread(&thread, close_mappings, x)) {
+	if (x->workers == 1 && atomic_load(&x->closings) && !process_thread(&thread, close_mappings, x)) {
 		pthread_detach(thread);
 		x->workers++;
 	}
@@ -208,7 +213,18 @@ static int has_ended(const struct exporter *x)
 	return atomic_load(&x->stops) || (!x->users && !peers && x->workers == 1);
 }
 
-/* Until the next look; 0: there is none. */
+/* Nothing is exported or mapped here, and no call reads what peers publish. Under the lock. */
+static int may_sleep(const struct exporter *x, int64_t now)
+{
+	int holds = x->called_ns && (now - x->called_ns < linger_ns || atomic_load(&x->captures));
+	for (int i = 0; i < EXPORTS_ROOM && !holds; i++)
+		holds = x->own[i].state != EXPORT_FREE;
+	for (int i = 0; i < BOARD_PEERS && !holds; i++)
+		holds = x->peers[i] && exporter_maps(x->peers[i]);
+	return !holds;
+}
+
+/* Until the next look; 0: there is none. A process that sleeps is taken for gone, and owes no answer. */
 static int wait_for_work(struct exporter *x, int changes)
 {
 	pthread_mutex_lock(&x->lock);
@@ -216,8 +232,13 @@ static int wait_for_work(struct exporter *x, int changes)
 		exporter_wake(x);
 	const int ends = has_ended(x);
 	const int64_t now = wait_now_ns();
-	if (!x->is_asked && !ends)
-		wait_changed(&x->changed, &x->lock, now + (now < x->active_until_ns ? active_ns : idle_ns));
+	if (atomic_exchange(&x->is_called, 0))
+		x->called_ns = now;
+	const int is_active = now < x->active_until_ns, sleeps = !is_active && may_sleep(x, now);
+	atomic_store(&x->sleeps, sleeps);
+	if (!x->is_asked && !ends && !(sleeps && atomic_load(&x->is_called)))
+		wait_changed(&x->changed, &x->lock,
+			     sleeps ? INT64_MAX : now + (is_active ? active_ns : idle_ns));
 	x->is_asked = 0;
 	if (ends) {
 		x->workers--;
