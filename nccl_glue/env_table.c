@@ -22,7 +22,9 @@
 #define NO_MNNVL "Hosts exchange data by the network, also where NVLink joins them."
 #define GID "UCX chooses the GID, unless NCCL_IB_GID_INDEX or UCX_IB_GID_INDEX is set."
 #define PLANNER "The planner chooses algorithms, chunks and blocks for each call."
-#define REGISTRATION "Buffers need no registration; a registered one is only listed."
+#define REGISTRATION                                                                                         \
+	"Buffers need no registration: peers read them where they lie, those of ncclCommRegister and of "    \
+	"captured calls from the first call on. CORALE_ZERO_COPY=no turns that off."
 #define NO_NVLS "No algorithm uses NVLink SHARP."
 #define NO_PLUGIN "No plugin is loaded."
 #define REMOVED "NCCL has removed it."

@@ -1,4 +1,4 @@
-/* Memory, and what programs register: a list, as Corale's calls take any memory and registration would be collective. */
+/* Memory, and what programs register: a list, and on GPUs it is shared with the node's ranks at once, as large calls do with any buffer after a while. */
 #include <stdlib.h>
 
 #include "door.h"
@@ -47,6 +47,7 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes
 		comm->buffers = b;
 		pthread_mutex_unlock(&comm->lock);
 		*handle = b;
+		comm_publish(comm->core, buffer, bytes);
 	} else {
 		result = door_refuse(handle ? ncclSystemError : ncclInvalidArgument,
 				     "ncclCommRegister: no %s for the handle", handle ? "memory" : "place");

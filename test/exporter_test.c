@@ -447,6 +447,21 @@ static void test_open(void **state)
 	end_pair(&p);
 }
 
+/* Memory that is registered is published at once, and stays so whatever else is used. */
+static void test_registered(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	const uint64_t number = exporter_find(p.x, (void *)address(allocate(1, GPU, MEBI)), 1024, 1).number;
+	await(usable(p.x, number) == number && load(&p.of_x->opened) >= number);
+	assert_int_equal(infos, 0);
+	for (int i = 2; i < ALLOCATIONS; i++)
+		find(p.x, allocate(i, GPU, MEBI));
+	assert_int_equal(find(p.x, 1).number, number);
+	assert_int_equal(usable(p.x, number), number);
+	end_pair(&p);
+}
+
 static void test_counted(void **state)
 {
 	(void)state;
@@ -1187,6 +1202,7 @@ int main(void)
 		cmocka_unit_test_setup(test_exit, prepare), /* before this process has threads */
 		cmocka_unit_test_setup(test_killed, prepare),
 		cmocka_unit_test_setup(test_open, prepare),
+		cmocka_unit_test_setup(test_registered, prepare),
 		cmocka_unit_test_setup(test_counted, prepare),
 		cmocka_unit_test_setup(test_refused, prepare),
 		cmocka_unit_test_setup(test_order, prepare),

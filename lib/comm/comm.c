@@ -61,6 +61,13 @@ size_t corale_comm_memory_used(const corale_comm *handle)
 	return memory_of(comm, e->windows ? window_used(e->windows[e->local], e->layout.bytes) : 0);
 }
 
+void comm_publish(corale_comm *handle, const void *buffer, size_t bytes)
+{
+	const struct comm *comm = comm_get(handle, "comm_publish");
+	if (comm && comm->gpu)
+		engine_cuda.publish(comm->gpu, buffer, bytes);
+}
+
 size_t comm_device_memory(const corale_comm *handle)
 {
 	const struct comm *comm = comm_get(handle, "comm_device_memory");

@@ -36,6 +36,9 @@ int comm_explain_absence(corale_comm *handle, const int *ranks, int n, const cha
 /* After CORALE_EMISMATCH by corale_comm_async_error: the line of the rank that found it becomes this rank's last error. */
 void comm_explain_mismatch(corale_comm *handle, const char *call);
 
+/* Large calls will use this buffer: the ranks of the node may read it where it lies at once, until it is freed. Nothing where they never do. Any thread. */
+void comm_publish(corale_comm *handle, const void *buffer, size_t bytes);
+
 /* Bytes of GPU memory that a CUDA communicator holds; of a host communicator all that corale_comm_memory counts. */
 size_t comm_device_memory(const corale_comm *handle);
 /* Bytes of host memory for messages between nodes: pinned, of a CUDA communicator; of a host communicator a part of the above. */

@@ -283,6 +283,9 @@ struct engine_ops {
 	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
 	int (*verify)(const struct engine *engine, uint64_t target);
 
+	/* Large calls will use this buffer: peers may map its allocation at once, rather than after some calls, as long as it lives. Any thread; never blocks. */
+	void (*publish)(struct engine *engine, const void *buffer, size_t bytes);
+
 	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
 	void (*close)(struct engine *engine);
 };

@@ -4,7 +4,7 @@
  *
  * A thread of the exporter opens what peers publish, in the order of their numbers, and closes what they give up. No caller waits for it: a call whose
  * buffers are not mapped everywhere goes through slots. The life of an export:
- *   1. exporter_find publishes an allocation of cudaMalloc at its third call (the first one, if that is captured). From then on calls name its number.
+ *   1. exporter_find publishes an allocation of cudaMalloc at its third call (the first one, if that is captured, or when it is registered). From then on calls name its number.
  *   2. Peers open it, store its address into their table in GPU memory, then `opened`, and answer on their boards.
  *   3. When all peers that are attached have opened it, usable[index] is set, so that kernels name it. If one of them answers that it can't, the export
  *      is dead before any kernel has named it: no kernel that runs can meet a number that `opened` passes without an address. A peer that was attached

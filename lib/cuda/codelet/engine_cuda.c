@@ -300,6 +300,14 @@ static int verify(const struct engine *e, uint64_t target)
 	return end_visit(e, v, engine_verify(e, target));
 }
 
+static void publish(struct engine *e, const void *buffer, size_t bytes)
+{
+	const struct visit v = visit(e);
+	if (e->machine.zero_copy)
+		exporter_find(e->exporter, buffer, bytes, 1);
+	end_visit(e, v, 0);
+}
+
 static void close(struct engine *e)
 {
 	const struct engine closed = { .driver = e->driver };
@@ -364,5 +372,6 @@ const struct engine_ops engine_cuda = {
 	.find = engine_find,
 	.is_exported = engine_is_exported,
 	.verify = verify,
+	.publish = publish,
 	.close = close,
 };
