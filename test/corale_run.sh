@@ -55,6 +55,7 @@ skip() # reason
 }
 echo 'int main(void) { return 0; }' >"$scratch/main.c"
 $CC -o "$scratch/plain" "$scratch/main.c" 2>/dev/null && ldd "$scratch/plain" >/dev/null 2>&1 || skip "no compiler of dynamic programs, or no ldd"
+echo 'int nothing(void) { return 0; }' >"$scratch/plain_library.c"
 tree "$scratch/root"
 run=$scratch/root/bin/corale-run
 library=$scratch/root/lib/corale/libnccl.so.2
@@ -233,6 +234,33 @@ output=$("$run" --mpi 2>&1)
 is $? 2 "--mpi without a command is status 2"
 output=$("$run" --check --mpi "$scratch/plain" 2>&1)
 has "links no shared library of MPI" "--check --mpi of a program without MPI"
+# Doors for two MPIs: made up, as are the MPIs.
+doors=$scratch/root/lib/corale
+rm "$doors/libcorale_pmpi.so"
+touch "$doors/libcorale_pmpi_openmpi.so" "$doors/libcorale_pmpi_mpich.so"
+$CC -shared -fPIC -Wl,-soname,libmpi.so.40 -o "$scratch/libmpi.so.40" "$scratch/plain_library.c"
+$CC -shared -fPIC -Wl,-soname,libmpich.so.12 -o "$scratch/libmpich.so.12" "$scratch/plain_library.c"
+$CC -o "$scratch/of_mpich" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpich.so.12" "-Wl,-rpath,$scratch"
+$CC -o "$scratch/of_openmpi" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpi.so.40" "-Wl,-rpath,$scratch"
+door() # wanted, description, [variable=value]... command: the door that is preloaded
+{
+	wanted=$1 about=$2
+	shift 2
+	output=$(unset OMPI_COMM_WORLD_SIZE PMI_SIZE CORALE_MPI_LIBRARY && env "$@" 2>&1)
+	has "libcorale_pmpi_$wanted\.so" "$about"
+}
+door mpich "the door of a program's MPI: MPICH" OMPI_COMM_WORLD_SIZE=2 "$run" --check --mpi "$scratch/of_mpich"
+door openmpi "of a program's MPI: Open MPI" PMI_SIZE=2 "$run" --check --mpi "$scratch/of_openmpi"
+door mpich "the door of the launcher that started it: MPICH" PMI_SIZE=2 CORALE_MPI_LIBRARY="$scratch/libmpi.so.40" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
+door openmpi "of the launcher that started it: Open MPI" OMPI_COMM_WORLD_SIZE=2 "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
+door mpich "the door of CORALE_MPI_LIBRARY" CORALE_MPI_LIBRARY="$scratch/libmpich.so.12" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
+door openmpi "Open MPI's door where nothing says" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
+cp "$scratch/plain" "$scratch/mpirun.openmpi"
+cp "$scratch/plain" "$scratch/mpiexec.hydra"
+door mpich "the door of a launcher: MPICH" OMPI_COMM_WORLD_SIZE=2 "$run" --check --mpi "$scratch/mpiexec.hydra"
+door openmpi "of a launcher: Open MPI" PMI_SIZE=2 "$run" --check --mpi "$scratch/mpirun.openmpi"
+output=$(OMPI_COMM_WORLD_SIZE=2 "$run" --mpi env -u OMPI_COMM_WORLD_SIZE PMI_SIZE=2 "$run" --mpi sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
+is "$output" "$doors/libcorale_pmpi_mpich.so" "one door, the innermost"
 rm -r "$scratch/root/lib"
 sed "s,^libdir=.*,libdir='$scratch/nowhere'," "$run" >"$scratch/root/bin/lost"
 chmod +x "$scratch/root/bin/lost"

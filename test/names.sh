@@ -4,7 +4,7 @@ top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
 . "$top_srcdir/test/tap.sh"
 cd "$top_srcdir" || exit 1
 
-find lib kernels mpi_glue pmpi_glue nccl_glue examples test include quickstart docs m4 .ci -name 'build*' -prune -o -type f -print 2>/dev/null | sort >"$scratch/files"
+find lib kernels mpi_glue pmpi_glue nccl_glue examples test include quickstart docs m4 packaging .ci -name 'build*' -prune -o -type f -print 2>/dev/null | sort >"$scratch/files"
 
 # "file:line: name" of each file that comments of C name and that is not there: by the end of its path, where one is given. X stands for any name;
 # those named in the list are NCCL's, and names in <> are the system's.

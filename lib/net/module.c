@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/descriptor.h"
 #include "ucx_find.h"
@@ -30,18 +31,25 @@ static void write_line(enum log_level level, int rank, const char *text)
 	log_line(level, rank, "%s", text);
 }
 
-/* CORALE_MODULES, or the folder of the library that this code is in. */
+/* In CORALE_MODULES; or where the library or program that this code is in belongs to: in its installation (programs), below it (libcorale), beside it. */
 static void path_of(const struct settings *settings, enum module_name name, char path[PATH])
 {
+	static const char *const from[] = { "../lib/corale/", "corale/", "" };
+	enum { BESIDE = 2 };
 	Dl_info self;
 	const char *folder = settings->modules;
-	int length = (int)strlen(folder);
+	int length = (int)strlen(folder), i = BESIDE;
 	if (!length && dladdr((const void *)&all, &self)) {
 		folder = self.dli_fname;
 		const char *end = strrchr(folder, '/');
 		length = end ? (int)(end - folder) : 0;
+		i = end ? 0 : BESIDE;
 	}
-	snprintf(path, PATH, "%.*s%s%s", length, folder, length ? "/" : "", files[name]);
+	for (;; i++) {
+		snprintf(path, PATH, "%.*s%s%s%s", length, folder, length ? "/" : "", from[i], files[name]);
+		if (i == BESIDE || !access(path, R_OK))
+			return;
+	}
 }
 
 static int is_of_this_build(const struct module *module)
