@@ -20,8 +20,8 @@ import zipfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.join(TOP, "packaging", "wheel")
 PROGRAMS = ["corale-run", "corale-info", "corale-plan"]
-ARCHITECTURES = ["80", "86", "89", "90", "100", "120"]  # the kernels need 8.0 or newer
-PTX = "100"  # for those without an image: 110 and what comes
+ARCHITECTURES = ["80", "86", "89", "90", "100", "120"]  # as many as nvcc has; the kernels need 8.0 or newer
+PTX = ["100", "90"]  # the first that nvcc has: for GPUs without an image, as 11.0 and what comes
 
 
 def say(text):
@@ -62,9 +62,9 @@ class Build:
         names = ["CC", "CFLAGS", "DEFS", "AM_CPPFLAGS", "AM_CFLAGS", "AM_LDFLAGS", "SYSTEM_LIBS", "CUDA_LIBS", "MPI_LIBS", "NVCC",
                  "libcorale_pmpi_la_OBJECTS", "libcorale_mpi_la_OBJECTS", "libdoor_la_OBJECTS", "libkernels_la_OBJECTS",
                  "examples_corale_plan_OBJECTS", "examples_corale_info_OBJECTS", "nccl_glue_corale_nodes_OBJECTS"]
-        rule = "print-variables:\n" + "".join("\t@echo '%s=$(%s)'\n" % (name, name) for name in names)
+        rule = "print-variables:\n" + "".join("\t@echo 'value %s=$(%s)'\n" % (name, name) for name in names)
         text = output(["make", "-s", "--no-print-directory", "-C", self.folder, "-f", "Makefile", "-f", "-", "print-variables"], input=rule)
-        self.values = dict(line.split("=", 1) for line in text.splitlines())
+        self.values = dict(line[6:].split("=", 1) for line in text.splitlines() if line.startswith("value "))
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -109,15 +109,20 @@ def find_nvcc():
     return shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
 
 
+def cuda_options(nvcc):
+    known = output([nvcc, "--list-gpu-arch"]).replace("compute_", "").split()
+    codes = [(a, "sm_" + a) for a in ARCHITECTURES if a in known] + [(a, "compute_" + a) for a in PTX if a in known][:1]
+    small = "--compress-mode=size" if "--compress-mode" in output([nvcc, "--help"]) else ""
+    return ["--with-cuda", "NVCCFLAGS=" + small, "NVCC_GENCODE=" + " ".join("-gencode arch=compute_%s,code=%s" % code for code in codes)]
+
+
 def make_builds(folder, jobs, with_cuda):
     """A build, and for each further MPI here the objects that depend on it."""
     wrappers = [name for name in ("mpicc.openmpi", "mpicc.mpich") if shutil.which(name)] or ["mpicc"] * bool(shutil.which("mpicc"))
     nvcc = with_cuda and find_nvcc()
     options = ["--disable-static"]
     if nvcc:
-        gencode = ["-gencode arch=compute_%s,code=sm_%s" % (a, a) for a in ARCHITECTURES]
-        options += ["--with-cuda", "NVCCFLAGS=--compress-mode=size",
-                    "NVCC_GENCODE=" + " ".join(gencode + ["-gencode arch=compute_%s,code=compute_%s" % (PTX, PTX)])]
+        options += cuda_options(nvcc)
     else:
         say("no nvcc: a wheel for host memory alone")
     first = os.path.join(folder, "cuda" if nvcc else "host")
@@ -155,13 +160,73 @@ def compile_again(build, source, to, flags):
          + ["-c", "-o", to, os.path.join(TOP, source)], cwd=build.folder)
 
 
+def take_kernels(path, to, symbol):
+    """Copies an object of nvcc without its kernels: what names them names a symbol of another file. Returns the kernels."""
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    start, = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    name, kind, _, _, at, size, link_to, info, align, each = zip(*(struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * i) for i in range(count)))
+    section = {bytes(data[at[names] + n:data.index(0, at[names] + n)]).decode(): i for i, n in enumerate(name)}
+    kernels, symbols = section[".nv_fatbin"], section[".symtab"]
+    strings = link_to[symbols]
+    here = [i for i in range(size[symbols] // 24) if struct.unpack_from("<H", data, at[symbols] + 24 * i + 6)[0] == kernels]
+    for i in range(count):
+        for entry in range(at[i], at[i] + size[i] * (kind[i] == 4), 24):  # SHT_RELA
+            if struct.unpack_from("<I", data, entry + 12)[0] in here:
+                struct.pack_into("<I", data, entry + 12, size[symbols] // 24)
+    # The tables of symbols and of their names move to the end, each with one more: undefined, global.
+    for i, more in ((symbols, struct.pack("<IBBHQQ", size[strings], 0x10, 0, 0, 0, 0)), (strings, symbol.encode() + b"\0")):
+        data += bytes(-len(data) % 8)
+        struct.pack_into("<QQ", data, start + 64 * i + 24, len(data), size[i] + len(more))
+        data += data[at[i]:at[i] + size[i]] + more
+    with open(to, "wb") as file:
+        file.write(data)
+    call(["objcopy", "-R", ".nv_fatbin", to])
+    return bytes(data[at[kernels]:at[kernels] + size[kernels]])
+
+
+def link_kernels(build, folder, scratch):
+    """One file with all kernels, whose name no other build has; returns it, and copies of libcommon and libdoor that need it."""
+    archives = [build.archive("libcommon"), build.archive("libdoor")]
+    objects = build.objects("libkernels_la_OBJECTS") if build.values["NVCC"] else []
+    if not objects:
+        return [], archives
+    kernels, text, digest = {}, "", hashlib.sha256()
+    for path in objects:
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    digest = digest.hexdigest()[:8]
+    for path in objects:
+        symbol = "corale_kernels_%s_%s" % (digest, os.path.basename(path)[:-2])
+        kernels[path] = os.path.join(scratch, os.path.basename(path))
+        with open(kernels[path] + ".fatbin", "wb") as file:
+            file.write(take_kernels(path, kernels[path], symbol))
+        text += '.globl {0}\n.type {0},@object\n.balign 64\n{0}:\n.incbin "{1}.fatbin"\n.size {0},.-{0}\n'.format(symbol, kernels[path])
+    source = os.path.join(scratch, "kernels.s")
+    write('.section .nv_fatbin,"a"\n' + text + '.section .note.GNU-stack,"",@progbits\n', source)
+    library = "libcorale_kernels-%s.so" % digest
+    os.makedirs(folder, exist_ok=True)
+    call(build.words("CC") + ["-shared", "-nostdlib", "-Wl,-z,relro,-z,now", "-Wl,-s", "-Wl,-soname," + library, "-o", os.path.join(folder, library), source])
+    copies = []
+    for archive in archives:
+        copies.append(os.path.join(scratch, os.path.basename(archive)))
+        shutil.copyfile(archive, copies[-1])
+        members = output(["ar", "t", archive]).split()
+        wrong = [path for path in objects if members.count(os.path.basename(path)) != 1]
+        if wrong:
+            fail("%s has not one member for each of %s" % (archive, wrong))
+        call(["ar", "r", copies[-1], *kernels.values()])
+    return [os.path.join(folder, library)], copies
+
+
 def link_all(build, doors, package, scratch):
     """The libraries and programs of the package."""
     lib, doorfolder, bin_ = (os.path.join(package, *parts) for parts in (["lib"], ["lib", "corale"], ["bin"]))
-    common = build.archive("libcommon")
-    system = build.words("CUDA_LIBS") + build.words("SYSTEM_LIBS") + ["-lm"]
+    kernels, (common, door) = link_kernels(build, doorfolder, scratch)
+    system = kernels + build.words("CUDA_LIBS") + build.words("SYSTEM_LIBS") + ["-lm"]
     modules = build.objects("libdoor_la_OBJECTS", r"-(module|ucx_find|transport_module|adapters_module)\.lo$")
-    door = [build.archive("libdoor")]  # with libboot and libcommon in it
+    door = [door]  # with libboot and libcommon in it
     link(build, os.path.join(lib, "libcorale.so.0"), modules, system, whole=[common], name="libcorale.so.0", symbols="lib/corale.map", path="$ORIGIN/corale")
     link(build, os.path.join(doorfolder, "libnccl.so.2"), [], system, whole=door, name="libnccl.so.2", symbols="nccl_glue/nccl.map", path="$ORIGIN")
     link(build, os.path.join(doorfolder, "corale-nodes"), build.objects("nccl_glue_corale_nodes_OBJECTS"), system, archives=door, path="$ORIGIN")
