@@ -93,7 +93,7 @@ static void print_hwloc(void)
 #else
 static void print_hwloc(void)
 {
-	line("NUMA nodes", "not known: this build has no hwloc");
+	line("NUMA nodes", "not known: corale-info was built without hwloc");
 }
 #endif
 

@@ -3,20 +3,24 @@
 
 #include "info_net.h"
 
-#ifndef NO_UCX
-#define NO_UCX "this build has no UCX"
+#ifdef UCX_BY_MODULE
+static const char ucx[] = "opened by corale_ucx.so: what it can do is said of the transport";
+enum { CAN_REGISTER = 1 }; /* nothing is said against it here */
+#else
+static const char ucx[] = "none: this build has no UCX";
+enum { CAN_REGISTER = 0 };
 #endif
 
 void info_ucx_look(struct info_ucx *out)
 {
-	*out = (struct info_ucx){ .is_there = 0 };
-	snprintf(out->facts, sizeof(out->facts), "none: " NO_UCX);
+	*out = (struct info_ucx){ .is_there = 0, .can_register = CAN_REGISTER };
+	snprintf(out->facts, sizeof(out->facts), "%s", ucx);
 	snprintf(out->advice, sizeof(out->advice), "install a UCX with verbs and configure --with-ucx");
 }
 
 int info_ucx_open(const char *device, int gpu_slots, char *why_not, size_t bytes)
 {
 	(void)device, (void)gpu_slots;
-	snprintf(why_not, bytes, "%s", NO_UCX);
+	snprintf(why_not, bytes, "%s", ucx);
 	return -1;
 }

@@ -244,7 +244,7 @@ def link_all(build, doors, package, scratch):
     link(build, os.path.join(bin_, "corale-plan"), build.objects("examples_corale_plan_OBJECTS") + modules, system,
          archives=[build.archive("libcheck"), common], path="$ORIGIN/../lib/corale")
     info = build.objects("examples_corale_info_OBJECTS", r"-info_(?!ucx|noucx)")
-    for source, flags in (("info", ["-UHAVE_HWLOC"]), ("info_noucx", ['-DNO_UCX="opened where ranks are on several nodes; corale-run --check says which"'])):
+    for source, flags in (("info", ["-UHAVE_HWLOC"]), ("info_noucx", ["-DUCX_BY_MODULE"])):
         info.append(os.path.join(scratch, source + ".o"))
         compile_again(build, "examples/%s.c" % source, info[-1], flags)
     link(build, os.path.join(bin_, "corale-info"), info + modules, system, archives=[common], path="$ORIGIN/../lib/corale")
@@ -379,8 +379,9 @@ def make_wheel(build, doors, to):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """For pip (PEP 517)."""
-    return os.path.basename(make_wheel(*own_builds(len(os.sched_getaffinity(0)), True), wheel_directory))
+    """For pip (PEP 517). `pip wheel -C no-cuda=1 .` is --no-cuda."""
+    builds = own_builds(len(os.sched_getaffinity(0)), "no-cuda" not in (config_settings or {}))
+    return os.path.basename(make_wheel(*builds, wheel_directory))
 
 
 def own_builds(jobs, with_cuda):
