@@ -14,8 +14,10 @@
 #include "pair_lines.cuh"
 
 enum : uint32_t {
+	READS_IN_FLIGHT = 16, /* vectors that a thread loads over a link before it stores the first */
 	LOOKS = 8, /* for the next move, while the workers have one */
-	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot */
+	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot; */
+	MOST_READ = 512 << 10, /* the same of one that is read over a link, which starts slowly */
 	LANES = 32
 };
 
@@ -26,6 +28,7 @@ struct move {
 	const unsigned char *from;
 	uint64_t bytes;
 	uint32_t whole; /* as of copy() */
+	uint32_t reads; /* over a link */
 	uint32_t ends; /* there is none, nor comes another */
 };
 
@@ -35,7 +38,7 @@ struct block_moves {
 };
 
 enum lane_stage {
-	LANE_OPENS, /* its channel awaits the grant, or the count of what is sent to it */
+	LANE_OPENS, /* its channel awaits the grant, or the count and the ref of what is sent to it */
 	LANE_MOVES,
 	LANE_UNSEEN, /* all is stored; the first channel waits until its count has been looked at */
 	LANE_ENDED
@@ -45,6 +48,7 @@ enum lane_stage {
 struct list_lane {
 	edge e; /* of the channel that it has come to */
 	unsigned char *target; /* where a message goes that goes through no slot, or NULL */
+	const unsigned char *source; /* where that comes from */
 	uint64_t seen; /* how far the other end's word was known to be */
 	uint32_t channels; /* of the message */
 	uint32_t moves, handed, signalled; /* of the channel: all, those that the workers have had, those that are signalled */
@@ -63,6 +67,19 @@ __device__ static inline bool is_own(const list_lane &l)
 	return l.e.m->from != nullptr;
 }
 
+/* The channel's data are loaded from the sender's buffer. */
+__device__ static inline bool is_read(const list_lane &l)
+{
+	return l.target && !l.e.m->sending && !is_own(l);
+}
+
+/* The receiver decides when it knows where the message lies. */
+__device__ static inline bool awaits_ref(const codelet_p2p &all, const list_lane &l)
+{
+	const codelet_message &m = *l.e.m;
+	return !m.sending && !is_own(l) && codelet_may_be_read(&all.group, m.bytes) && !codelet_is_target(offer_of_message(all, &m));
+}
+
 /* ---- Channels and messages of a lane -------------------------------------------------------------------------- */
 
 __device__ static inline void set_piece(list_lane *l, const range &piece, const place &to)
@@ -73,11 +90,19 @@ __device__ static inline void set_piece(list_lane *l, const range &piece, const 
 	l->stage = LANE_MOVES;
 }
 
-/* A run of this block's, in moves that need no slot. */
-__device__ static inline void set_run(list_lane *l, unsigned char *target, uint32_t runs)
+/* Piece number of n of the message, in moves that need no slot. */
+__device__ static inline void set_direct(list_lane *l, unsigned char *target, const unsigned char *source, uint32_t n, uint32_t number,
+					 uint32_t most)
 {
 	l->target = target;
-	set_piece(l, cut(l->e.m->bytes, CODELET_LINE, runs, blockIdx.x), { nullptr, MOST_DIRECT, 1 });
+	l->source = source;
+	set_piece(l, cut(l->e.m->bytes, CODELET_LINE, n, number), { nullptr, most, 1 });
+}
+
+/* A run of this block's. */
+__device__ static inline void set_run(list_lane *l, unsigned char *target, const unsigned char *source, uint32_t runs)
+{
+	set_direct(l, target, source, runs, blockIdx.x, MOST_DIRECT);
 }
 
 __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l)
@@ -89,10 +114,20 @@ __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l
 	l->target = nullptr;
 	l->stage = LANE_OPENS;
 	if (is_own(*l))
-		set_run(l, m.data, gridDim.x);
+		set_run(l, m.data, m.from, gridDim.x);
 	else if (m.sending && !is_pair(*l))
 		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number),
 			  { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
+}
+
+/* What the other end of a pair awaits of a channel before it opens it. */
+__device__ static inline void say_place(const codelet_p2p &all, const list_lane &l, uint32_t channel)
+{
+	const codelet_message &m = *l.e.m;
+	if (m.sending && codelet_may_be_read(&all.group, m.bytes))
+		store_ref(all, m, channel, l.e.path);
+	else if (!m.sending && !awaits_ref(all, l))
+		grant_channel(all, m, offer_of_message(all, &m), channel, l.e.path);
 }
 
 /* False: this block has no channel of the message. */
@@ -105,9 +140,9 @@ __device__ static inline bool begin_message(const codelet_p2p &all, list_lane *l
 		return false;
 	if (m.sending)
 		store_count(l->e);
-	else if (is_pair(*l) && !is_own(*l) && !call_aborted(all.group.args))
+	if (is_pair(*l) && !is_own(*l) && !call_aborted(all.group.args))
 		for (uint32_t channel = blockIdx.x; channel < l->channels; channel += gridDim.x)
-			grant_channel(all, m, offer_of_message(all, &m), channel, l->e.path);
+			say_place(all, *l, channel);
 	begin_channel(all, l);
 	return true;
 }
@@ -136,7 +171,8 @@ __device__ static inline void next_message(const codelet_p2p &all, list_lane *l)
 
 __device__ static inline void next_channel(const codelet_p2p &all, list_lane *l)
 {
-	l->e.path.number = l->target ? l->channels : l->e.path.number + gridDim.x; /* a run is of all channels */
+	const bool is_run = l->target && !is_read(*l); /* of all channels */
+	l->e.path.number = is_run ? l->channels : l->e.path.number + gridDim.x;
 	if (l->e.path.number < l->channels)
 		begin_channel(all, l);
 	else
@@ -194,13 +230,31 @@ __device__ static inline void open_to_send(const codelet_p2p &all, list_lane *l)
 	const codelet_args &a = all.group.args;
 	const codelet_message &m = *l->e.m;
 	const codelet_grant *grant = grant_of(all, l->e.path.number, a.rank, m.peer);
+	if (codelet_may_be_read(&all.group, m.bytes) && has_come(l, READ_NUMBER)) {
+		next_channel(all, l);
+		return;
+	}
 	if (!is_granted(a, m, l->e.path, grant))
 		return;
 	const uint64_t granted = word_of(sync_load_packet(&grant->place_low));
 	if (codelet_is_target(granted))
-		set_run(l, target_of(all, granted, m.peer), gridDim.x < l->channels ? gridDim.x : l->channels);
+		set_run(l, target_of(all, granted, m.peer), m.data, gridDim.x < l->channels ? gridDim.x : l->channels);
 	else
 		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number), slots_of_grant(a, granted, m.peer));
+}
+
+/* Of a message that may be read: this channel is, or it is granted slots. */
+__device__ static inline bool open_to_read(const codelet_p2p &all, list_lane *l)
+{
+	const codelet_message &m = *l->e.m;
+	const unsigned char *source;
+	if (!ref_is_here(all, m, l->e.path, &source))
+		return false;
+	if (source)
+		set_direct(l, m.data, source, l->channels, l->e.path.number, MOST_READ);
+	else
+		grant_channel(all, m, offer_of_message(all, &m), l->e.path.number, l->e.path);
+	return true;
 }
 
 /* In registered memory what comes is where it belongs: the channel waits for its flag alone. */
@@ -218,6 +272,8 @@ __device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
 		if (l->failed)
 			return;
 	}
+	if (awaits_ref(all, *l) && (!open_to_read(all, l) || is_read(*l)))
+		return;
 	const range piece = cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number);
 	if (direct) {
 		if (l->e.path.number == 0) /* its sender waits until its count is looked at */
@@ -233,7 +289,7 @@ __device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
 /* Of a channel with moves left. */
 __device__ static inline bool may_move(list_lane *l)
 {
-	if (is_own(*l) || (l->e.m->sending && (l->target || l->handed < l->e.to.slots)))
+	if (l->target || (l->e.m->sending && l->handed < l->e.to.slots))
 		return true;
 	return has_come(l, l->e.m->sending ? l->handed - l->e.to.slots : l->handed);
 }
@@ -249,7 +305,7 @@ __device__ static inline bool has_move(const codelet_p2p &all, list_lane *l)
 		next_channel(all, l);
 	if (l->stage != LANE_MOVES || l->handed == l->moves || !may_move(l))
 		return false;
-	if (l->e.m->sending || is_own(*l) || l->e.to.slots)
+	if (l->e.to.slots)
 		return true;
 	end_channel(all, l);
 	return false;
@@ -263,7 +319,7 @@ __device__ static inline move next_move(list_lane *l)
 	const uint32_t number = l->handed++;
 	const range r = message(l->e.piece, l->e.to.slot_bytes, number);
 	if (l->target)
-		return { l->target + r.at, (is_own(*l) ? m.from : m.data) + r.at, r.bytes };
+		return { l->target + r.at, l->source + r.at, r.bytes, 0, is_read(*l) };
 	unsigned char *slot = slot_of_edge(l->e, number);
 	if (m.sending)
 		return { slot, m.data + r.at, r.bytes, 1 };
@@ -279,6 +335,17 @@ __device__ static inline void signal_run(const list_lane &l)
 		sync_store_relaxed(flag_of(*l.e.a, path, l.e.a->rank, l.e.m->peer), flag_value(path, 0));
 }
 
+/* All of a channel's data are loaded. They count unless the sender has given up, which it says before its program may change them. */
+__device__ static inline void signal_read(list_lane *l)
+{
+	const codelet_args &a = *l->e.a;
+	l->failed = abort_word(a) != 0;
+	if (l->failed)
+		call_explain(a, l->e.m->peer, l->e.path.epoch, false);
+	else
+		sync_store_after_loads(ack_of(a, l->e.path, l->e.m->peer, a.rank), flag_value(l->e.path, READ_NUMBER));
+}
+
 /* The workers are done with this lane's next unsignalled move. */
 __device__ static inline void signal_move(const codelet_p2p &all, list_lane *l)
 {
@@ -290,9 +357,11 @@ __device__ static inline void signal_move(const codelet_p2p &all, list_lane *l)
 		sync_store_release(flag_of(a, l->e.path, a.rank, m.peer), value);
 	else if (m.sending && last)
 		signal_run(*l);
-	else if (!m.sending && !is_own(*l))
+	else if (!m.sending && !l->target)
 		sync_store_after_loads(ack_of(a, l->e.path, m.peer, a.rank), value);
-	if (last)
+	else if (is_read(*l) && last)
+		signal_read(l);
+	if (last && !l->failed)
 		end_channel(all, l);
 }
 
@@ -330,7 +399,7 @@ __device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move
 			good = good && await_move(all, &l, last, &next);
 		const bool ends = handed == NO_LANE && next == NO_LANE;
 		if ((int)bulk_lane() == (next == NO_LANE ? 0 : next))
-			moves[k % 2] = next == NO_LANE ? move{ nullptr, nullptr, 0, 0, ends } : next_move(&l);
+			moves[k % 2] = next == NO_LANE ? move{ nullptr, nullptr, 0, 0, 0, ends } : next_move(&l);
 		if (!sync_warps_and(t.workers.barrier, t.threads, good && !l.failed))
 			return false;
 		if (ends)
@@ -343,6 +412,12 @@ __device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move
 	}
 }
 
+/* A function of its own, so that all registers are for what it loads. */
+__device__ static __noinline__ void read_move(uint32_t thread, uint32_t threads, const move &m)
+{
+	copy<READS_IN_FLIGHT>({ thread, threads, 0 }, m.to, m.from, m.bytes, false);
+}
+
 __device__ static bool work(const bulk_team &t, const move *moves)
 {
 	for (uint32_t k = 0;; k++) {
@@ -351,7 +426,10 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 		const move m = moves[k % 2];
 		if (m.ends)
 			return true;
-		bulk_copy(t, m.to, m.from, m.bytes, m.whole);
+		if (m.reads)
+			read_move(t.workers.thread, t.workers.threads, moves[k % 2]);
+		else
+			bulk_copy(t, m.to, m.from, m.bytes, m.whole);
 	}
 }
 
@@ -414,7 +492,7 @@ __device__ static bool run_warp(const codelet_p2p &all, block_moves *moves, uint
 	return threadIdx.x / 32 < warps ? run_team(all, moves, epoch, warps) : run_short_list(all);
 }
 
-__global__ __launch_bounds__(CODELET_BULK_THREADS + 32, 1) void bulk_p2p(const __grid_constant__ codelet_p2p all)
+__global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_p2p(const __grid_constant__ codelet_p2p all)
 {
 	sync_previous_kernel();
 	const codelet_args &a = all.group.args;

@@ -80,7 +80,7 @@ enum codelet_ring {
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, refs, flags, acks, grants, ring_ends, words, lines, rings,
+	uint64_t headers, refs, flags, acks, grants, message_refs, ring_ends, words, lines, rings,
 	    slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
@@ -112,6 +112,15 @@ struct codelet_grant {
 };
 
 enum { CODELET_TARGET_SHIFT = 48 };
+
+/*
+ * In the receiver's window, for each of its senders and channels: where the message lies that comes next, if its receiver may read it there
+ * (codelet_may_be_read). Packets as of a grant. number: of the export, 0: in none.
+ */
+struct codelet_message_ref {
+	uint32_t at_low, epoch_a, at_high, epoch_b; /* offset in the export */
+	uint32_t number_low, epoch_c, number_high, epoch_d;
+};
 
 /* The first words of a window: set by whoever fails first. */
 struct codelet_control {
@@ -337,6 +346,7 @@ struct codelet_group {
 	uint16_t sending; /* so many of these, the first ones, send long messages; */
 	uint16_t in_lines; /* so many, the last ones, have short ones */
 	uint32_t long_bytes; /* at most, of a message in lines to a receiver without a registered buffer */
+	uint64_t read_bytes; /* at least, of a message that its receiver may read where it lies; 0: of none */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
 
@@ -367,13 +377,13 @@ struct remote_calls {
 /* Each list in order, all lists at once. Of pairs, args.area_bytes is one of the equal rooms that the lists which need slots share. */
 struct codelet_p2p {
 	struct codelet_group group;
-	uint32_t grants, rooms; /* of pairs: offset; how many */
+	uint32_t grants, message_refs, rooms; /* of pairs: offsets; how many rooms */
 	uint8_t begins, ends; /* a call with messages to other nodes, which may have several launches */
 	struct remote_calls remote;
 	unsigned char *const *regions; /* of pairs: registered memory, a row of all ranks a region */
 	uint32_t first[CODELET_MAX_LISTS]; /* of each list's messages */
 	struct codelet_message messages[CODELET_MAX_MESSAGES];
-	/* Of receives: buffers as targets; or lines of a slot << 32 | the number of a room. */
+	/* Of receives: buffers as targets; or lines of a slot << 32 | the number of a room. Of sends: the number of the buffer's export, or 0. */
 	uint64_t places[CODELET_MAX_MESSAGES];
 };
 
@@ -518,6 +528,12 @@ PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
+/* Whether its receiver may read a message where it lies: then it goes in no lines, and a channel is granted when its sender has said where that is. */
+PLAN_FN int codelet_may_be_read(const struct codelet_group *g, uint64_t bytes)
+{
+	return g->read_bytes && bytes >= g->read_bytes;
+}
+
 /* Channels that share a message: by its bytes alone, so that both ends agree. */
 PLAN_FN uint32_t codelet_channels(const struct codelet_group *g, uint64_t bytes)
 {
@@ -587,6 +603,10 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->grants = at;
 	at += (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_grant);
+	l->message_refs = at;
+	at += ranks <= EXPORTS_MOST_RANKS
+		  ? (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_message_ref)
+		  : 0;
 	uint64_t rest = budget > at ? budget - at : 0, slots = rest / 16 / others / CODELET_LINE_SLOT;
 	if (slots < CODELET_RING_DEPTH)
 		slots = CODELET_RING_DEPTH;

@@ -122,6 +122,8 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
 			granted = grant_of_channel(*b.all, m, offer_of_message(*b.all, &m), e.path.number);
 		else if (b.g->pairs && !await_grant(*b.all, m, &e.path, &granted))
 			return false;
+		if (granted == CHANNEL_IS_READ)
+			continue;
 		/* in an all_to_all_v each sender has slots of its own */
 		e.to = b.g->pairs ? slots_of_grant(*e.a, granted, receiver) :
 				    place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
@@ -141,9 +143,12 @@ template <holds HOLDS> __device__ static bool run_long(const list_block &b, edge
 	if (!m.sending) {
 		granted = offer_of_message(*b.all, &m);
 		if (!b.aborted)
-			grant_channels(*b.all, m, granted, channels, b.number, b.blocks, e.path);
-	} else if (!await_grant(*b.all, m, &e.path, &granted)) {
-		return false;
+			say_channels(channels, b.number, b.blocks, [&](uint32_t channel) { grant_channel(*b.all, m, granted, channel, e.path); });
+	} else {
+		if (HOLDS != IN_LINES && codelet_may_be_read(b.g, m.bytes) && !b.aborted)
+			say_channels(channels, b.number, b.blocks, [&](uint32_t channel) { store_ref(*b.all, m, channel, e.path); });
+		if (!await_grant(*b.all, m, &e.path, &granted))
+			return false;
 	}
 	if (codelet_is_target(granted) && m.sending)
 		return send_direct(&e, target_of(*b.all, granted, m.peer), b.blocks, channels);

@@ -9,6 +9,7 @@
 #define ZERO_COPY_CUH
 
 #include "bulk.cuh"
+#include "exports.cuh"
 
 enum zero_copy_form { ZERO_COPY_SLOTS, ZERO_COPY_IN_PLACE, ZERO_COPY_FAILED };
 
@@ -26,12 +27,6 @@ __device__ static inline int refs_packets(const codelet_args &a)
 	return CODELET_REF_OPENED + (a.ranks + 1) / 2;
 }
 
-/* Whether an export may still be named. */
-__device__ static inline bool is_usable(const codelet_args &a, uint64_t number)
-{
-	return number && sync_load_relaxed(&a.zero_copy.own->usable[number % EXPORTS_ROOM]) == number;
-}
-
 /* What others must have open: the highest number of what they read, and above it whether they may. */
 __device__ static inline uint64_t need_of(const codelet_args &a)
 {
@@ -46,13 +41,8 @@ __device__ static inline uint32_t opened_of(const codelet_args &a, int rank)
 {
 	if (rank >= a.ranks || rank == a.rank)
 		return 0;
-	const uint64_t opened = sync_load_acquire(&a.zero_copy.exports[rank]->opened);
+	const uint64_t opened = opened_up_to(a, rank);
 	return opened < UINT32_MAX ? (uint32_t)opened : UINT32_MAX;
-}
-
-__device__ static inline uint64_t ref_word(const export_ref &ref)
-{
-	return ref.offset | ref.number % EXPORTS_ROOM << EXPORTS_OFFSET_BITS;
 }
 
 __device__ static inline uint64_t refs_word(const codelet_args &a, int packet)
@@ -116,14 +106,6 @@ __device__ static inline bool is_open(const codelet_args &a, const bulk_call *b,
 		open = open && (other == rank || (uint32_t)(two >> 32 * (rank % 2)) >= (uint32_t)need);
 	}
 	return open;
-}
-
-/* Where a buffer of another rank lies here. */
-__device__ static inline const unsigned char *open_at(const codelet_args &a, int rank, uint64_t word)
-{
-	const uint64_t offset = word & (((uint64_t)1 << EXPORTS_OFFSET_BITS) - 1);
-	const uint64_t at = sync_load_acquire((const uint64_t *)&a.zero_copy.exports[rank]->at[word >> EXPORTS_OFFSET_BITS]);
-	return (const unsigned char *)at + offset;
 }
 
 __device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)

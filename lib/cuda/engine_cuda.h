@@ -338,6 +338,8 @@ int engine_attach_exports(struct engine *engine, const int *fds, int stride);
 void engine_close_exports(struct engine *engine);
 /* Where a call's buffers lie, for kernels. */
 void engine_name_buffers(struct engine *engine, const struct call *call, struct codelet_zero_copy *named);
+/* The same for n messages of a launch, as far as their receivers may read them. */
+void engine_name_messages(struct engine *engine, struct codelet_p2p *launch, int n, int captured);
 
 /* ---- engine_cuda_lists.c: lowered plans on the GPU */
 

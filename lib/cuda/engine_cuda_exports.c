@@ -62,13 +62,18 @@ static int cannot_be_read(const struct engine *e, const struct call *c)
 	return premultiplied || e->staging || call_overwrites(c, e->world_rank);
 }
 
+static void use_exports(const struct engine *e, struct codelet_zero_copy *z)
+{
+	z->exports = (const struct exports *const *)e->gpu_exports;
+	z->own = exporter_own(e->exporter);
+}
+
 void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_zero_copy *z)
 {
 	const corale_coll coll = c->record.coll;
 	const uint64_t bytes = call_bytes(c), all = bytes * (uint64_t)e->ranks;
 	const int captured = c->admission.capture != 0;
-	z->exports = (const struct exports *const *)e->gpu_exports;
-	z->own = exporter_own(e->exporter);
+	use_exports(e, z);
 	z->read = codelet_read_by_peers(coll, c->record.root == e->world_rank, e->ranks);
 	z->cannot = (uint32_t)cannot_be_read(e, c);
 	if (z->cannot)
@@ -78,4 +83,16 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 	if (z->read & CODELET_READS_RECV)
 		z->recv =
 		    exporter_find(e->exporter, c->recv, coll_receives_each(coll) ? all : bytes, captured);
+}
+
+void engine_name_messages(struct engine *e, struct codelet_p2p *g, int n, int captured)
+{
+	for (int i = 0; i < n; i++) {
+		const struct codelet_message *m = &g->messages[i];
+		if (m->from || !codelet_may_be_read(&g->group, m->bytes))
+			continue;
+		use_exports(e, &g->group.args.zero_copy);
+		if (m->sending && !e->staging)
+			g->places[i] = exporter_find(e->exporter, m->data, m->bytes, captured).number;
+	}
 }

@@ -270,6 +270,21 @@ static int bulk_fewer_bytes(void)
 	return by_teams(test_fewer_bytes);
 }
 
+static int zero_copy_messages(void)
+{
+	return by_teams(test_read_messages);
+}
+
+static int zero_copy_messages_late(void)
+{
+	return by_teams(test_read_messages_late);
+}
+
+static int zero_copy_messages_refused(void)
+{
+	return by_teams(test_read_messages_refused);
+}
+
 /* One call after the other, each with other slots in the same room. */
 static int slots_cut_anew(void)
 {
@@ -525,6 +540,9 @@ static const struct {
 	{ "zero-copy: exports that are late or leave", test_zero_copy_late },
 	{ "zero-copy: an export that is never mapped", test_zero_copy_refused },
 	{ "zero-copy: owners that give up", test_zero_copy_failures },
+	{ "zero-copy: messages", zero_copy_messages },
+	{ "zero-copy: messages, with exports that are late or leave", zero_copy_messages_late },
+	{ "zero-copy: messages, with an export that is never mapped", zero_copy_messages_refused },
 	{ "slots cut anew", slots_cut_anew },
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },

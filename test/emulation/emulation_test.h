@@ -21,6 +21,9 @@ int test_messages_torn(void);
 int test_lines_torn(void);
 int test_messages_in_channels(void);
 int test_long_messages(void);
+int test_read_messages(void);
+int test_read_messages_late(void);
+int test_read_messages_refused(void);
 int test_late_messages(void);
 int test_pairs_in_turn(void);
 

@@ -118,6 +118,7 @@ int exports_give(unsigned char *memory)
 
 static void publish(int rank, struct arena *r, uint64_t number)
 {
+	set((uint64_t *)&board->maps[rank][rank].at[number % EXPORTS_ROOM], (uint64_t)r->own);
 	board->last_number[rank] = number;
 	set(&r->before, r->number);
 	set(&r->number, number);
@@ -251,6 +252,21 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 	named->send = ref_of(e->rank, c->send);
 	named->recv = ref_of(e->rank, c->recv);
 	named->cannot = (uint32_t)cannot_be_read(e, c);
+	set(&board->named[e->rank], board->named[e->rank] + 1);
+}
+
+/* What is not in an arena is in no export. */
+void engine_name_messages(struct engine *e, struct codelet_p2p *g, int n, int captured)
+{
+	(void)captured;
+	for (int i = 0; board && i < n; i++) {
+		const struct codelet_message *m = &g->messages[i];
+		if (m->from || !codelet_may_be_read(&g->group, m->bytes))
+			continue;
+		g->group.args.zero_copy.exports = board->rows[e->rank];
+		g->group.args.zero_copy.own = &board->own[e->rank];
+		g->places[i] = m->sending ? ref_of(e->rank, m->data).number : g->places[i];
+	}
 	set(&board->named[e->rank], board->named[e->rank] + 1);
 }
 

@@ -7,7 +7,14 @@
 #include "reference.h"
 #include "script.h"
 
-enum { MOST_MESSAGES = 400, MOST_GROUPS = 20, MOST_OWN = 120, GUARD = 64, GUARD_BYTE = 0x5a };
+enum {
+	MOST_MESSAGES = 400,
+	MOST_GROUPS = 20,
+	MOST_OWN = 120,
+	GUARD = 64,
+	GUARD_BYTE = 0x5a,
+	SPOILT_BYTE = 0xc3
+};
 
 struct message {
 	int from, to, group;
@@ -58,7 +65,11 @@ static void make_own(struct own *o, const struct exchange *x, int number, int ra
 	const struct message *m = &x->messages[number];
 	struct reference ref = content(number);
 	size_t room = room_of(m);
-	*o = (struct own){ .message = m, .number = number, .memory = aligned_alloc(GUARD, 2 * room) };
+	*o = (struct own){ .message = m, .number = number };
+	if (gpu_random(8)) /* else in no export */
+		o->memory = exports_take(rank, 2 * room);
+	if (!o->memory)
+		o->memory = aligned_alloc(GUARD, 2 * room);
 	if (!o->memory)
 		abort();
 	memset(o->memory, GUARD_BYTE, 2 * room);
@@ -72,6 +83,13 @@ static void make_own(struct own *o, const struct exchange *x, int number, int ra
 	}
 	if (m->from == rank)
 		reference_fill(&ref, 0, 0, m->bytes, o->data);
+}
+
+/* What has been sent is the program's again. */
+static void spoil(const struct own *o, int rank)
+{
+	if (o->message->from == rank && o->message->to != rank)
+		memset(o->data, SPOILT_BYTE, o->message->bytes);
 }
 
 static int check_own(const struct own *o, int rank, int quiet)
@@ -120,7 +138,7 @@ static void exchange(int rank, void *arg)
 	struct exchange *x = arg;
 	struct own *own = calloc((size_t)x->n, sizeof(*own));
 	struct started *calls = calloc(MOST_GROUPS, sizeof(*calls));
-	int used = 0, faults = 0;
+	int used = 0, ended = 0, faults = 0;
 	if (!own || !calls)
 		abort();
 	for (int g = 0; g < x->groups; g++) {
@@ -129,14 +147,20 @@ static void exchange(int rank, void *arg)
 		if (x->calls)
 			faults += call_start(&calls[g], &x->world, rank, &x->call[g],
 					     call_signature(&x->call[g])) != 0;
-		if (!gpu_random(3))
-			gpu_synchronize();
+		if (gpu_random(3))
+			continue;
+		gpu_synchronize();
+		exports_ended(rank);
+		for (; ended < used && !x->world.engines[rank].failure->code; ended++)
+			spoil(&own[ended], rank);
 	}
 	gpu_synchronize();
+	exports_ended(rank);
 	faults += script_print_failure(&x->world.engines[rank]);
 	for (int i = 0; i < used; i++) {
 		faults += faults ? 1 : check_own(&own[i], rank, x->quiet);
-		free(own[i].memory);
+		if (!exports_give(own[i].memory))
+			free(own[i].memory);
 	}
 	for (int g = 0; x->calls && g < x->groups; g++)
 		faults += faults ? 1 : call_finish(&calls[g]);
@@ -317,6 +341,42 @@ int test_long_messages(void)
 		faults = run_exchange(x, 2);
 	}
 	return faults;
+}
+
+/* Long ones are read where they lie, as far as they are mapped. */
+static int read_messages_of(int ranks, enum exports_kind kind)
+{
+	const size_t window_bytes = (size_t)ranks << 17;
+	struct exchange *x = new_exchange(ranks, test_thin ? 5 : 16, window_bytes);
+	x->params.max_blocks = 1 + (int)(test_seed + (uint64_t)ranks) % 3;
+	x->params.exports = kind;
+	x->params.exports_apart = (int)(test_seed + (uint64_t)ranks / 2) % 2;
+	x->registered = test_seed % 4 == 3;
+	x->longs = rings_room(ranks, window_bytes);
+	return run_exchange(x, 2);
+}
+
+static int read_messages(enum exports_kind kind, int most)
+{
+	int faults = 0;
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 + (int)(test_seed % 2) : most); ranks++)
+		faults = read_messages_of(ranks, kind);
+	return faults;
+}
+
+int test_read_messages(void)
+{
+	return read_messages(EXPORTS_OPEN, 5);
+}
+
+int test_read_messages_late(void)
+{
+	return read_messages(EXPORTS_LATE, 4);
+}
+
+int test_read_messages_refused(void)
+{
+	return read_messages(EXPORTS_REFUSED, 3);
 }
 
 /* The low 32 bits of the pairs' counts, which lines and grants carry, begin again. */

@@ -533,7 +533,7 @@ static void read_window(struct reader *r, struct item *m, size_t at)
 		size_t line = (at - a->headers) / CODELET_LINE;
 		if (line % (size_t)a->ranks != (size_t)m->launch->rank || m->owner == m->launch->rank)
 			complain(r, m, "another rank's header");
-	} else if (at >= l->grants && at < l->ring_ends) {
+	} else if (at >= l->grants && at < l->message_refs) {
 		check_grant(r, m, at - l->grants);
 	} else if (at >= a->area && uses_packets(r->call) && at - a->area < 2 * others * a->area_bytes) {
 		read_packet(r, m, at - a->area);

@@ -117,7 +117,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 					   .max_blocks = p->max_blocks,
 					   .resident = 2 * p->max_blocks,
 					   .forced = world_forced,
-					   .words_only = p->words_only };
+					   .words_only = p->words_only,
+					   .zero_copy = p->exports != EXPORTS_NONE };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */

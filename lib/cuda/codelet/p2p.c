@@ -35,10 +35,13 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
 	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine, codelet_rings_room(&g->group));
+	g->group.read_bytes =
+	    pairs == CODELET_NO_PAIRS ? 0 : launch_read_messages(&e->machine, codelet_rings_room(&g->group));
 	g->group.lists = 0;
 	g->group.blocks = 1;
 	g->group.teams = 0;
 	g->grants = (uint32_t)e->layout.grants;
+	g->message_refs = (uint32_t)e->layout.message_refs;
 	g->regions = e->gpu_peers;
 	g->remote = e->remote;
 	g->begins = g->ends = 1;
@@ -72,7 +75,7 @@ static int launch_lists(struct engine *e, int ret, cudaStream_t stream)
 	if (ret)
 		return ret;
 	const struct codelet_p2p *g = e->p2p;
-	const struct grid grid = { g->group.blocks, LAUNCH_BULK_THREADS + (g->group.in_lines ? 32 : 0) };
+	const struct grid grid = { g->group.blocks, LAUNCH_BULK_THREADS };
 	engine_count(e, codelet_group_blocks(&g->group));
 	return engine_check(e, g->group.teams ? codelets_bulk_p2p(g, grid, stream) : codelets_p2p(g, stream),
 			    "launching a kernel");
@@ -322,7 +325,7 @@ static int set_place(struct codelet_p2p *g, int i, uint64_t target)
 	const struct codelet_message *m = &g->messages[i];
 	const int direct = target && (uintptr_t)m->data % DIRECT_UNIT == 0,
 		  local = m->peer < g->group.args.ranks;
-	g->places[i] = direct ? target : g->rooms;
+	g->places[i] = direct ? target : m->sending ? 0 : g->rooms;
 	return local && !m->sending && !m->from && !direct && !codelet_in_long_lines(&g->group, m->bytes);
 }
 
@@ -414,6 +417,7 @@ int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);
 	share_slots(e, e->p2p, used);
+	engine_name_messages(e, e->p2p, used, m->admission.capture != 0);
 	if (!share_teams(e, e->p2p))
 		share_blocks(e, e->p2p, sort_lists(e->p2p));
 	return launch_lists(e, engine_open_p2p(e), stream);

@@ -106,6 +106,8 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 			    uint64_t slot_bytes);
 /* Most bytes of a message that goes in lines where its receiver has no registered buffer; room: of the rings. */
 uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room);
+/* Least bytes of a message that its receiver may read in the sender's buffer; more than launch_long_lines. 0: none. */
+uint64_t launch_read_messages(const struct gpu_machine *machine, uint64_t room);
 /* 1 if teams of warps run a launch whose longest message has so many bytes; each end may choose for itself. */
 int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes);
 
