@@ -34,6 +34,7 @@ struct settings {
 	char transport[32]; /* CORALE_TRANSPORT: auto, or a row of lib/comm/transport_rows.c */
 	char ucx_library[512]; /* CORALE_UCX_LIBRARY; "": where ucx_find looks */
 	char modules[512]; /* CORALE_MODULES; "": the library's folder */
+	char mpi_library[512]; /* CORALE_MPI_LIBRARY, for corale-run alone */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX; "": by the variables of NCCL below */
 	char ib_hca
 	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */
