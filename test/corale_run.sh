@@ -240,8 +240,8 @@ rm "$doors/libcorale_pmpi.so"
 touch "$doors/libcorale_pmpi_openmpi.so" "$doors/libcorale_pmpi_mpich.so"
 $CC -shared -fPIC -Wl,-soname,libmpi.so.40 -o "$scratch/libmpi.so.40" "$scratch/plain_library.c"
 $CC -shared -fPIC -Wl,-soname,libmpich.so.12 -o "$scratch/libmpich.so.12" "$scratch/plain_library.c"
-$CC -o "$scratch/of_mpich" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpich.so.12" "-Wl,-rpath,$scratch"
-$CC -o "$scratch/of_openmpi" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpi.so.40" "-Wl,-rpath,$scratch"
+$CC -o "$scratch/linked_first" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpich.so.12" "-Wl,-rpath,$scratch"
+$CC -o "$scratch/linked_second" "$scratch/main.c" -Wl,--no-as-needed "$scratch/libmpi.so.40" "-Wl,-rpath,$scratch"
 door() # wanted, description, [variable=value]... command: the door that is preloaded
 {
 	wanted=$1 about=$2
@@ -249,10 +249,10 @@ door() # wanted, description, [variable=value]... command: the door that is prel
 	output=$(unset OMPI_COMM_WORLD_SIZE PMI_SIZE CORALE_MPI_LIBRARY && env "$@" 2>&1)
 	has "libcorale_pmpi_$wanted\.so" "$about"
 }
-door mpich "the door of a program's MPI: MPICH" OMPI_COMM_WORLD_SIZE=2 "$run" --check --mpi "$scratch/of_mpich"
-door openmpi "of a program's MPI: Open MPI" PMI_SIZE=2 "$run" --check --mpi "$scratch/of_openmpi"
+door mpich "the door of a program's MPI: MPICH" OMPI_COMM_WORLD_SIZE=2 "$run" --check --mpi "$scratch/linked_first"
+door openmpi "of a program's MPI: Open MPI" PMI_SIZE=2 "$run" --check --mpi "$scratch/linked_second"
 door mpich "the door of the launcher that started it: MPICH" PMI_SIZE=2 CORALE_MPI_LIBRARY="$scratch/libmpi.so.40" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
-door openmpi "of the launcher that started it: Open MPI" OMPI_COMM_WORLD_SIZE=2 "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
+door openmpi "of the launcher that started it: Open MPI" OMPI_COMM_WORLD_SIZE=2 CORALE_MPI_LIBRARY="$scratch/libmpich.so.12" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
 door mpich "the door of CORALE_MPI_LIBRARY" CORALE_MPI_LIBRARY="$scratch/libmpich.so.12" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
 door openmpi "Open MPI's door where nothing says" "$run" --mpi sh -c 'echo "$LD_PRELOAD"'
 cp "$scratch/plain" "$scratch/mpirun.openmpi"
