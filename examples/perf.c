@@ -53,6 +53,11 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 	struct perf_versus versus, *compared = NULL;
 	struct perf_one_call one, *timed = NULL;
 	struct perf_way ways[PERF_MAX_WAYS];
+	if (job->counts_lines) {
+		job->lines++;
+		return;
+	}
+	job->line++;
 	perf_set_edges(job, call->count, call->type);
 	if (job->options->beside) {
 		summary->wrong += perf_measure_beside(call);
@@ -62,16 +67,19 @@ static void run_case(struct perf_job *job, const struct perf_call *call, struct 
 		return;
 	int n = 1, slot = ways[0].slot;
 	apart = perf_measure(&ways[0], 0);
+	perf_progress_show(job, bytes);
 	if (in_place_too)
 		in_place = perf_measure(&ways[0], 1);
 	if (job->options->only == PERF_CORALE)
 		n = perf_ways(call, ways);
 	else
 		perf_place_way(&ways[0], 0);
+	perf_progress_show(job, bytes);
 	if (n > 1 && perf_compare(ways, n, &versus))
 		compared = &versus;
 	if (perf_measure_one_call(ways, n, &one))
 		timed = &one;
+	perf_progress_hide();
 	perf_print_line(job, call, &apart, in_place_too, compared, timed, slot);
 	summary->sampled += perf_is_sampled(call);
 	sum_up(job, bytes, &apart, in_place_too, compared, timed, summary);
@@ -82,7 +90,7 @@ static void settle(struct perf_job *job, struct perf_call *call)
 {
 	struct perf_way way;
 	const struct perf_options *options = job->options;
-	if (job->device != &perf_cuda || options->beside || !options->warmup ||
+	if (job->counts_lines || job->device != &perf_cuda || options->beside || !options->warmup ||
 	    options->min_bytes > SETTLED_BYTES)
 		return;
 	call->count = count_for(job, options->min_bytes, call->type);
@@ -112,7 +120,7 @@ static void run_sizes(struct perf_job *job, struct perf_call *call, struct perf_
 static int has_op(const struct perf_job *job, int type, corale_op op)
 {
 	const int has = type_has_op(type, op);
-	if (!has && job->rank == 0)
+	if (!has && job->rank == 0 && job->counts_lines)
 		printf("# %s has no %s: left out\n", corale_type_name((corale_type)type), perf_op_name(op));
 	return has;
 }
@@ -232,10 +240,31 @@ static int open_device(struct perf_job *job)
 	return first < job->size ? -1 : 0;
 }
 
-static void open_raw(struct perf_job *job)
+static FILE *open_file(const struct perf_job *job, const char *path)
 {
-	if (job->options->raw && job->rank == 0 && !(job->raw = fopen(job->options->raw, "w"))) {
-		perror(job->options->raw);
+	FILE *file = path ? fopen(path, "w+") : tmpfile();
+	if (!file) {
+		perror(path ? path : "a temporary file");
+		MPI_Abort(job->mpi, 1);
+	}
+	return file;
+}
+
+/* JSON is made of the raw file, at the end. */
+static void open_files(struct perf_job *job)
+{
+	if (job->rank)
+		return;
+	if (job->options->json)
+		job->json = open_file(job, job->options->json);
+	if (job->options->raw || job->options->json)
+		job->raw = open_file(job, job->options->raw);
+}
+
+static void close_file(const struct perf_job *job, FILE *file, const char *path)
+{
+	if (file && fclose(file)) {
+		perror(path ? path : "a temporary file");
 		MPI_Abort(job->mpi, 1);
 	}
 }
@@ -265,7 +294,7 @@ static int open_job(struct perf_job *job)
 	corale_stream *stream;
 	if (open_device(job))
 		return -1;
-	open_raw(job);
+	open_files(job);
 	perf_clock_open(&job->clock, job->mpi);
 	if (job->options->only == PERF_CORALE)
 		open_corale(job);
@@ -294,10 +323,10 @@ static void close_job(struct perf_job *job)
 		corale_comm_destroy(job->comm);
 	perf_clock_close(&job->clock);
 	job->device->close(job);
-	if (job->raw && fclose(job->raw)) {
-		perror(job->options->raw);
-		MPI_Abort(job->mpi, 1);
-	}
+	if (job->json)
+		perf_write_json(job->raw, job->json);
+	close_file(job, job->json, job->options->json);
+	close_file(job, job->raw, job->options->raw);
 }
 
 /* Whatever cannot be served is said before anything is measured. */
@@ -335,6 +364,10 @@ static int run(int argc, char **argv, struct perf_options *options)
 	if (open_job(&job))
 		return 1;
 	perf_print_header(&job);
+	job.counts_lines = 1;
+	run_all(&job, &summary);
+	job.counts_lines = 0;
+	perf_progress_open(&job);
 	for (int cycle = 0; !options->cycles || cycle < options->cycles; cycle++)
 		run_all(&job, &summary);
 	perf_print_summary(&job, &summary);

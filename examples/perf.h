@@ -47,7 +47,7 @@ struct perf_options {
 	const char *vs_nccl; /* NCCL's library, or NULL */
 	int nccl_modes; /* a bit for each perf_nccl_mode */
 	int colls[PERF_COLLS], ncolls; /* numbers in perf_coll.c's table */
-	const char *raw; /* file for machine-readable lines, or NULL */
+	const char *raw, *json; /* files for machine-readable lines, or NULL */
 };
 
 struct perf_pair {
@@ -71,7 +71,10 @@ struct perf_job {
 	struct perf_data *data;
 	struct perf_nccl *nccl;
 	struct perf_product *product;
-	FILE *raw; /* rank 0's */
+	FILE *raw, *json; /* rank 0's */
+	double began; /* seconds */
+	int counts_lines, lines,
+	    line; /* counts_lines: nothing runs; how many there are in a cycle, and which one it is */
 	size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* v-forms */
 	int *mpi_send_counts, *mpi_send_displs, *mpi_recv_counts,
 	    *mpi_recv_displs; /* the same for MPI, in bytes; of sums in elements */
@@ -285,6 +288,14 @@ struct perf_summary {
 };
 void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes);
 void perf_print_summary(const struct perf_job *job, const struct perf_summary *summary);
+
+/* perf_json.c: a raw file, which is read from its beginning, as JSON */
+void perf_write_json(FILE *raw, FILE *out);
+
+/* perf_progress.c */
+void perf_progress_open(struct perf_job *job);
+void perf_progress_show(const struct perf_job *job, size_t bytes);
+void perf_progress_hide(void);
 
 /* Prints a message and ends the whole job with status 1. */
 void perf_die(const char *what, int code);

@@ -74,6 +74,7 @@ static const char help[] =
     "                         median latencies as the host sees them\n"
     "      --cublas LIBRARY   the path of libcublas.so, where the usual ones are not it\n"
     "Output\n"
+    "  -J, --output_file FILE writes all of it to FILE as JSON: what was measured, and a list of lines\n"
     "      --raw FILE         writes machine-readable lines to FILE (docs/plot.py reads them)\n"
     "  -v, --verbose          the library says which plan it chose for each size (CORALE_DEBUG=info)\n"
     "  -h, --help             this text\n"
@@ -82,7 +83,8 @@ static const char help[] =
     "\n"
     "Columns: time is the largest over ranks of the average time of a call; algbw = size / time; busbw is\n"
     "algbw times the traffic that each rank's link must carry at least, so that it can be compared with the\n"
-    "link's speed; #wrong counts wrong elements of all checked calls on all ranks (differing bits between\n"
+    "link's speed; beside MPI or NCCL it is that of calls out of place, and #wrong counts both; #wrong "
+    "counts wrong elements of all checked calls on all ranks (differing bits between\n"
     "ranks count, too), with a ~ where samples were checked. Left: send and receive buffers apart; right: "
     "in\n"
     "place, where it has a meaning. One call: the median over calls made one at a time, from the last "
@@ -178,8 +180,7 @@ static const struct {
 	{ 'x', "cta_policy", "CORALE_CTA_POLICY=efficient or zero" },
 	{ 'D', "device_implementation", "Corale has no calls from kernels" },
 	{ 'V', "device_cta_count", "CORALE_MAX_CTAS=N limits the blocks of a call" },
-	{ 'J', "output_file", "--raw FILE writes machine-readable lines" },
-	{ 'S', "report_timestamps", "--raw FILE writes machine-readable lines" },
+	{ 'S', "report_timestamps", "-J FILE and --raw FILE write machine-readable lines" },
 	{ 'M', "memory", "nvidia-smi shows the memory of each process" },
 };
 
@@ -270,10 +271,16 @@ static int parse_factor(const char *text, double *out)
 	return end == text || *end || !(*out > 1 && *out <= 1e15) ? -1 : 0;
 }
 
+static const char *device_name(int i)
+{
+	const char *const names[] = { "host", "cuda" };
+	return names[i];
+}
+
 static int parse_device(const char *text, int *cuda)
 {
-	*cuda = strcmp(text, "cuda") == 0;
-	return *cuda || strcmp(text, "host") == 0 ? 0 : -1;
+	*cuda = strcmp(text, device_name(1)) == 0;
+	return *cuda || strcmp(text, device_name(0)) == 0 ? 0 : -1;
 }
 
 static int parse_modes(char *text, int *bits)
@@ -291,6 +298,16 @@ const char *perf_library_name(enum perf_library library)
 {
 	const char *const names[] = { "corale", "mpi", "nccl" };
 	return names[library];
+}
+
+static const char *library_name(int library)
+{
+	return perf_library_name((enum perf_library)library);
+}
+
+static const char *product_name(int i)
+{
+	return i ? "" : "gemm";
 }
 
 static int parse_library(const char *text, enum perf_library *library)
@@ -338,6 +355,9 @@ static int take(int c, char *value, struct perf_options *o)
 	case OPT_RAW:
 		o->raw = value;
 		return 0;
+	case 'J':
+		o->json = value;
+		return 0;
 	case 'G':
 		return parse_int(value, 0, &o->replays);
 	case 'R':
@@ -357,7 +377,7 @@ static int take(int c, char *value, struct perf_options *o)
 		return parse_modes(value, &o->nccl_modes);
 	case OPT_BESIDE:
 		o->priority = o->beside = 1;
-		return strcmp(value, "gemm") ? -1 : 0;
+		return strcmp(value, product_name(0)) ? -1 : 0;
 	case OPT_BESIDE_SMS:
 		return parse_int(value, 1, &o->beside_sms);
 	case OPT_EVERY:
@@ -412,16 +432,20 @@ static const char *contradiction_of_only(const struct perf_options *o)
 static int print_words(FILE *out, int option)
 {
 	const struct {
-		int option, n;
+		int option, n, is_one;
 		const char *(*name)(int);
-	} lists[] = { { 'd', CORALE_NUM_TYPES, type_name },
-		      { 'o', CORALE_NUM_OPS + 1, op_name },
-		      { OPT_COLL, PERF_COLLS, perf_coll_name },
-		      { OPT_NCCL_MODES, PERF_NCCL_MODES, perf_nccl_mode_name } };
+	} lists[] = { { 'd', CORALE_NUM_TYPES, 0, type_name },
+		      { 'o', CORALE_NUM_OPS + 1, 0, op_name },
+		      { OPT_COLL, PERF_COLLS, 0, perf_coll_name },
+		      { OPT_NCCL_MODES, PERF_NCCL_MODES, 0, perf_nccl_mode_name },
+		      { OPT_DEVICE, 2, 1, device_name },
+		      { OPT_ONLY, 3, 1, library_name },
+		      { OPT_BESIDE, 1, 1, product_name } };
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		if (lists[i].option != option)
 			continue;
-		fprintf(out, "; it takes a list with commas, or all, of:");
+		fputs(lists[i].is_one ? "; it takes one of:" : "; it takes a list with commas, or all, of:",
+		      out);
 		for (int word = 0; word < lists[i].n; word++)
 			fprintf(out, " %s", lists[i].name(word));
 		return 1;

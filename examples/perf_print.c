@@ -36,19 +36,110 @@
 
 #include "perf.h"
 
-static void print_beside_columns(const struct perf_job *job)
+/* What stands in one column: its titles in the two lines of the header, or a value. */
+struct cell {
+	const char *title, *unit;
+	int width;
+	char text[24];
+};
+enum { MAX_CELLS = 20 };
+struct row {
+	int n, starts[MAX_CELLS]; /* starts: 1: a group of columns begins here */
+	const char *groups[MAX_CELLS]; /* its title */
+	struct cell cells[MAX_CELLS];
+};
+
+/* The next columns belong to a group. */
+static void begin_group(struct row *row, const char *title)
 {
-	printf("#\n# beside bf16 products of 8192^3");
-	if (job->options->beside_sms)
-		printf(" on %d SMs", job->options->beside_sms);
-	if (job->options->every_us)
-		printf("; a call every %d us, median latency", job->options->every_us);
-	printf("\n#%11s %12s %11s %7s %5s %12s %5s   %10s %10s %8s   %10s %10s %8s\n", "size", "count",
-	       "type", "redop", "root", "way", "place", "call alone", "beside", "slower", "prod.alone",
-	       "beside", "slower");
-	printf("#%11s %12s %11s %7s %5s %12s %5s   %10s %10s %8s   %10s %10s %8s\n", "(B)", "(elements)", "",
-	       "", "", "", "", "(us)", "(us)", "(%)", "(us)", "(us)", "(%)");
+	row->starts[row->n] = 1;
+	row->groups[row->n] = title;
+}
+
+static char *add_cell(struct row *row, const char *title, const char *unit, int width)
+{
+	struct cell *cell = &row->cells[row->n++];
+	*cell = (struct cell){ title, unit, width, "-" };
+	return cell->text;
+}
+
+/* A value as its column has room, at least two digits of it: what is small has more behind the point. "-" if it is not above 0. */
+static void add_number(struct row *row, const char *title, const char *unit, int width, double value)
+{
+	int decimals = 2;
+	char *text = add_cell(row, title, unit, width);
+	if (!(value > 0))
+		return;
+	for (double least = 0.1; decimals < width - 2 && value < least; least /= 10)
+		decimals++;
+	if (value < 1.5 * pow(10, -decimals))
+		snprintf(text, sizeof row->cells[0].text, "%.0e", value);
+	else
+		while (snprintf(text, sizeof row->cells[0].text, "%.*f", decimals, value) > width && decimals)
+			decimals--;
+}
+
+static void add_integer(struct row *row, const char *title, const char *unit, int width, long long value)
+{
+	snprintf(add_cell(row, title, unit, width), sizeof row->cells[0].text, "%lld", value);
+}
+
+static void add_text(struct row *row, const char *title, int width, const char *text)
+{
+	snprintf(add_cell(row, title, "", width), sizeof row->cells[0].text, "%s", text);
+}
+
+static void print_row(const struct row *row)
+{
+	for (int i = 0; i < row->n; i++)
+		printf(row->starts[i] ? "  %*s" : " %*s", row->cells[i].width, row->cells[i].text);
+	printf("\n");
 	fflush(stdout);
+}
+
+/* The titles: of groups, over the middle of theirs, then of columns, then units. */
+static void print_titles(struct row *row)
+{
+	printf("#\n#");
+	for (int i = 0; i < row->n;) {
+		int width = -!i;
+		const int first = i;
+		do
+			width += row->cells[i].width + 1 + row->starts[i];
+		while (++i < row->n && !row->starts[i]);
+		const char *title = row->groups[first] ? row->groups[first] : "";
+		const int right = (width - (int)strlen(title)) / 2;
+		printf("%*s%*s", width - right, title, i < row->n ? right : 0, "");
+	}
+	printf("\n");
+	for (int line = 0; line < 2; line++) {
+		for (int i = 0; i < row->n; i++)
+			snprintf(row->cells[i].text, sizeof row->cells[i].text, "%s",
+				 line ? row->cells[i].unit : row->cells[i].title);
+		printf("#%*s", row->cells[0].width, row->cells[0].text);
+		for (int i = 1; i < row->n; i++)
+			printf(row->starts[i] ? "  %*s" : " %*s", row->cells[i].width, row->cells[i].text);
+		printf("\n");
+	}
+	fflush(stdout);
+}
+
+/* Collective, type, operator and root stand before their lines, once. */
+static void print_call(const struct perf_call *call)
+{
+	static const struct perf_coll *coll;
+	static struct perf_call last;
+	const struct perf_job *job = call->job;
+	if (coll == job->coll && last.type == call->type && last.op == call->op && last.root == call->root)
+		return;
+	coll = job->coll;
+	last = *call;
+	printf("# %s, %s", job->coll->name, corale_type_name(call->type));
+	if (job->coll->has_op)
+		printf(", %s", perf_op_name(call->op));
+	if (job->coll->has_root)
+		printf(", root %d", call->root);
+	printf("\n");
 }
 
 /* How calls are timed one at a time, or why not. */
@@ -75,40 +166,6 @@ static int is_versus(const struct perf_job *job, enum perf_library peer)
 {
 	return job->options->only == PERF_CORALE &&
 	       (peer == PERF_NCCL ? job->nccl != NULL : job->options->vs_mpi);
-}
-
-static void print_columns(const struct perf_job *job)
-{
-	const int mpi = is_versus(job, PERF_MPI), nccl = is_versus(job, PERF_NCCL);
-	const char *title = mpi ? "   against MPI, medians" : nccl ? "   against NCCL, medians" : "";
-	const int title_width = nccl ? 65 : mpi ? 44 : 0;
-	print_clock(job);
-	printf("#\n#%11s %12s %11s %7s %5s   %27s%8s  %27s%8s%-*s   %s\n", "", "", "", "", "",
-	       "out of place     ", "", "in place       ", "", title_width, title, "one call");
-	printf("#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "size", "count", "type",
-	       "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-	if (mpi)
-		printf("   %9s %9s %7s %6s %6s", "ours", "mpi", "mpi/", "noise", "blocks");
-	if (nccl)
-		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "ours", "stock", "best", "best/", "stock/",
-		       "noise", "blocks", "best");
-	printf("   %9s", job->options->only ? perf_library_name(job->options->only) : "ours");
-	if (mpi)
-		printf(" %9s %7s", "mpi", "mpi/");
-	if (nccl)
-		printf(" %9s %7s", "best", "best/");
-	printf("\n#%11s %12s %11s %7s %5s   %9s %8s %8s %7s   %9s %8s %8s %7s", "(B)", "(elements)", "", "",
-	       "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
-	if (mpi)
-		printf("   %9s %9s %7s %6s %6s", "(us)", "(us)", "ours", "", "");
-	if (nccl)
-		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "(us)", "(us)", "(us)", "ours", "ours", "", "",
-		       "is");
-	printf("   %9s", "(us)");
-	if (mpi || nccl)
-		printf(" %9s %7s", "(us)", "ours");
-	printf("\n");
-	fflush(stdout);
 }
 
 static const char *registration_name(const struct perf_job *job)
@@ -175,54 +232,25 @@ static void print_raw_header(const struct perf_job *job, const char *mpi, int ho
 		"one_us\tone_mpi_us\tone_nccl_us\tone_ratio\tone_spread_us\tlibrary\tnccl_mode\n");
 }
 
-void perf_print_header(const struct perf_job *job)
-{
-	char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
-	int length, version = corale_version(), hosts = job->clock.hosts;
-	MPI_Get_library_version(mpi, &length);
-	mpi[strcspn(mpi, ",\n")] = '\0';
-	for (char *tab;
-	     (tab = strchr(
-		  mpi, '\t'));) /* MPICH has one behind "Version:", and fields of raw files end with one */
-		*tab = ' ';
-	if (job->rank)
-		return;
-	printf("# corale_%s_perf: Corale %d.%d.%d, %s\n", job->coll->name, version / 10000,
-	       version / 100 % 100, version % 100, mpi);
-	printf("# ranks %d, hosts %d, nodes %d", job->size, hosts, job->nodes);
-	print_memory(job);
-	print_nccl(job);
-	print_raw_header(job, mpi, hosts);
-	if (job->options->beside)
-		print_beside_columns(job);
-	else
-		print_columns(job);
-}
-
 static double bus_factor(const struct perf_job *job)
 {
 	return job->coll->bus_constant + job->coll->bus_per_rank / job->size;
 }
 
-static void print_result(const struct perf_job *job, size_t bytes, int sampled,
-			 const struct perf_result *result)
+static void print_raw_result(const struct perf_job *job, size_t bytes, const struct perf_result *result)
 {
-	double algbw;
-	char wrong[24] = "N/A";
+	if (!job->raw)
+		return;
 	if (!result) {
-		printf("   %9s %8s %8s %7s", "-", "-", "-", "-");
-		if (job->raw)
-			fprintf(job->raw, "\t\t\t\t");
+		fprintf(job->raw, "\t\t\t\t");
 		return;
 	}
-	algbw = (double)bytes / result->us / 1e3;
-	if (result->wrong >= 0)
-		snprintf(wrong, sizeof(wrong), "%ld", result->wrong);
-	printf("   %9.2f %8.3f %8.3f %6s%c", result->us, algbw, algbw * bus_factor(job), wrong,
-	       sampled ? '~' : ' ');
-	if (job->raw)
-		fprintf(job->raw, "\t%.4f\t%.6f\t%.6f\t%s", result->us, algbw, algbw * bus_factor(job),
-			wrong);
+	const double algbw = (double)bytes / result->us / 1e3;
+	fprintf(job->raw, "\t%.4f\t%.6f\t%.6f\t", result->us, algbw, algbw * bus_factor(job));
+	if (result->wrong < 0)
+		fprintf(job->raw, "N/A");
+	else
+		fprintf(job->raw, "%ld", result->wrong);
 }
 
 static void print_raw_number(const struct perf_job *job, double value)
@@ -275,14 +303,6 @@ static void print_raw_library(const struct perf_job *job, int slot)
 	fflush(job->raw);
 }
 
-static void print_us(double us)
-{
-	if (us > 0)
-		printf(" %9.2f", us);
-	else
-		printf(" %9s", "-");
-}
-
 static const char *best_name(const struct perf_versus *v)
 {
 	for (int mode = 0; mode < PERF_NCCL_MODES; mode++)
@@ -291,45 +311,153 @@ static const char *best_name(const struct perf_versus *v)
 	return "";
 }
 
-static void print_versus(const struct perf_job *job, const struct perf_versus *v)
+static void add_wrong(struct row *row, const struct perf_result *result, int sampled)
 {
-	if (!v->blocks && is_versus(job, PERF_NCCL))
-		printf("   %9s %9s %9s %7s %7s %6s %6s %6s", "-", "-", "-", "-", "-", "-", "-", "-");
-	else if (!v->blocks && is_versus(job, PERF_MPI))
-		printf("   %9s %9s %7s %6s %6s", "-", "-", "-", "-", "-");
-	if (!v->blocks)
-		return;
-	if (!job->nccl) {
-		printf("   %9.2f %9.2f %7.3f %6.3f %6d", v->ours_us, v->best_us, v->ratio, v->noise,
-		       v->blocks);
-		return;
-	}
-	printf("   %9.2f", v->ours_us);
-	print_us(v->us[PERF_NCCL_STOCK]);
-	printf(" %9.2f %7.3f %7.3f %6.3f %6d %6s", v->best_us, v->ratio, v->stock_ratio, v->noise, v->blocks,
-	       best_name(v));
+	char *text = add_cell(row, "#wrong", "", 6);
+	if (result && result->wrong < 0)
+		strcpy(text, "N/A");
+	else if (result)
+		snprintf(text, sizeof row->cells[0].text, "%ld%s", result->wrong, sampled ? "~" : "");
 }
 
-static void print_one_call(const struct perf_job *job, const struct perf_one_call *one)
+static void add_result(struct row *row, const struct perf_job *job, const char *place, size_t bytes,
+		       const struct perf_result *result, int sampled)
 {
-	printf("  ");
-	print_us(one->ours_us);
+	const double us = result ? result->us : 0, algbw = us > 0 ? (double)bytes / us / 1e3 : 0;
+	begin_group(row, place);
+	add_number(row, "time", "(us)", 8, us);
+	add_number(row, "algbw", "(GB/s)", 7, algbw);
+	add_number(row, "busbw", "(GB/s)", 7, algbw * bus_factor(job));
+	add_wrong(row, result, sampled);
+}
+
+/* Beside a peer there is room for the bandwidth and for what is wrong in either place. */
+static void add_both_results(struct row *row, const struct perf_job *job, size_t bytes,
+			     const struct perf_result *apart, const struct perf_result *in_place, int sampled)
+{
+	struct perf_result both = apart ? *apart : (struct perf_result){ 0 };
+	if (in_place && in_place->wrong > 0)
+		both.wrong = in_place->wrong + (both.wrong > 0 ? both.wrong : 0);
+	begin_group(row, "");
+	add_number(row, "busbw", "(GB/s)", 7,
+		   both.us > 0 ? (double)bytes / both.us / 1e3 * bus_factor(job) : 0);
+	add_wrong(row, apart ? &both : NULL, sampled);
+}
+
+static void add_versus(struct row *row, const struct perf_job *job, const struct perf_versus *v)
+{
+	begin_group(row, job->nccl ? "against NCCL, medians" : "against MPI, medians");
+	add_number(row, "ours", "(us)", 8, v->ours_us);
+	if (job->nccl)
+		add_number(row, "stock", "(us)", 8, v->us[PERF_NCCL_STOCK]);
+	add_number(row, job->nccl ? "best" : "mpi", "(us)", 8, v->best_us);
+	add_number(row, job->nccl ? "best/" : "mpi/", "ours", 6, v->ratio);
+	add_number(row, "noise", "", 5, v->noise);
+	if (job->nccl)
+		add_text(row, "best is", 7, v->blocks ? best_name(v) : "-");
+	else
+		add_number(row, "blocks", "", 6, 0);
+	if (!job->nccl && v->blocks)
+		snprintf(row->cells[row->n - 1].text, sizeof row->cells[0].text, "%d", v->blocks);
+}
+
+static void add_one_call(struct row *row, const struct perf_job *job, const struct perf_one_call *one)
+{
+	begin_group(row, "one call");
+	add_number(row, job->options->only ? perf_library_name(job->options->only) : "ours", "(us)", 8,
+		   one->ours_us);
 	if (!is_versus(job, PERF_MPI) && !is_versus(job, PERF_NCCL))
 		return;
-	print_us(one->peer_us);
-	if (one->peer_us > 0)
-		printf(" %7.3f", one->ratio);
-	else
-		printf(" %7s", "-");
+	add_number(row, job->nccl ? "best" : "mpi", "(us)", 8, one->peer_us);
+	add_number(row, job->nccl ? "best/" : "mpi/", "ours", 6, one->peer_us > 0 ? one->ratio : 0);
 }
 
-/* Of several collectives (--coll) each is named before its first line. */
-static void print_coll(const struct perf_job *job)
+/* A line of at most 100 characters; for the titles without values. */
+static void make_row(struct row *row, const struct perf_job *job, size_t bytes, size_t count,
+		     const struct perf_result *apart, const struct perf_result *in_place,
+		     const struct perf_versus *versus, const struct perf_one_call *one, int sampled)
 {
-	static const struct perf_coll *last;
-	if (job->options->ncolls > 1 && job->coll != last)
-		printf("# %s\n", job->coll->name);
-	last = job->coll;
+	*row = (struct row){ 0 };
+	add_integer(row, "size", "(B)", 11, (long long)bytes);
+	if (is_versus(job, PERF_MPI) || is_versus(job, PERF_NCCL)) {
+		add_both_results(row, job, bytes, apart, in_place, sampled);
+		add_versus(row, job, versus);
+	} else {
+		add_integer(row, "count", "", 10, (long long)count);
+		add_result(row, job, "out of place", bytes, apart, sampled);
+		add_result(row, job, "in place", bytes, in_place, sampled);
+	}
+	add_one_call(row, job, one);
+}
+
+static const struct perf_versus not_compared;
+static const struct perf_one_call not_timed;
+
+static void print_columns(const struct perf_job *job)
+{
+	struct row row;
+	print_clock(job);
+	make_row(&row, job, 0, 0, NULL, NULL, &not_compared, &not_timed, 0);
+	print_titles(&row);
+}
+
+/* Beside products: a way of a case, or the titles. */
+static void make_beside_row(struct row *row, size_t bytes, size_t count, const char *way, const char *place,
+			    const struct perf_beside *b)
+{
+	*row = (struct row){ 0 };
+	add_integer(row, "size", "(B)", 11, (long long)bytes);
+	add_integer(row, "count", "", 10, (long long)count);
+	add_text(row, "way", 12, way);
+	add_text(row, "place", 5, place);
+	begin_group(row, "call");
+	add_number(row, "alone", "(us)", 9, b->alone);
+	add_number(row, "beside", "(us)", 9, b->beside);
+	snprintf(add_cell(row, "slower", "(%)", 6), sizeof row->cells[0].text, "%.1f",
+		 (b->beside / b->alone - 1) * 100);
+	begin_group(row, "product");
+	add_number(row, "alone", "(us)", 9, b->product_alone);
+	add_number(row, "beside", "(us)", 9, b->product_beside);
+	snprintf(add_cell(row, "slower", "(%)", 6), sizeof row->cells[0].text, "%.1f",
+		 (b->product_beside / b->product_alone - 1) * 100);
+}
+
+static void print_beside_columns(const struct perf_job *job)
+{
+	static const struct perf_beside nothing;
+	struct row row;
+	printf("#\n# beside bf16 products of 8192^3");
+	if (job->options->beside_sms)
+		printf(" on %d SMs", job->options->beside_sms);
+	if (job->options->every_us)
+		printf("; a call every %d us, median latency", job->options->every_us);
+	printf("\n");
+	make_beside_row(&row, 0, 0, "", "", &nothing);
+	print_titles(&row);
+}
+
+void perf_print_header(const struct perf_job *job)
+{
+	char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+	int length, version = corale_version(), hosts = job->clock.hosts;
+	MPI_Get_library_version(mpi, &length);
+	mpi[strcspn(mpi, ",\n")] = '\0';
+	for (char *tab;
+	     (tab = strchr(
+		  mpi, '\t'));) /* MPICH has one behind "Version:", and fields of raw files end with one */
+		*tab = ' ';
+	if (job->rank)
+		return;
+	printf("# corale_%s_perf: Corale %d.%d.%d, %s\n", job->coll->name, version / 10000,
+	       version / 100 % 100, version % 100, mpi);
+	printf("# ranks %d, hosts %d, nodes %d", job->size, hosts, job->nodes);
+	print_memory(job);
+	print_nccl(job);
+	print_raw_header(job, mpi, hosts);
+	if (job->options->beside)
+		print_beside_columns(job);
+	else
+		print_columns(job);
 }
 
 void perf_print_line(const struct perf_job *job, const struct perf_call *call,
@@ -339,23 +467,20 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	size_t bytes = perf_blocks(job->coll, job->size) * call->count * corale_type_bytes(call->type);
 	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none";
 	int root = job->coll->has_root ? call->root : -1, sampled = perf_is_sampled(call);
-	static const struct perf_versus nothing;
-	static const struct perf_one_call untimed;
+	struct row row;
 	if (job->rank)
 		return;
-	print_coll(job);
-	printf(" %11zu %12zu %11s %7s %5d", bytes, call->count, corale_type_name(call->type), op, root);
+	print_call(call);
+	make_row(&row, job, bytes, call->count, out_of_place, in_place, versus ? versus : &not_compared,
+		 one ? one : &not_timed, sampled);
+	print_row(&row);
 	if (job->raw)
 		fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d", job->coll->name, bytes, call->count,
 			corale_type_name(call->type), op, root);
-	print_result(job, bytes, sampled, out_of_place);
-	print_result(job, bytes, sampled, in_place);
-	print_versus(job, versus ? versus : &nothing);
-	print_one_call(job, one ? one : &untimed);
-	print_raw_versus(job, versus ? versus : &nothing, sampled);
-	print_raw_one_call(job, one ? one : &untimed);
-	printf("\n");
-	fflush(stdout);
+	print_raw_result(job, bytes, out_of_place);
+	print_raw_result(job, bytes, in_place);
+	print_raw_versus(job, versus ? versus : &not_compared, sampled);
+	print_raw_one_call(job, one ? one : &not_timed);
 	print_raw_library(job, slot);
 }
 
@@ -367,14 +492,12 @@ void perf_print_beside(const struct perf_way *way, int in_place, const struct pe
 	const char *op = job->coll->has_op ? perf_op_name(call->op) : "none",
 		   *place = in_place ? "in" : "out";
 	int root = job->coll->has_root ? call->root : -1;
-	double slower = (b->beside / b->alone - 1) * 100,
-	       product_slower = (b->product_beside / b->product_alone - 1) * 100;
+	struct row row;
 	if (job->rank)
 		return;
-	printf(" %11zu %12zu %11s %7s %5d %12s %5s   %10.2f %10.2f %8.1f   %10.1f %10.1f %8.1f\n", bytes,
-	       call->count, corale_type_name(call->type), op, root, way->name, place, b->alone, b->beside,
-	       slower, b->product_alone, b->product_beside, product_slower);
-	fflush(stdout);
+	print_call(call);
+	make_beside_row(&row, bytes, call->count, way->name, place, b);
+	print_row(&row);
 	if (!job->raw)
 		return;
 	fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d\t%s\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%d\n", job->coll->name,

@@ -46,6 +46,16 @@ static int fail(const char *what, const char *value)
 	return 2;
 }
 
+/* The same, and which values are good. */
+static int fail_among(const char *what, const char *value, int n, const char *(*name_of)(int))
+{
+	fprintf(stderr, "corale-plan: %s: %s; known:", what, value);
+	for (int i = 0; i < n; i++)
+		fprintf(stderr, " %s", name_of(i));
+	fputc('\n', stderr);
+	return 2;
+}
+
 static int read_bytes(const char *text, size_t *out)
 {
 	static const char units[] = "KMG"; /* each may have a B behind it */
@@ -96,18 +106,30 @@ static int read_number(const char *text, int *out)
 	return 0;
 }
 
+/* Before anything is computed. */
+static int check_writable(const char *path)
+{
+	FILE *file = fopen(path, "a");
+	if (!file) {
+		fprintf(stderr, "corale-plan: cannot write to %s: %s\n", path, strerror(errno));
+		return 2;
+	}
+	fclose(file);
+	return 0;
+}
+
 static int read_option(int option, struct plan_request *request)
 {
-	int found = 0;
+	int found;
 	switch (option) {
 	case 't':
 		found = find_name(optarg, CORALE_NUM_TYPES, type_name);
 		request->type = (corale_type)found;
-		break;
+		return found < 0 ? fail_among("unknown type", optarg, CORALE_NUM_TYPES, type_name) : 0;
 	case 'o':
 		found = find_name(optarg, CORALE_NUM_OPS, op_name);
 		request->op = found;
-		break;
+		return found < 0 ? fail_among("unknown operator", optarg, CORALE_NUM_OPS, op_name) : 0;
 	case 'r':
 		return read_number(optarg, &request->root);
 	case 'R':
@@ -116,17 +138,16 @@ static int read_option(int option, struct plan_request *request)
 		return read_number(optarg, &request->steps);
 	case 'n':
 		request->table = 0;
-		break;
+		return 0;
 	case 'p':
 		request->plot = optarg;
-		break;
+		return check_writable(optarg);
 	case 'P':
 		return read_number(optarg, &request->plot_ranks);
 	default:
 		print_usage(stderr);
 		return 2;
 	}
-	return found < 0 ? fail("unknown type or operator", optarg) : 0;
 }
 
 static int read_arguments(int argc, char **argv, struct plan_request *request)
@@ -136,12 +157,13 @@ static int read_arguments(int argc, char **argv, struct plan_request *request)
 	if (optind < argc) {
 		int coll = find_name(argv[optind], CORALE_NUM_COLLS, coll_name);
 		if (coll < 0)
-			return fail("neither a machine nor a collective", argv[optind]);
+			return fail_among("neither a machine nor a collective", argv[optind],
+					  CORALE_NUM_COLLS, coll_name);
 		request->coll = (corale_coll)coll;
 		optind++;
 	}
 	if (optind < argc && !read_bytes(argv[optind++], &request->bytes))
-		return fail("not a number of bytes", argv[optind - 1]);
+		return fail("not a number of bytes (as 4096, 64K, 1MB, 2G)", argv[optind - 1]);
 	if (coll_folds(request->coll) && !type_has_op(request->type, request->op))
 		return fail("the type has no such operator", corale_op_name(request->op));
 	return optind < argc ? fail("one argument too many", argv[optind]) : 0;

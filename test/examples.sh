@@ -6,6 +6,8 @@ if [ -z "$MPIRUN" ]; then
 	exit 0
 fi
 number=0
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
 
 # try DESCRIPTION RANKS PROGRAM ARGUMENT...: must end with status 0.
 try()
@@ -66,6 +68,30 @@ says()
 	echo "ok $number - $1"
 }
 
+# readable DESCRIPTION: no line of the last program is longer than 100 characters, and no value is 0.00.
+readable()
+{
+	number=$((number + 1))
+	echo "$output" | awk 'length > 100 || / 0\.0+( |$)/ { print "# " $0; bad = 1 } /^ +[0-9]/ { lines++ } END { exit bad || !lines }' || printf 'not '
+	echo "ok $number - $1"
+}
+
+# plan_refuses DESCRIPTION WORDS ARGUMENT...: corale-plan ends with status 2, these words on standard error and nothing on standard output.
+plan_refuses()
+{
+	number=$((number + 1))
+	description=$1 words=$2
+	shift 2
+	output=$("$top_builddir/examples/corale-plan" "$@" 2>&1 >"$scratch/plan")
+	[ $? = 2 ] && [ ! -s "$scratch/plan" ] || printf 'not '
+	case $output in
+	*"$words"*) ;;
+	*) printf 'not ' ;;
+	esac
+	echo "ok $number - $description"
+	echo "# $output"
+}
+
 # with_gpu DESCRIPTION RANKS PROGRAM ARGUMENT...: on GPU memory, or where there is none a refusal that says so.
 with_gpu()
 {
@@ -84,6 +110,7 @@ for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done
 try "corale_all_reduce_perf --vs-mpi" 2 corale_all_reduce_perf -b 8 -e 32K -f 64 --vs-mpi --blocks 3
+readable "its lines"
 timed "one call at a time" "one_us" 2 corale_reduce_perf -b 8 -e 4K -f 64 -n 5
 timed "one call at a time, beside MPI" "one_us one_mpi_us one_ratio" 2 corale_broadcast_perf -b 8 -e 4K -f 64 -n 5 --vs-mpi \
 	--blocks 3
@@ -104,6 +131,15 @@ try "options of nccl-tests, units with B" 2 corale_all_reduce_perf -g 1 -t 1 -m 
 refuse "more than a GPU a process" "-g 2: a process is one rank" 2 corale_all_reduce_perf -g 2
 refuse "an option of nccl-tests alone" "-x (--cta_policy) is an option of nccl-tests alone; here CORALE_CTA_POLICY" 2 corale_all_reduce_perf -x 2
 refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduce_perf -b 64K -e 8
+refuse "a kind of device that is none: the list" "it takes one of: host cuda" 2 corale_all_reduce_perf --device gpu
+refuse "a file that can't be written" "/nowhere/json: No such file" 2 corale_all_reduce_perf -J /nowhere/json
+CORALE_ALGO=rnig plan_refuses "corale-plan: an algorithm that is none" '"rnig" is no algorithm; known: ' "node:2 rank:2"
+plan_refuses "corale-plan: two numbers of GPUs" "given twice" "gpu:8 gpu:4"
+plan_refuses "corale-plan: a number of steps that is none" "expected a number" -s foo "node:2 rank:2"
+plan_refuses "corale-plan: a collective that is none" "all_redcue; known: all_reduce" "node:2 rank:2" all_redcue
+plan_refuses "corale-plan: a type that is none" "bf16; known: int8" -t bf16 "node:2 rank:2"
+plan_refuses "corale-plan: an operator that is none" "plus; known: sum" -o plus "node:2 rank:2"
+plan_refuses "corale-plan: a file that can't be written" "cannot write to /nowhere/plot.svg" -p /nowhere/plot.svg "node:2 rank:2"
 refuse "a type that is none: the list" "float16 bfloat16 float32" 2 corale_all_reduce_perf -d bf16
 # Of corale_*_perf, which are one program by many names, one.
 for path in $(find "$top_builddir/examples" -maxdepth 1 -type f -perm -u+x \( ! -name 'corale_*_perf' -o -name corale_all_reduce_perf \) | sort); do
@@ -131,7 +167,16 @@ if [ -n "$CORALE_TEST_NCCL" ]; then
 fi
 CORALE_NODE_SIZE=1 timed "MPI alone, several collectives" "one_us" 2 corale_all_reduce_perf --only mpi --vs-mpi \
 	--coll all_reduce,reduce_scatter,broadcast,gather,barrier -b 8 -e 512 -f 64 -n 5
-try "Corale, all collectives in one run" 2 corale_all_reduce_perf --coll all -b 8 -e 512 -f 64 -n 5
+try "Corale, all collectives in one run, as JSON" 2 corale_all_reduce_perf --coll all -b 8 -e 512 -f 64 -n 5 -J "$scratch/json"
+readable "its lines"
+number=$((number + 1))
+grep -q '^{"coll": "all_to_all", "bytes": 512, "count": 64, "type": "float32", "op": "none", "root": -1, "us": [0-9.]*, .*"one_us": [0-9.]*' "$scratch/json" || printf 'not '
+echo "ok $number - a line of it"
+if command -v python3 >/dev/null; then
+	number=$((number + 1))
+	python3 -c 'import json, sys; run = json.load(open(sys.argv[1])); assert run["ranks"] == 2 and len(run["lines"]) == 29' "$scratch/json" || printf 'not '
+	echo "ok $number - all of it"
+fi
 refuse "NCCL alone without its library" "--only nccl needs" 2 corale_all_reduce_perf --only nccl
 refuse "MPI alone with registered buffers" "-R registers buffers" 2 corale_all_reduce_perf --only mpi --vs-mpi -R 1
 refuse "MPI alone on a stream" "--stream is for Corale" 2 corale_all_reduce_perf --only mpi --vs-mpi --stream
