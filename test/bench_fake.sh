@@ -106,6 +106,8 @@ tell "only what is asked for"
 tell "an NCCL that is not there is an error"
 ! run quick --bogus && says "unknown argument '--bogus'"
 tell "an unknown argument is an error"
+run hosts --list && says '^all_reduce-4-nodes .*CORALE_NODE_SIZE=2 .*corale_all_reduce_perf .*--vs-mpi' && ! says '--device cuda'
+tell "host memory beside MPI, on one node and two"
 if command -v python3 >/dev/null; then
 	run quick --out "$scratch/again" --nccl "$scratch/nccl"
 	grep -q '^| all_reduce | 0.86 at 512 MB; 1.[0-9]* (10 of 14) |' "$scratch/again/performance.md" &&
