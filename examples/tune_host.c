@@ -173,13 +173,13 @@ static void copy_vectors(struct shared *shared, float *vector, struct batches *b
 
 static void fold_vectors(struct shared *shared, float *vector, struct batches *batches)
 {
-	const struct reduce_spec spec = { CORALE_FLOAT32, CORALE_SUM, CORALE_FLOAT32, 2, { 0 } };
+	const struct reduce_spec spec = { CORALE_FLOAT32, CORALE_SUM, 2, { 0 } };
 	for (uint32_t n = 0; (n = await(&shared->asked, n)) != last; answer(shared, n)) {
 		float *own = chunk_of(vector, n);
-		const struct reduce_input inputs[] = { { shared->data[(n - 1) % SLOTS], REDUCE_WIRE },
+		const struct reduce_input inputs[] = { { shared->data[(n - 1) % SLOTS], REDUCE_LOCAL },
 						       { own, REDUCE_LOCAL } };
 		const int64_t start = wait_now_ns();
-		reduce_fold(&spec, own, 0, inputs, 2, CHUNK / sizeof(float), 1);
+		reduce_fold(&spec, own, inputs, 2, CHUNK / sizeof(float), 1);
 		if (batches->n < MOST_BATCHES)
 			add_batch(batches, (double)(wait_now_ns() - start));
 	}

@@ -5,8 +5,6 @@
  *
  * Messages go through slots as in fifo.cuh, a queue for each ring, channel and ordered pair of ranks: message c of a call lies in slot c mod
  * the ring's depth. Small calls have a kernel of their own (lowered_packets.cu).
- *
- * WIDE: partial sums of an 8- or 16-bit float are float32 where they travel (PLAN_FROM_WIRE, PLAN_TO_WIRE) and in scratch.
  */
 #include <cuda_runtime.h>
 
@@ -151,15 +149,14 @@ __device__ static bool room_is_free(const slots_run &r, uint32_t ring, int peer,
 
 /* An operation's messages from and to other nodes: their bytes, and whether warps take out and send them as a few. */
 struct few {
-	uint32_t in_bytes, out_bytes;
+	uint32_t bytes;
 	bool in, out;
 };
 
-__device__ static inline few few_of(const slots_run &r, const lowered_op &op, uint64_t in_bytes, uint64_t out_bytes)
+__device__ static inline few few_of(const slots_run &r, const lowered_op &op, uint64_t bytes)
 {
-	const bool remote = r.a->remote.counts;
-	return { (uint32_t)in_bytes, (uint32_t)out_bytes, remote && in_bytes <= REMOTE_FEW_BYTES && op.from_count <= (int)FEW_SOURCES,
-		 remote && out_bytes <= REMOTE_FEW_BYTES };
+	const bool are_few = r.a->remote.counts && bytes <= REMOTE_FEW_BYTES;
+	return { (uint32_t)bytes, are_few && op.from_count <= (int)FEW_SOURCES, are_few };
 }
 
 /* What one thread does for an operation beside its data: it looks after one peer, or none. */
@@ -203,7 +200,7 @@ __device__ static void signal_remote(const slots_run &r, const lowered_op &op, c
 		in_from(r, op.from_queue, d.from).take(r.s->before.received[op.from_queue][d.from] + d.message);
 	else if (d.to >= 0 && !f.out)
 		out_to(r, op.to_queue, d.to)
-			.post({ r.s->before.sent[op.to_queue][d.to] + d.message + 1, r.a->args.signature, 0, f.out_bytes });
+			.post({ r.s->before.sent[op.to_queue][d.to] + d.message + 1, r.a->args.signature, 0, f.bytes });
 }
 
 __device__ static void signal_peer(const slots_run &r, const lowered_op &op, const duty &d, const few &f)
@@ -233,9 +230,9 @@ __device__ static bool take_few(const slots_run &r, const lowered_op &op, const 
 		if (!is_remote(r, peer))
 			continue;
 		good = remote_receive_few(r.a->args, &conn, in_from(r, ring, peer), host_number_of(r, peer),
-					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.in_bytes,
+					  r.s->before.received[ring][peer] + r.s->received[ring][peer], 0, f.bytes,
 					  &data);
-		if (good && at >= 0 && at < (int)f.in_bytes)
+		if (good && at >= 0 && at < (int)f.bytes)
 			r.s->came[i][at / 8] = data;
 	}
 	return good;
@@ -260,7 +257,7 @@ __device__ static void bring_few(const slots_run &r, const lowered_op &op, uint3
 /* The same for all threads. */
 __device__ static inline bool are_few_apart(const slots_run &r, const lowered_op &op, const few &f)
 {
-	return r.a->remote.counts && f.in_bytes && f.in_bytes <= REMOTE_FEW_BYTES && !f.in &&
+	return r.a->remote.counts && f.bytes && f.bytes <= REMOTE_FEW_BYTES && !f.in &&
 	       remote_slots_are_apart(&r.a->remote.remote, remote_index(r.a->first_channel + r.channel, op.from_queue));
 }
 
@@ -268,18 +265,16 @@ __device__ static inline bool are_few_apart(const slots_run &r, const lowered_op
 __device__ static void send_few(const slots_run &r, const lowered_op &op, const few &f)
 {
 	const int at = remote_data_of();
-	const uint64_t data = at >= 0 && at < (int)f.out_bytes ? r.s->goes[at / 8] : 0;
+	const uint64_t data = at >= 0 && at < (int)f.bytes ? r.s->goes[at / 8] : 0;
 	for (int i = (int)threadIdx.x / 32; f.out && i < op.to_count; i += (int)blockDim.x / 32) {
 		const int peer = r.s->peers[op.to_first + i].rank, ring = op.to_queue;
 		if (is_remote(r, peer))
 			remote_send_few(out_to(r, ring, peer), r.s->before.sent[ring][peer] + r.s->sent[ring][peer] - 1,
-					r.a->args.signature, 0, f.out_bytes, data);
+					r.a->args.signature, 0, f.bytes, data);
 	}
 }
 
 /* ---- Data -------------------------------------------------------------------------------------------------- */
-
-enum : uint32_t { WIDE_BYTES = 4 /* of an element of a partial sum */ };
 
 __device__ static void add_source(slots_state *s, const unsigned char *from)
 {
@@ -301,23 +296,17 @@ template <int TYPE> __device__ static inline uint32_t element_bytes(const slots_
 		return (uint32_t)vector_element_bytes<TYPE>;
 }
 
-/* Of an element in a span. */
-template <int TYPE, bool WIDE> __device__ static inline uint32_t span_bytes(const slots_run &r, const lowered_span &span)
+template <int TYPE> __device__ static unsigned char *span_at(const slots_run &r, const lowered_span &span, size_t at)
 {
-	return WIDE && span.space == PLAN_SCRATCH ? WIDE_BYTES : element_bytes<TYPE>(r);
+	return lowered_address(*r.a, r.channel, span, at, element_bytes<TYPE>(r));
 }
 
-template <int TYPE, bool WIDE> __device__ static unsigned char *span_at(const slots_run &r, const lowered_span &span, size_t at)
-{
-	return lowered_address(*r.a, r.channel, span, at, span_bytes<TYPE, WIDE>(r, span));
-}
-
-template <int TYPE, bool WIDE> __device__ static void add_local(const slots_run &r, const lowered_op &op, size_t at)
+template <int TYPE> __device__ static void add_local(const slots_run &r, const lowered_op &op, size_t at)
 {
 	r.s->local = r.s->nsources;
 	if (op.src.space == PLAN_SEND)
 		r.s->own = r.s->nsources;
-	add_source(r.s, span_at<TYPE, WIDE>(r, op.src, at));
+	add_source(r.s, span_at<TYPE>(r, op.src, at));
 }
 
 /* One thread: those of several blocks that lie together from number `done` on. */
@@ -331,7 +320,7 @@ __device__ static void find_blocks(const slots_run &r, const lowered_op &op, int
 }
 
 /* One thread: where the data of a MOVE come from and go to, of its first blocks if it has several; a token carries none. */
-template <int TYPE, bool WIDE> __device__ static void list_data(const slots_run &r, const lowered_op &op, size_t src, size_t dst, size_t count, const few &f)
+template <int TYPE> __device__ static void list_data(const slots_run &r, const lowered_op &op, size_t src, size_t dst, size_t count, const few &f)
 {
 	slots_state *s = r.s;
 	const int me = r.a->args.rank;
@@ -347,14 +336,14 @@ template <int TYPE, bool WIDE> __device__ static void list_data(const slots_run 
 		} else if (peer != me) {
 			add_source(s, received_at(r, op.from_queue, peer));
 		} else if (!placed) {
-			add_local<TYPE, WIDE>(r, op, src);
+			add_local<TYPE>(r, op, src);
 			placed = true;
 		}
 	}
 	if (!placed)
-		add_local<TYPE, WIDE>(r, op, src);
+		add_local<TYPE>(r, op, src);
 	if (op.dst.space)
-		add_target(s, span_at<TYPE, WIDE>(r, op.dst, dst));
+		add_target(s, span_at<TYPE>(r, op.dst, dst));
 	for (int i = 0; i < op.to_count; i++) {
 		int peer = r.s->peers[op.to_first + i].rank;
 		if (f.out && is_remote(r, peer))
@@ -405,22 +394,6 @@ __device__ static void copy_data(const slots_state *s, uint64_t bytes)
 	}
 }
 
-__device__ static inline bool is_wide_source(const slots_run &r, const lowered_op &o, int k)
-{
-	return k == r.s->local ? o.src.space == PLAN_SCRATCH : (o.flags & PLAN_FROM_WIRE) != 0;
-}
-
-__device__ static inline bool is_wide_target(const lowered_op &o, int k)
-{
-	return k == 0 && o.dst.space ? o.dst.space == PLAN_SCRATCH : (o.flags & PLAN_TO_WIRE) != 0;
-}
-
-/* Of a fold's bytes, those of a source or target that does not lie in float32. */
-template <int TYPE> __device__ static inline uint64_t narrow_bytes(uint64_t bytes)
-{
-	return bytes / WIDE_BYTES * vector_element_bytes<TYPE>;
-}
-
 /* One vector of source k, as it is. */
 template <int TYPE> __device__ static inline vector load_stored(const slots_run &r, int k, uint64_t at, unsigned n)
 {
@@ -432,102 +405,64 @@ template <int TYPE> __device__ static inline vector load_stored(const slots_run 
 		return k == r.s->own && r.a->args.op == CORALE_NUM_OPS ? premultiply<TYPE>(r.a->args, v) : v;
 }
 
-/* As it is folded. */
-template <int TYPE, bool WIDE>
-__device__ static inline vector load_source(const slots_run &r, const lowered_op &o, int k, uint64_t at, unsigned n)
-{
-	if constexpr (WIDE)
-		if (!is_wide_source(r, o, k))
-			return vector_widen<TYPE>(load_stored<TYPE>(r, k, narrow_bytes<TYPE>(at), (unsigned)narrow_bytes<TYPE>(n)));
-	return load_stored<TYPE>(r, k, at, n);
-}
-
-/* To all targets, each in its width. */
-template <int TYPE> __device__ static void store_each(const slots_run &r, const lowered_op &o, uint64_t at, vector v, unsigned n)
-{
-	const vector narrow = vector_narrow<TYPE>(v);
-	for (int k = 0; k < r.s->ntargets; k++)
-		if (is_wide_target(o, k))
-			store_user<true>(r.s->targets[k] + at, v, n);
-		else
-			store_user<true>(r.s->targets[k] + narrow_bytes<TYPE>(at), narrow, (unsigned)narrow_bytes<TYPE>(n));
-}
-
 /* A fold in the order of the sources. */
-template <int TYPE, bool WIDE> __device__ static void fold_data(const slots_run &r, const lowered_op &o, uint64_t bytes)
+template <int TYPE> __device__ static void fold_data(const slots_run &r, const lowered_op &o, uint64_t bytes)
 {
 	const int op = r.a->args.op, n = r.s->nsources, last = lowered_last_op<vector_shares_kernels<TYPE>>(op, o);
 	for (uint64_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
 		const unsigned fill = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
-		vector_sum<WIDE ? (int)CORALE_FLOAT32 : TYPE> sum;
-		fold_ranks<BATCH>(&sum, n, op, [&](int k) { return load_source<TYPE, WIDE>(r, o, k, at, fill); });
-		if constexpr (WIDE)
-			store_each<TYPE>(r, o, at, sum.finish(last, r.a->world), fill);
-		else
-			store_all(r.s, at, sum.finish(last, r.a->world), fill);
+		vector_sum<TYPE> sum;
+		fold_ranks<BATCH>(&sum, n, op, [&](int k) { return load_stored<TYPE>(r, k, at, fill); });
+		store_all(r.s, at, sum.finish(last, r.a->world), fill);
 	}
 }
 
-/* Whether some target has not the width of the first source. */
-__device__ static bool converts(const slots_run &r, const lowered_op &o)
-{
-	bool differs = false;
-	for (int k = 0; k < r.s->ntargets; k++)
-		differs = differs || is_wide_target(o, k) != is_wide_source(r, o, 0);
-	return r.s->nsources && differs;
-}
-
 /* Whether a MOVE does more than to copy bits. */
-template <int TYPE, bool WIDE> __device__ static inline bool computes(const slots_run &r, const lowered_op &op)
+template <int TYPE> __device__ static inline bool computes(const slots_run &r, const lowered_op &op)
 {
-	return lowered_folds<vector_shares_kernels<TYPE>>(*r.a, op, r.s->nsources, r.s->own == 0) || (WIDE && converts(r, op));
+	return lowered_folds<vector_shares_kernels<TYPE>>(*r.a, op, r.s->nsources, r.s->own == 0);
 }
 
-template <int TYPE, bool WIDE> __device__ static void move_data(const slots_run &r, const lowered_op &op, uint64_t count)
+template <int TYPE> __device__ static void move_data(const slots_run &r, const lowered_op &op, uint64_t count)
 {
 	const slots_state *s = r.s;
 	const uint32_t element = element_bytes<TYPE>(r);
-	if (computes<TYPE, WIDE>(r, op))
-		fold_data<TYPE, WIDE>(r, op, count * (WIDE ? WIDE_BYTES : element));
+	if (computes<TYPE>(r, op))
+		fold_data<TYPE>(r, op, count * element);
 	else if (s->nsources && (s->ntargets > 1 || s->sources[0] != s->targets[0])) /* not all in place */
-		copy_data(s, count * (WIDE && is_wide_source(r, op, 0) ? WIDE_BYTES : element));
+		copy_data(s, count * element);
 }
 
 /* ---- Several blocks ------------------------------------------------------------------------------------------ */
 
-/* Of an element in messages that an operation takes (PLAN_FROM_WIRE) or sends (PLAN_TO_WIRE). */
-template <int TYPE, bool WIDE> __device__ static inline uint64_t wire_bytes(const slots_run &r, const lowered_op &op, uint32_t flag)
-{
-	return WIDE && op.flags & flag ? (uint64_t)WIDE_BYTES : element_bytes<TYPE>(r);
-}
-
 /* One thread: data of the blocks that are moved next. A message goes on where it is, a span at another block perhaps. */
-template <int TYPE, bool WIDE> __device__ static void list_next(const slots_run &r, const lowered_op &op)
+template <int TYPE> __device__ static void list_next(const slots_run &r, const lowered_op &op)
 {
 	slots_state *s = r.s;
 	const int read = s->read, written = s->written;
-	const ptrdiff_t block = (ptrdiff_t)r.call->count, moved = (ptrdiff_t)s->together;
+	const ptrdiff_t block = (ptrdiff_t)r.call->count, moved = (ptrdiff_t)s->together,
+			bytes = element_bytes<TYPE>(r);
 	find_blocks(r, op, s->listed);
 	for (int k = 0; k < s->nsources; k++) {
-		s->sources[k] += k == s->local ? (s->read - read) * block * span_bytes<TYPE, WIDE>(r, op.src) :
-						 moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(r, op, PLAN_FROM_WIRE);
+		s->sources[k] += k == s->local ? (s->read - read) * block * bytes :
+						 moved * bytes;
 		s->aligned &= ((uintptr_t)s->sources[k] & 15) == 0;
 	}
 	for (int k = 0; k < s->ntargets; k++) {
-		s->targets[k] += k == 0 && op.dst.space ? (s->written - written) * block * span_bytes<TYPE, WIDE>(r, op.dst) :
-							  moved * (ptrdiff_t)wire_bytes<TYPE, WIDE>(r, op, PLAN_TO_WIRE);
+		s->targets[k] += k == 0 && op.dst.space ? (s->written - written) * block * bytes :
+							  moved * bytes;
 		s->aligned &= ((uintptr_t)s->targets[k] & 15) == 0;
 	}
 }
 
 /* All threads; false if there are none. */
-template <int TYPE, bool WIDE> __device__ static bool next_blocks(const slots_run &r, const lowered_op &op)
+template <int TYPE> __device__ static bool next_blocks(const slots_run &r, const lowered_op &op)
 {
 	if (!(op.flags & LOWERED_BLOCKS) || r.s->listed == op.blocks)
 		return false;
 	__syncthreads();
 	if (threadIdx.x == 0)
-		list_next<TYPE, WIDE>(r, op);
+		list_next<TYPE>(r, op);
 	__syncthreads();
 	return true;
 }
@@ -558,29 +493,29 @@ __device__ static void scatter_blocks(const slots_run &r, const lowered_op &op, 
 }
 
 /* Bytes of a block where blocks are copied so; else 0. */
-template <int TYPE, bool WIDE> __device__ static inline uint32_t scattered_bytes(const slots_run &r, const lowered_op &op)
+template <int TYPE> __device__ static inline uint32_t scattered_bytes(const slots_run &r, const lowered_op &op)
 {
 	const slots_state *s = r.s;
-	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<TYPE, WIDE>(r, op))
+	if (!(op.flags & LOWERED_BLOCKS) || s->listed == op.blocks || computes<TYPE>(r, op))
 		return 0;
-	const uint64_t bytes = r.call->count * (WIDE && is_wide_source(r, op, 0) ? (uint64_t)WIDE_BYTES : element_bytes<TYPE>(r));
+	const uint64_t bytes = r.call->count * element_bytes<TYPE>(r);
 	return (uint64_t)s->listed * bytes < blockDim.x * 16 ? (uint32_t)bytes : 0;
 }
 
-template <int TYPE, bool WIDE> __device__ static void move_blocks(const slots_run &r, const lowered_op &op)
+template <int TYPE> __device__ static void move_blocks(const slots_run &r, const lowered_op &op)
 {
-	const uint32_t scattered = scattered_bytes<TYPE, WIDE>(r, op);
+	const uint32_t scattered = scattered_bytes<TYPE>(r, op);
 	if (scattered)
 		return scatter_blocks(r, op, scattered);
 	do
-		move_data<TYPE, WIDE>(r, op, r.s->together);
-	while (next_blocks<TYPE, WIDE>(r, op));
+		move_data<TYPE>(r, op, r.s->together);
+	while (next_blocks<TYPE>(r, op));
 }
 
 /* ---- Operations --------------------------------------------------------------------------------------------- */
 
 /* All threads; false if the call has failed. */
-template <int TYPE, bool WIDE> __device__ static bool execute(const slots_run &r, const prepared &p, int trip)
+template <int TYPE> __device__ static bool execute(const slots_run &r, const prepared &p, int trip)
 {
 	const lowered_op &op = p.op;
 	size_t src, dst;
@@ -590,20 +525,19 @@ template <int TYPE, bool WIDE> __device__ static bool execute(const slots_run &r
 		return true;
 	const size_t count = (size_t)(op.src.space ? in : out), all = count * lowered_blocks(&op);
 	const bool moves = op.op == PLAN_MOVE && count;
-	const few f = few_of(r, op, moves ? all * wire_bytes<TYPE, WIDE>(r, op, PLAN_FROM_WIRE) : 0,
-			     moves ? all * wire_bytes<TYPE, WIDE>(r, op, PLAN_TO_WIRE) : 0);
+	const few f = few_of(r, op, moves ? all * element_bytes<TYPE>(r) : 0);
 	const duty d = duty_of(r, op);
 	const bool good = await_peer(r, op, d, f);
 	if (moves && threadIdx.x == blockDim.x / 2 - 1)
-		list_data<TYPE, WIDE>(r, op, src, dst, count, f);
+		list_data<TYPE>(r, op, src, dst, count, f);
 	__syncwarp();
 	if (!__syncthreads_and(take_few(r, op, f) && good))
 		return false;
 	if (are_few_apart(r, op, f))
-		bring_few(r, op, f.in_bytes);
+		bring_few(r, op, f.bytes);
 	count_message(r, op, d);
 	if (moves)
-		move_blocks<TYPE, WIDE>(r, op);
+		move_blocks<TYPE>(r, op);
 	__syncthreads();
 	signal_peer(r, op, d, f);
 	send_few(r, op, f);
@@ -633,7 +567,7 @@ __device__ static int turn_all(const slots_run &r, int pc)
 }
 
 /* Loops over chunks do not nest. A loop starts `ahead` trips early, at most its own trip count, for the operations that run ahead. */
-template <int TYPE, bool WIDE> __device__ static bool execute_all(const slots_run &r, int nops)
+template <int TYPE> __device__ static bool execute_all(const slots_run &r, int nops)
 {
 	int trip = 0, trips = 0, body = 0, ahead = 0;
 	for (int pc = 0; pc < nops;) {
@@ -654,7 +588,7 @@ template <int TYPE, bool WIDE> __device__ static bool execute_all(const slots_ru
 			pc = turn_all(r, pc);
 		} else if (p.op.op != LOWERED_REPEAT) {
 			const int at = p.op.ahead ? trip + ahead : trip;
-			if (at >= 0 && (!body || at < trips) && !execute<TYPE, WIDE>(r, p, at))
+			if (at >= 0 && (!body || at < trips) && !execute<TYPE>(r, p, at))
 				return false;
 		}
 	}
@@ -680,7 +614,7 @@ __device__ static int prepare(const codelet_lowered &a, const lowered_call &call
 }
 
 /* announce and agree, of an epoch: what ranks say beside their headers; whether that of all has arrived and is as it must be. */
-template <int TYPE, bool WIDE, class Announce, class Agree>
+template <int TYPE, class Announce, class Agree>
 __device__ static void run_list(const codelet_lowered &a, const lowered_call &call, Announce announce, Agree agree)
 {
 	slots_state *s = shared_object<slots_state>();
@@ -696,7 +630,7 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	bool good = !a.remote.counts || remote_begin(a, channel, &s->before);
 	/* No slot is filled before its owner has made the call, because it may still use it for another one. */
 	good = good && ((a.args.ranks == 1 && a.remote.counts) || wait_headers(a.args, whole_block(), &first)) && agree(epoch);
-	good = good && execute_all<TYPE, WIDE>({ &a, &call, s, epoch, channel }, nops);
+	good = good && execute_all<TYPE>({ &a, &call, s, epoch, channel }, nops);
 	if (!__syncthreads_and(good))
 		return;
 	if (a.remote.counts)
@@ -704,10 +638,10 @@ __device__ static void run_list(const codelet_lowered &a, const lowered_call &ca
 	call_end(a.args, epoch + a.epochs - 1);
 }
 
-template <int TYPE, bool WIDE>
+template <int TYPE>
 __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_slots(const __grid_constant__ codelet_lowered a)
 {
-	run_list<TYPE, WIDE>(a, a.call, [](uint64_t) {}, [](uint64_t) { return true; });
+	run_list<TYPE>(a, a.call, [](uint64_t) {}, [](uint64_t) { return true; });
 }
 
 /* ---- Counts of edges ---------------------------------------------------------------------------------------- */
@@ -770,7 +704,7 @@ __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const
 	call.send_displs = e.send_displs;
 	call.recv_counts = e.recv_counts;
 	call.recv_displs = e.recv_displs;
-	run_list<CORALE_UINT8, false>(
+	run_list<CORALE_UINT8>(
 		e.plan, call, [&](uint64_t epoch) { announce_counts(e, epoch); }, [&](uint64_t epoch) { return counts_agree(e, epoch); });
 }
 
@@ -778,21 +712,15 @@ __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowered_all_to_all_v(const
 
 typedef void (*kernel)(codelet_lowered);
 
-struct lowered_row {
-	kernel slots[2]; /* [1]: partial sums are float32, where that is wider than the type */
-};
+static constexpr auto rows = vector_table_of<kernel>([](auto type) -> kernel { return lowered_slots<type.value>; });
 
-static constexpr auto rows = vector_table_of<lowered_row>([](auto type) {
-	return lowered_row{ { lowered_slots<type.value, false>, lowered_slots<type.value, vector_is_narrow_float<type.value>> } };
-});
-
-static const kernel other = lowered_slots<VECTOR_OTHER, false>; /* what no codelet folds */
+static const kernel other = lowered_slots<VECTOR_OTHER>; /* what no codelet folds */
 
 int codelets_lowered(const codelet_lowered *args, int blocks, int type, void *stream)
 {
 	if (args->form != LOWERED_FIFO)
 		return codelets_lowered_packets(args, blocks, type, stream);
-	const kernel k = args->element ? other : rows[type].slots[args->float32_partials];
+	const kernel k = args->element ? other : rows[type];
 	return launch((const void *)k, { blocks, (int)args->threads }, args, stream);
 }
 
@@ -806,7 +734,5 @@ int codelets_load_lowered(void)
 	int error = lowered_load_packets();
 	error = error ? error : load((const void *)lowered_all_to_all_v);
 	error = error ? error : load((const void *)other);
-	for (const lowered_row &row : rows)
-		error = error ? error : load_all(row.slots);
-	return error;
+	return error ? error : load_all(rows);
 }

@@ -472,7 +472,6 @@ private:
 template <int TYPE> static constexpr int vector_element_bytes = type_rows[TYPE].bytes;
 template <int TYPE> static constexpr bool vector_is_float = type_rows[TYPE].kind == TYPE_FLOAT;
 template <int TYPE> static constexpr bool vector_shares_kernels = type_shares_kernels(TYPE);
-template <int TYPE> static constexpr bool vector_is_narrow_float = type_is_narrow_float(TYPE);
 
 /* What folds a type. Where none is for its kind and bytes, the first one asks for a vector_word that there isn't. */
 template <int TYPE, bool FLOAT, int BYTES> struct vector_fold : vector_floats<TYPE> {};
@@ -500,29 +499,6 @@ template <int TYPE> VECTOR_FN vector vector_premultiply(vector v, uint64_t scala
 	product.start(v);
 	product.add(make_uint4(low, high, low, high), CORALE_PROD);
 	return product.finish(CORALE_PROD, 1);
-}
-
-/* Four elements of a narrow float, in the low bytes, as float32, and back. */
-template <int TYPE> VECTOR_FN vector vector_widen(vector v)
-{
-	constexpr int N = vector_word<TYPE>::N;
-	vector_words words = vector_as<vector_words>(v);
-	vector_elements<float> wide;
-#pragma unroll
-	for (int i = 0; i < 4 / N; i++)
-		vector_word<TYPE>::widen(words.e[i], wide.e + i * N);
-	return vector_of(wide);
-}
-
-template <int TYPE> VECTOR_FN vector vector_narrow(vector v)
-{
-	constexpr int N = vector_word<TYPE>::N;
-	vector_elements<float> wide = vector_as<vector_elements<float>>(v);
-	vector_words words = {};
-#pragma unroll
-	for (int i = 0; i < 4 / N; i++)
-		words.e[i] = vector_word<TYPE>::narrow(wide.e + i * N);
-	return vector_of(words);
 }
 
 /* True for the types in which a word of ones is nothing but NaNs: a slot that holds one can mean "nothing yet". */

@@ -33,7 +33,6 @@ static const struct chosen_machine machines[] = {
 	{ .text = "node:2 rank:1" },
 	{ .text = "node:2 rank:4" },
 	{ .text = "node:4 rank:4" },
-	{ .text = "node:4 rank:4", .settings = { "CORALE_PARTIALS=float32" } },
 	{ .text = "node:16 rank:1" },
 	{ .text = "node:16 rank:8" },
 	{ .text = "node:[4,4,3,1] memory:10" },
@@ -67,7 +66,6 @@ struct kind {
 };
 
 static const struct kind host_kinds[] = { { "float32", CORALE_FLOAT32, 0 } };
-static const struct kind partial_kinds[] = { { "bfloat16", CORALE_BFLOAT16, 0 } };
 static const struct kind gpu_kinds[] = {
 	{ "float32", CORALE_FLOAT32, CHOSEN_STAGING },
 	{ "float32-unstaged", CORALE_FLOAT32, 0 },
@@ -85,9 +83,7 @@ static const struct kind *kinds_of(const struct chosen_machine *m, int *count)
 {
 	const int nodes = strstr(m->text, "node:") != NULL;
 	*count = m->gpu && !nodes ? (int)(sizeof gpu_kinds / sizeof *gpu_kinds) : 1;
-	if (m->gpu && !nodes)
-		return gpu_kinds;
-	return m->settings[0] && strstr(m->settings[0], "PARTIALS") ? partial_kinds : host_kinds;
+	return m->gpu && !nodes ? gpu_kinds : host_kinds;
 }
 
 /* ---- Runs: sizes that one row serves ---------------------------------------------------------------------- */

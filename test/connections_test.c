@@ -325,12 +325,10 @@ static void test_edges(void **state)
 		"node:[5,2,5,5] nvlink:390 rail:50"
 	};
 	struct machine m;
-	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
-		for (int wide = 0; wide < 2; wide++) {
-			make_machine(&m, machines[i], SLOTS, CAP);
-			m.planner.partials_float32 = wide;
-			check_edges(&m, 1, 1);
-		}
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+		make_machine(&m, machines[i], SLOTS, CAP);
+		check_edges(&m, 1, 1);
+	}
 	make_dealt(&m, 12, 3);
 	check_edges(&m, 1, 1);
 	make_dealt(&m, 11, 4);
@@ -439,7 +437,6 @@ static void test_room(void **state)
 	for (size_t i = 0; i < sizeof machines / sizeof *machines * 3 * 2; i++) {
 		struct machine m;
 		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);
-		m.planner.partials_float32 = i / 3 % 2;
 		for (int row = 0; row < rows; row++)
 			for (int bits = 8; bits <= 30 && !algo[row].codelet && !coll_is_pair(algo[row].coll);
 			     bits += 2) {

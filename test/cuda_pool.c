@@ -38,18 +38,16 @@ void cuda_pools_close(struct cuda_pools *pools)
 /* Each rank's contribution times its scalar, rounded to the type, in scaled. */
 static void scale(const struct cuda_pool *pool, int rank, unsigned char *scaled)
 {
-	struct reduce_spec spec = { pool->ref.type, CORALE_NUM_OPS, pool->ref.type, pool->ref.ranks, { 0 } };
+	struct reduce_spec spec = { pool->ref.type, CORALE_NUM_OPS, pool->ref.ranks, { 0 } };
 	struct reduce_input input = { pool->contributions[rank], REDUCE_SEND };
 	memcpy(spec.scalar, pool->scalars[rank], sizeof(spec.scalar));
-	reduce_fold(&spec, scaled, 0, &input, 1, pool->period, 0);
+	reduce_fold(&spec, scaled, &input, 1, pool->period, 0);
 }
 
 static void fold(struct cuda_pool *pool)
 {
 	int premul = pool->ref.op == CORALE_NUM_OPS, ranks = pool->ref.ranks;
-	struct reduce_spec spec = {
-		pool->ref.type, premul ? CORALE_SUM : pool->ref.op, pool->ref.type, ranks, { 0 }
-	};
+	struct reduce_spec spec = { pool->ref.type, premul ? CORALE_SUM : pool->ref.op, ranks, { 0 } };
 	struct reduce_input inputs[CUDA_POOL_MOST_RANKS];
 	size_t bytes = pool->period * pool->element;
 	unsigned char *scaled = premul ? malloc((size_t)ranks * bytes) : NULL;
@@ -62,7 +60,7 @@ static void fold(struct cuda_pool *pool)
 		inputs[rank].data = scaled + (size_t)rank * bytes;
 		scale(pool, rank, scaled + (size_t)rank * bytes);
 	}
-	reduce_fold(&spec, pool->fold, 0, inputs, ranks, pool->period, 1);
+	reduce_fold(&spec, pool->fold, inputs, ranks, pool->period, 1);
 	free(scaled);
 }
 

@@ -101,7 +101,6 @@ static void build_overwriting(struct plan *plan, const struct plan_key *key)
 	plan->parts = plan->inner = 1;
 	plan->channels = 1;
 	plan->chunk_bytes = MOST * sizeof(int32_t);
-	plan->wire_type = CORALE_INT32;
 	uint8_t ring = plan_queue(plan, PLAN_CREDIT, 2);
 	plan_program(plan, PLAN_SM);
 	uint8_t me = plan_base(plan, PLAN_ME, PLAN_WORLD, 0), zero = plan_const(plan, 0);

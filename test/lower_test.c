@@ -133,7 +133,7 @@ static void expect_room(const struct plan *plan, const struct lowered_call *call
 	if (call->send_counts || (a->from == PLAN_NONE && a->to == PLAN_NONE))
 		return;
 	lowered_room_init(&room, plan, call);
-	assert_in_range(a->count * corale_type_bytes((corale_type)plan->wire_type), 0, room.message);
+	assert_in_range(a->count * corale_type_bytes((corale_type)plan->key.type), 0, room.message);
 }
 
 static void compare_program(const struct plan *plan, struct plan_env *env, const struct lowered *list, int p,
@@ -237,7 +237,6 @@ static void compare_machine(int n, int split)
 		for (int i = 0; i < 4; i++)
 			for (int channels = 1; channels <= 3; channels++) {
 				struct plan_case c = { .topo = topo,
-						       .wide = channels == 2,
 						       .row = row,
 						       .count = counts[i],
 						       .chunk = 3,

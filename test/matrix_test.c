@@ -74,21 +74,6 @@ static const struct shape shapes[] = {
 	{ "reproducible", SMALL "CORALE_REPRODUCIBLE=yes", 2, 6, 11, MANY },
 	{ "reproducible over nodes of 1", "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=1", 2, 8, 11, MANY },
 	{ "reproducible over nodes", SMALL "CORALE_REPRODUCIBLE=yes CORALE_NODE_SIZE=2", 3, 6, 11, MANY },
-	{ "partial sums in float32", SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=ring,reduce:chain", 2, 6, 5,
-	  MANY },
-	{ "partial sums in float32 over nodes",
-	  SMALL
-	  "CORALE_PARTIALS=float32 CORALE_ALGO=all_reduce:hier_ring,reduce_scatter:hier,reduce:hier_binomial "
-	  "CORALE_NODE_SIZE=2",
-	  3, 6, 11, MANY },
-	{ "partial sums in float32 by halving",
-	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_halving CORALE_NODE_SIZE=2", 3, 6, 11, MANY },
-	{ "partial sums in float32 in one shot",
-	  SMALL "CORALE_PARTIALS=float32 CORALE_ALGO=hier_oneshot CORALE_NODE_SIZE=2", 3, 6, 11, MANY },
-	{ "partial sums of several blocks in float32",
-	  "CORALE_PARTIALS=float32 CORALE_ALGO=bruck CORALE_NODE_SIZE=2", 3, 7, 11, MANY },
-	{ "partial sums of nodes' blocks in float32",
-	  "CORALE_PARTIALS=float32 CORALE_ALGO=hier_bruck CORALE_NODE_SIZE=2", 6, 6, 11, MANY },
 	{ "references always", "CORALE_REFERENCE=yes CORALE_REFERENCE_BYTES=1", 2, 5, 5, { 17, 5003 }, 2 },
 	{ "references never", "CORALE_REFERENCE=no", 2, 4, 37, { 17, 70001 }, 2 },
 };

@@ -29,15 +29,13 @@ static unsigned char *contribution(const struct sums *s, int rank)
 
 static void fold(const struct sums *s)
 {
-	const struct reduce_spec spec = {
-		.type = s->ref.type, .op = s->ref.op, .wire = s->ref.type, .ranks = RANKS
-	};
+	const struct reduce_spec spec = { .type = s->ref.type, .op = s->ref.op, .ranks = RANKS };
 	struct reduce_input inputs[RANKS];
 	for (int r = 0; r < RANKS; r++) {
 		reference_fill(&s->ref, r, 0, s->elements, contribution(s, r));
 		inputs[r] = (struct reduce_input){ contribution(s, r), REDUCE_LOCAL };
 	}
-	reduce_fold(&spec, s->expected, 0, inputs, RANKS, s->elements, 1);
+	reduce_fold(&spec, s->expected, inputs, RANKS, s->elements, 1);
 }
 
 static void open_sums(struct sums *s, struct team_member *member, size_t elements, corale_type type,

@@ -45,8 +45,7 @@ static struct planner make_planner(const struct plan_case *c)
 				 .slot_bytes = c->small_slots ? 1 : 1 << 16,
 				 .slots = 4,
 				 .max_channels = 1,
-				 .gpus = is_on_gpus(c->row),
-				 .partials_float32 = c->wide };
+				 .gpus = is_on_gpus(c->row) };
 }
 
 static int has_in_place(int coll)
@@ -60,8 +59,7 @@ static int build(const struct plan_case *c, int row, struct plan *plan)
 {
 	int rows;
 	struct planner planner = make_planner(c);
-	struct plan_key key = planner_key(row_table(&rows)[row].coll, c->count,
-					  c->wide ? CORALE_BFLOAT16 : CORALE_FLOAT32, CORALE_SUM);
+	struct plan_key key = planner_key(row_table(&rows)[row].coll, c->count, CORALE_FLOAT32, CORALE_SUM);
 	int ret = planner_build(&planner, &key, row, plan);
 	if (ret == CORALE_ENOTSUP)
 		return 0;
@@ -74,10 +72,8 @@ int cases_build(const struct plan_case *c, struct plan *plan)
 {
 	int rows;
 	const struct row *algo = &row_table(&rows)[c->row];
-	if (!is_first_of_plan(c->row) || (c->in_place && !has_in_place(algo->coll)) ||
-	    !build(c, c->row, plan))
-		return 0;
-	return !c->wide || plan->wire_type != plan->key.type;
+	return is_first_of_plan(c->row) && (!c->in_place || has_in_place(algo->coll)) &&
+	       build(c, c->row, plan);
 }
 
 static size_t *make_v_counts(const struct plan_case *c)
@@ -142,7 +138,7 @@ int cases_run(const struct plan_case *c, struct check_report *report)
 	if (!cases_build(c, &plan))
 		return 0;
 	if (cases_check(c, &plan, report ? report : &ignored, error, sizeof(error)))
-		fail_msg("%s (in place %d, wide %d, chunk %zu, channels %d, root %d, seed %u)", error,
-			 c->in_place, c->wide, c->chunk, c->channels, c->root, c->seed);
+		fail_msg("%s (in place %d, chunk %zu, channels %d, root %d, seed %u)", error, c->in_place,
+			 c->chunk, c->channels, c->root, c->seed);
 	return 1;
 }

@@ -22,7 +22,7 @@ struct plan_case {
 	const struct topo *topo;
 	int row; /* of row_table */
 	size_t count, chunk;
-	int channels, in_place, wide, root, calls, resident;
+	int channels, in_place, root, calls, resident;
 	int small_slots; /* slots so small that large-message variants are built */
 	unsigned seed;
 };

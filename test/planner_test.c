@@ -187,7 +187,6 @@ static void expect_in_rank_order(const struct planner *planner, const struct pla
 	const struct check_options options = { .count = 23, .chunk = 2, .unit = 1, .root = root };
 	struct check_report report;
 	char error[512];
-	assert_int_equal(plan->wire_type, plan->key.type);
 	if (check_plan(plan, &planner->topo->map, &options, &report, error, sizeof error))
 		fail_msg("%s", error);
 	assert_int_equal(report.in_rank_order, 1);
@@ -203,7 +202,7 @@ static void test_reproducible(void **state)
 		const int n = 2 + 3 * (i / 2 / NUM_SPLITS), few = i % 2;
 		struct topo *topo = cases_topo(n, (enum plan_split)(i / 2 % NUM_SPLITS));
 		struct planner planner = new_planner(topo);
-		planner.reproducible = planner.partials_float32 = 1;
+		planner.reproducible = 1;
 		planner.most_at_once = few ? 1 : 0;
 		for (size_t count = 1; count < 100000; count *= 10)
 			for (int sum = 0; sum < SUMS; sum++) {
@@ -303,15 +302,14 @@ static void test_messages_fit(void **state)
 	int rows;
 	row_table(&rows);
 	struct topo *topos[] = { cases_topo(4, SPLIT_ONE_NODE), cases_topo(11, SPLIT_UNEVEN) };
-	for (int i = 0; i < 2 * rows * 2; i++) {
+	for (int i = 0; i < 2 * rows; i++) {
 		struct planner planner = new_planner(topos[i % 2]);
-		planner.partials_float32 = i / 2 / rows;
 		planner.slot_bytes = i % 3 ? 5000 : 1 << 14;
 		planner.max_channels = 3;
 		for (size_t count = 5; count < 3000000; count *= 9) {
 			struct plan plan;
 			struct plan_env env;
-			int row = i / 2 % rows;
+			int row = i / 2;
 			struct plan_key key =
 			    planner_key(row_table(&rows)[row].coll, count, CORALE_BFLOAT16, CORALE_SUM);
 			if (planner_build(&planner, &key, row, &plan))
@@ -322,11 +320,10 @@ static void test_messages_fit(void **state)
 				struct plan_action a;
 				plan_cursor_start(&cursor, &plan, p);
 				while (plan_cursor_next(&cursor, &plan, &env, &a)) {
-					int wire = a.flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE) ? plan.wire_type
-											     : plan.key.type;
 					if (a.op == PLAN_MOVE && (a.from != PLAN_NONE || a.to != PLAN_NONE))
-						assert_true(a.count * corale_type_bytes((corale_type)wire) <=
-							    planner.slot_bytes);
+						assert_true(
+						    a.count * corale_type_bytes((corale_type)plan.key.type) <=
+						    planner.slot_bytes);
 				}
 			}
 		}

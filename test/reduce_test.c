@@ -25,7 +25,7 @@ struct bench {
 
 struct shape {
 	struct reduce_spec spec;
-	int k, dst_wire, final, in_place; /* in_place: which input dst is, or -1 */
+	int k, final, in_place; /* in_place: which input dst is, or -1 */
 	size_t count;
 	int kinds[MAX_K], offsets[MAX_K], dst_offset;
 };
@@ -56,7 +56,7 @@ static void fold_there(const struct bench *b, const struct shape *s, unsigned ch
 {
 	set_env(b);
 	const uint64_t env = thread_env();
-	reduce_fold(&s->spec, dst, s->dst_wire, inputs, s->k, s->count, s->final);
+	reduce_fold(&s->spec, dst, inputs, s->k, s->count, s->final);
 	const uint64_t after = thread_env();
 	const int rounding = fegetround();
 	fesetenv(FE_DFL_ENV);
@@ -156,19 +156,17 @@ static void expect_element(const struct shape *s, const struct reduce_input *inp
 			   const unsigned char *got)
 {
 	unsigned char expected[TYPE_MOST_BYTES];
-	size_t bytes = corale_type_bytes(s->dst_wire ? s->spec.wire : s->spec.type);
+	size_t bytes = corale_type_bytes(s->spec.type);
 	uint64_t g = 0, e = 0;
 
-	slow_fold(&s->spec, inputs, s->k, i, s->dst_wire, s->final, expected);
+	slow_fold(&s->spec, inputs, s->k, i, s->final, expected);
 	if (!memcmp(got, expected, bytes))
 		return;
 	memcpy(&g, got, bytes < 8 ? bytes : 8);
 	memcpy(&e, expected, bytes < 8 ? bytes : 8);
-	fail_msg("%s %s wire %s k %d count %zu final %d to wire %d in place %d, element %zu: got %llx, "
-		 "expected %llx",
-		 corale_type_name(s->spec.type), corale_op_name(s->spec.op), corale_type_name(s->spec.wire),
-		 s->k, s->count, s->final, s->dst_wire, s->in_place, i, (unsigned long long)g,
-		 (unsigned long long)e);
+	fail_msg("%s %s k %d count %zu final %d in place %d, element %zu: got %llx, expected %llx",
+		 corale_type_name(s->spec.type), corale_op_name(s->spec.op), s->k, s->count, s->final,
+		 s->in_place, i, (unsigned long long)g, (unsigned long long)e);
 }
 
 static void expect_margins(const unsigned char *dst, size_t bytes)
@@ -182,14 +180,14 @@ static void expect_margins(const unsigned char *dst, size_t bytes)
 static void check(struct bench *b, const struct shape *s, int level)
 {
 	struct reduce_input inputs[MAX_K], before[MAX_K];
-	corale_type out = s->dst_wire ? s->spec.wire : s->spec.type;
+	corale_type out = s->spec.type;
 	size_t bytes = s->count * corale_type_bytes(out);
 	unsigned char *dst = b->dst + MARGIN + s->dst_offset, *copy = NULL;
 	float divisor = s->final && s->spec.op == CORALE_AVG ? (float)s->spec.ranks : 0;
 
 	for (int j = 0; j < s->k; j++) {
 		unsigned char *data = b->inputs[j] + MARGIN + s->offsets[j];
-		fill(b, s->kinds[j] == REDUCE_WIRE ? s->spec.wire : s->spec.type, data, s->count);
+		fill(b, s->spec.type, data, s->count);
 		inputs[j] = before[j] = (struct reduce_input){ data, s->kinds[j] };
 	}
 	if (s->in_place >= 0) { /* the reference reads a copy of what is overwritten */
@@ -212,13 +210,9 @@ static void check(struct bench *b, const struct shape *s, int level)
 
 static struct shape plain_shape(corale_type type, corale_op op, int k, size_t count)
 {
-	struct shape s = { .spec = { .type = type, .op = op, .wire = type, .ranks = k },
-			   .k = k,
-			   .in_place = -1 };
+	struct shape s = { .spec = { .type = type, .op = op, .ranks = k }, .k = k, .in_place = -1 };
 	s.count = count;
 	s.final = 1;
-	for (int j = 0; j < k; j++)
-		s.kinds[j] = j % 2 ? REDUCE_WIRE : REDUCE_LOCAL;
 	return s;
 }
 
@@ -251,28 +245,6 @@ static void test_large_counts(void **state)
 				s.spec.ranks = 3;
 				check(b, &s, -1);
 			}
-}
-
-/* Partial sums in float32 between spans of a narrow type, in every mixture of kinds. */
-static void test_wire_float32(void **state)
-{
-	struct bench *b = *state;
-	static const corale_type narrow[] = { CORALE_FLOAT16, CORALE_BFLOAT16, CORALE_FLOAT8_E4M3,
-					      CORALE_FLOAT8_E5M2 };
-	for (int t = 0; t < 4; t++)
-		for (int op = 0; op <= CORALE_NUM_OPS; op++)
-			for (int k = 1; type_has_op(narrow[t], op) && k <= 4; k++)
-				for (int mixture = 0; mixture < 4 * 81; mixture++) {
-					struct shape s = plain_shape(narrow[t], op, k, 37);
-					uint64_t scalar = slow_narrow(narrow[t], 1.5);
-					memcpy(s.spec.scalar, &scalar, sizeof(scalar));
-					s.spec.wire = CORALE_FLOAT32;
-					s.final = mixture & 1;
-					s.dst_wire = mixture >> 1 & 1;
-					for (int j = 0, kinds = mixture / 4; j < k; j++, kinds /= 3)
-						s.kinds[j] = kinds % 3;
-					check(b, &s, -1);
-				}
 }
 
 static void test_any_alignment_and_in_place(void **state)
@@ -326,7 +298,7 @@ static void check_cells(struct bench *b, const struct shape *s, int first)
 	memset(dst - MARGIN / 2, 0xa5, MARGIN / 2);
 	memset(dst + s->count * bytes, 0xa5, MARGIN / 2);
 	set_env(b);
-	reduce_fold_cells(&s->spec, dst, 0, &cells, s->count, s->final);
+	reduce_fold_cells(&s->spec, dst, &cells, s->count, s->final);
 	fesetenv(FE_DFL_ENV);
 	for (size_t i = 0; i < s->count; i++)
 		expect_element(s, inputs, i, dst + i * bytes);
@@ -361,7 +333,6 @@ static void test_float_env(void **state)
 		b->flushes = i != 2;
 		test_large_counts(state);
 	}
-	test_wire_float32(state);
 	test_cells(state);
 	b->rounding = FE_TONEAREST;
 	b->flushes = 0;
@@ -372,7 +343,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types_operators_counts),
 		cmocka_unit_test(test_large_counts),
-		cmocka_unit_test(test_wire_float32),
 		cmocka_unit_test(test_any_alignment_and_in_place),
 		cmocka_unit_test(test_sum_levels),
 		cmocka_unit_test(test_cells),

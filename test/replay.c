@@ -30,7 +30,7 @@ struct state {
 	const struct plan *plan;
 	const struct plan_map *map;
 	size_t count;
-	size_t bytes, wire_bytes; /* of an element: of the call's type, of the wire's */
+	size_t bytes; /* of an element */
 	void *const *send;
 	void *const *recv;
 	int ranks, channels, root;
@@ -80,7 +80,7 @@ static unsigned char *place(const struct state *s, const struct walker *w, const
 	if (!p->space)
 		return NULL;
 	if (p->space == PLAN_SCRATCH)
-		return w->scratch + offset * s->wire_bytes;
+		return w->scratch + offset * s->bytes;
 	unsigned char *base = (p->space == PLAN_SEND ? s->send : s->recv)[w->env.rank];
 	return base + offset * s->bytes;
 }
@@ -97,25 +97,17 @@ static int ready(const struct state *s, const struct walker *w, const int *from,
 	return good;
 }
 
-/* Of spans the scratch, of messages those that a flag marks, hold the wire's type. */
-static int kind(int wire)
-{
-	return wire ? REDUCE_WIRE : REDUCE_LOCAL;
-}
-
 static struct reduce_input own_input(const struct state *s, const struct walker *w, const struct piece *p)
 {
-	const struct plan_location *src = &w->action.src;
-	return (struct reduce_input){ place(s, w, src, p->src), kind(src->space == PLAN_SCRATCH) };
+	return (struct reduce_input){ place(s, w, &w->action.src, p->src), REDUCE_LOCAL };
 }
 
 static struct reduce_input message_input(const struct state *s, const struct walker *w, int from,
 					 const struct piece *p)
 {
-	const int wire = w->action.flags & PLAN_FROM_WIRE;
 	const unsigned char *data =
 	    path(s, from, w->env.rank, w->env.channel, w->action.from_queue)->first->data;
-	return (struct reduce_input){ data + p->done * (wire ? s->wire_bytes : s->bytes), kind(wire) };
+	return (struct reduce_input){ data + p->done * s->bytes, REDUCE_LOCAL };
 }
 
 /* What the action names: messages in the group's order, ourselves in our place. How many. */
@@ -137,17 +129,15 @@ static int gather(const struct state *s, const struct walker *w, const int *from
 	return k;
 }
 
-/* The action's fold, rounded to the wire's type or the call's. */
 static void fold(const struct state *s, const struct walker *w, const struct reduce_input *inputs, int k,
-		 size_t count, int wire, unsigned char *out)
+		 size_t count, unsigned char *out)
 {
 	const struct plan_action *a = &w->action;
 	struct reduce_spec spec = { .type = (corale_type)s->plan->key.type,
-				    .wire = (corale_type)s->plan->wire_type,
 				    .op = s->plan->key.op,
 				    .ranks = s->ranks };
 	if (k)
-		reduce_fold(&spec, out, wire, inputs, k, count, a->flags & PLAN_FINAL);
+		reduce_fold(&spec, out, inputs, k, count, a->flags & PLAN_FINAL);
 }
 
 static int post(struct path *p, const unsigned char *data, size_t bytes)
@@ -184,15 +174,14 @@ static void move(const struct state *s, const struct walker *w, const int *from,
 		 unsigned char *message)
 {
 	const struct plan_action *a = &w->action;
-	const int wire = a->flags & PLAN_TO_WIRE;
 	struct reduce_input inputs[MOST_RANKS + 1];
 	for (size_t done = 0; done < a->count;) {
 		const struct piece p = piece_at(w, done);
 		unsigned char *dst = place(s, w, &a->dst, p.dst);
 		const int k = gather(s, w, from, nfrom, &p, inputs);
-		fold(s, w, inputs, k, p.count, wire, message + done * (wire ? s->wire_bytes : s->bytes));
+		fold(s, w, inputs, k, p.count, message + done * s->bytes);
 		if (dst)
-			fold(s, w, inputs, k, p.count, a->dst.space == PLAN_SCRATCH, dst);
+			fold(s, w, inputs, k, p.count, dst);
 		done += p.count;
 	}
 }
@@ -206,7 +195,7 @@ static int step(struct state *s, struct walker *w)
 	if (!ready(s, w, from, nfrom, to, nto))
 		return 0;
 	const int moves = a->op == PLAN_MOVE;
-	size_t bytes = moves ? a->count * (a->flags & PLAN_TO_WIRE ? s->wire_bytes : s->bytes) : 0;
+	size_t bytes = moves ? a->count * s->bytes : 0;
 	unsigned char *message = malloc(bytes + 1);
 	if (!message)
 		return -1;
@@ -254,7 +243,7 @@ static int run(struct state *s)
 
 static int start(struct state *s)
 {
-	const size_t cell = s->plan->spans ? s->count * s->wire_bytes : s->plan->chunk_bytes,
+	const size_t cell = s->plan->spans ? s->count * s->bytes : s->plan->chunk_bytes,
 		     scratch = s->plan->scratch_cells * cell + 1;
 	for (int rank = 0, i = 0; rank < s->ranks; rank++) {
 		for (int channel = 0; channel < s->channels; channel++) {
@@ -284,8 +273,7 @@ int replay(const struct plan *plan, const struct plan_map *map, int root, size_t
 			   .recv = recv,
 			   .ranks = map->ranks,
 			   .channels = plan->channels,
-			   .bytes = corale_type_bytes((corale_type)plan->key.type),
-			   .wire_bytes = corale_type_bytes((corale_type)plan->wire_type) };
+			   .bytes = corale_type_bytes((corale_type)plan->key.type) };
 	size_t paths = (size_t)s.ranks * (size_t)s.ranks * (size_t)s.channels * PLAN_MAX_QUEUES;
 	size_t walkers = (size_t)s.ranks * (size_t)s.channels * plan->nprograms;
 	int ret = -1;

@@ -270,18 +270,16 @@ static void test_exact_lists(void **state)
 	}
 }
 
-/* Types of a kind choose alike, partial sums in float32 or not. */
+/* Types of a kind choose alike. */
 static void test_kinds(void **state)
 {
 	(void)state;
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
-	for (size_t i = 0; i < 2 * sizeof machines / sizeof *machines; i++) {
+	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
 		struct choices of[CHOICES_KINDS] = { 0 }, list;
 		struct machine m;
 		char error[256];
-		open_machine(&m, machines[i / 2]);
-		m.planner.partials_float32 = i % 2;
-		m.single.partials_float32 = i % 2;
+		open_machine(&m, machines[i]);
 		for (int type = 0; type < CORALE_NUM_TYPES; type++) {
 			struct choices *first = &of[choices_kind((corale_type)type)];
 			memset(&list, 0, sizeof list);

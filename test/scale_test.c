@@ -35,9 +35,9 @@ static size_t position(const struct plan *plan, const struct plan_env *env, cons
 	return place->offset + (own ? (size_t)env->rank * env->count : 0);
 }
 
-static void add_message(struct traffic *t, const struct plan_action *a, int wire, size_t at)
+static void add_message(struct traffic *t, const struct plan_action *a, size_t at)
 {
-	uint64_t payload = a->op == PLAN_MOVE ? 2 * (uint64_t)a->count + 2 + !!(a->flags & wire) : 1;
+	uint64_t payload = a->op == PLAN_MOVE ? (uint64_t)a->count + 2 : 1;
 	t->messages++;
 	t->hash = (t->hash ^ payload ^ (uint64_t)at << 32) * 0x9e3779b97f4a7c15u;
 	t->hash ^= t->hash >> 31;
@@ -64,9 +64,9 @@ static void walk(const struct topo *topo, const struct plan *plan, size_t count,
 		plan_cursor_start(&cursor, plan, p);
 		while (plan_cursor_next(&cursor, plan, &env, &a)) {
 			if (a.to != PLAN_NONE && is_meant(topo, rank, a.to, other, a.to_group, a.rail))
-				add_message(&out[a.to_queue], &a, PLAN_TO_WIRE, position(plan, &env, &a));
+				add_message(&out[a.to_queue], &a, position(plan, &env, &a));
 			if (a.from != PLAN_NONE && is_meant(topo, rank, a.from, other, a.from_group, a.rail))
-				add_message(&in[a.from_queue], &a, PLAN_FROM_WIRE, position(plan, &env, &a));
+				add_message(&in[a.from_queue], &a, position(plan, &env, &a));
 		}
 	}
 }

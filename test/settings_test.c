@@ -76,8 +76,6 @@ static void test_values(void **state)
 	assert_int_equal(s.reproducible, 1);
 	assert_int_equal(parse("CORALE_REPRODUCIBLE=0", &s), 0);
 	assert_int_equal(s.reproducible, 0);
-	assert_int_equal(parse("CORALE_PARTIALS=float32", &s), 0);
-	assert_int_equal(s.partials_float32, 1);
 	assert_int_equal(parse("CORALE_TRANSPORT=MPI", &s), 0);
 	assert_string_equal(s.transport, "MPI");
 	assert_int_equal(parse("CORALE_DEBUG=trace", &s), 0);
@@ -159,7 +157,6 @@ static void test_malformed(void **state)
 		"CORALE_NODE_SIZE=two",
 		"CORALE_REPRODUCIBLE=true",
 		"CORALE_REPRODUCIBLE=2",
-		"CORALE_PARTIALS=float16",
 		"CORALE_REFERENCE=maybe",
 		"CORALE_UCX_MESSAGE=rndv",
 		"CORALE_CTA_POLICY=few",

@@ -126,7 +126,7 @@ static struct value combine(corale_type type, corale_op op, struct value a, stru
 static struct value read_input(const struct reduce_spec *spec, const struct reduce_input *input, size_t i)
 {
 	unsigned char rounded[8];
-	corale_type type = input->kind == REDUCE_WIRE ? spec->wire : spec->type;
+	corale_type type = spec->type;
 	struct value v = read_element(type, input->data, i);
 
 	if (spec->op != CORALE_NUM_OPS || input->kind != REDUCE_SEND)
@@ -141,12 +141,12 @@ static void fold_complex(const struct reduce_spec *spec, const struct reduce_inp
 			 int final, void *result)
 {
 	struct reduce_spec part = *spec;
-	part.type = part.wire = (corale_type)type_rows[spec->type].part;
+	part.type = (corale_type)type_rows[spec->type].part;
 	const size_t bytes = corale_type_bytes(part.type);
 	struct value a, b, c, d, real, imaginary;
 	if (spec->op != CORALE_PROD) {
 		for (size_t j = 0; j < 2; j++)
-			slow_fold(&part, inputs, k, 2 * i + j, 0, final, (char *)result + j * bytes);
+			slow_fold(&part, inputs, k, 2 * i + j, final, (char *)result + j * bytes);
 		return;
 	}
 	a = read_element(part.type, inputs[0].data, 2 * i);
@@ -203,8 +203,8 @@ static void fold_pair(const struct reduce_spec *spec, const struct reduce_input 
 	memcpy((char *)result + at, &best_index, sizeof best_index);
 }
 
-void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,
-	       int dst_wire, int final, void *result)
+void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i, int final,
+	       void *result)
 {
 	const int kind = type_rows[spec->type].kind;
 	if (k > 1 && kind == TYPE_PAIR) {
@@ -220,14 +220,12 @@ void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs
 		memcpy(result, (const char *)inputs[0].data + i * bytes, bytes);
 		return;
 	}
-	corale_type out = dst_wire ? spec->wire : spec->type,
-		    in = inputs[0].kind == REDUCE_WIRE ? spec->wire : spec->type;
 	int divides = final && spec->op == CORALE_AVG && spec->ranks > 1;
 	int scales = spec->op == CORALE_NUM_OPS && inputs[0].kind == REDUCE_SEND;
-	size_t bytes = corale_type_bytes(out);
+	size_t bytes = corale_type_bytes(spec->type);
 	struct value v = read_input(spec, &inputs[0], i);
 
-	if (k == 1 && in == out && !divides && !scales) {
+	if (k == 1 && !divides && !scales) {
 		memcpy(result, (const char *)inputs[0].data + i * bytes, bytes);
 		return;
 	}
@@ -237,5 +235,5 @@ void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs
 		v.f = computed(spec->type, v.f / spec->ranks);
 		v.whole /= spec->ranks;
 	}
-	write_element(out, v, result);
+	write_element(spec->type, v, result);
 }

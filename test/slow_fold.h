@@ -4,8 +4,8 @@
 
 #include "reduce/reduce.h"
 
-/* Element i of the fold, into result (of the wire type if dst_wire, else of the type). */
-void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i,
-	       int dst_wire, int final, void *result);
+/* Element i of the fold, into result. */
+void slow_fold(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, size_t i, int final,
+	       void *result);
 
 #endif

@@ -181,34 +181,34 @@ static void expect_hidden(const struct buffers *s, const struct batch *b)
 
 static void expect_narrowed(const struct buffers *s, const struct batch *b)
 {
-	size_t count = b->vectors * 16 / corale_type_bytes((corale_type)b->type);
-	uint32_t *floats = (uint32_t *)s->scaled;
-	struct reduce_spec spec = { (corale_type)b->type, CORALE_SUM, CORALE_FLOAT32, 1, { 0 } };
-	struct reduce_input minus_zero[2] = { { floats, REDUCE_WIRE }, { floats + count, REDUCE_WIRE } };
-	for (size_t i = 0; i < count; i++) {
-		floats[i] = (uint32_t)i * NARROW_STEP;
-		floats[count + i] = 0x80000000;
+	corale_type type = (corale_type)b->type;
+	size_t bytes = corale_type_bytes(type), count = b->vectors * 16 / bytes;
+	union reduce_block block;
+	for (size_t i = 0, n; i < count; i += n) {
+		n = count - i < REDUCE_BLOCK ? count - i : REDUCE_BLOCK;
+		for (size_t k = 0; k < n; k++)
+			block.f[k] = float_of_bits((uint32_t)(i + k) * NARROW_STEP);
+		reduce_store(type, &block, (unsigned char *)s->expected + i * bytes, n);
 	}
-	reduce_fold(&spec, s->expected, 0, minus_zero, 2, count, 1); /* two inputs: float32 is not just copied */
 }
 
 static void expect_folded(const struct buffers *s, const struct batch *b)
 {
 	corale_type type = (corale_type)b->type;
 	size_t count = b->vectors * 16 / corale_type_bytes(type);
-	struct reduce_spec spec = { type, b->op, type, b->ranks, { 0 } };
+	struct reduce_spec spec = { type, b->op, b->ranks, { 0 } };
 	struct reduce_input inputs[MAX_RANKS];
 	for (int r = 0; r < b->ranks; r++) {
 		struct reduce_input own = { s->in + r * b->vectors, REDUCE_SEND };
-		inputs[r].kind = REDUCE_WIRE;
+		inputs[r].kind = REDUCE_LOCAL;
 		inputs[r].data = own.data;
 		if (b->op != CORALE_NUM_OPS)
 			continue;
 		inputs[r].data = s->scaled + r * b->vectors;
 		memcpy(spec.scalar, &b->scalars[r], sizeof(spec.scalar));
-		reduce_fold(&spec, s->scaled + r * b->vectors, 0, &own, 1, count, 0);
+		reduce_fold(&spec, s->scaled + r * b->vectors, &own, 1, count, 0);
 	}
-	reduce_fold(&spec, s->expected, 0, inputs, b->ranks, count, 1);
+	reduce_fold(&spec, s->expected, inputs, b->ranks, count, 1);
 }
 
 /* The first element that differs, with all that went into it. */

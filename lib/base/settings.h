@@ -17,7 +17,6 @@ struct settings {
 	int node_size; /* CORALE_NODE_SIZE: fake nodes of so many ranks; 0: real ones */
 	char algo[256]; /* CORALE_ALGO: "ring", "all_reduce:ring,broadcast:flat", "^ring" */
 	int reproducible; /* CORALE_REPRODUCIBLE */
-	int partials_float32; /* CORALE_PARTIALS=float32 (else "type") */
 	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
 	char proto[32]; /* CORALE_PROTO: forces a protocol */

@@ -121,10 +121,4 @@ TYPES_FN int type_shares_kernels(int type)
 	return type_rows[type].kind == TYPE_SIGNED || type_rows[type].kind == TYPE_UNSIGNED;
 }
 
-/* True for the types that are summed in float32 and are narrower: their partial sums may be float32. */
-TYPES_FN int type_is_narrow_float(int type)
-{
-	return type_rows[type].kind == TYPE_FLOAT && type_rows[type].bytes < sizeof(float);
-}
-
 #endif

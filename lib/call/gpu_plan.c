@@ -96,9 +96,6 @@ int gpu_plans_open(struct comm *comm)
 		if (algo[row].codelet || coll_is_pair(coll))
 			continue;
 		ret = prepare_row(comm, row, coll, CORALE_UINT8);
-		if (!ret && comm->settings.partials_float32 &&
-		    coll_folds(coll)) /* lists where partial sums are float32 */
-			ret = prepare_row(comm, row, coll, CORALE_FLOAT16);
 	}
 	return ret;
 }

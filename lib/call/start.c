@@ -12,13 +12,12 @@
 struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,
 				  uint64_t signature)
 {
-	struct host_binding binding = { .send = call->send,
-					.recv = call->recv,
-					.spec = { .type = call->record.type,
-						  .op = op_kind(call->record.op),
-						  .wire = plan->wire_type,
-						  .ranks = comm->size },
-					.signature = signature };
+	struct host_binding binding = {
+		.send = call->send,
+		.recv = call->recv,
+		.spec = { .type = call->record.type, .op = op_kind(call->record.op), .ranks = comm->size },
+		.signature = signature
+	};
 	memcpy(binding.spec.scalar, &call->scalar, sizeof call->scalar);
 	return binding;
 }
@@ -55,7 +54,6 @@ int start_alone(struct comm *comm, const struct call *call)
 	size_t bytes = corale_type_bytes(call->record.type);
 	struct reduce_spec spec = { .type = call->record.type,
 				    .op = op_kind(call->record.op),
-				    .wire = call->record.type,
 				    .ranks = comm->size };
 	memcpy(spec.scalar, &call->scalar, sizeof call->scalar);
 	const unsigned char *from = call->send;
@@ -64,7 +62,7 @@ int start_alone(struct comm *comm, const struct call *call)
 	from += call->send_counts ? call->send_displs[0] * bytes : 0;
 	to += call->recv_counts ? call->recv_displs[0] * bytes : 0;
 	if (coll_folds(call->record.coll))
-		reduce_fold(&spec, to, 0, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
+		reduce_fold(&spec, to, &(struct reduce_input){ from, REDUCE_SEND }, 1, count, 1);
 	else if (count && from != to)
 		memmove(to, from, count * bytes);
 	return 0;

@@ -73,9 +73,6 @@ static int check_message(struct world *world, const struct context *c, const str
 	if (m->count != a->count)
 		return world_fail(world, c, "expects %zu elements of rank %d, which sent %zu", a->count, from,
 				  m->count);
-	if (m->wire != !!(a->flags & PLAN_FROM_WIRE))
-		return world_fail(world, c, "expects %s type from rank %d, which sent the other",
-				  m->wire ? "the call's" : "the wire's", from);
 	return 0;
 }
 
@@ -181,22 +178,6 @@ static int fold(struct world *world, struct context *c, int n)
 	return ret;
 }
 
-/* Partial sums keep the wire's type, finished results the call's. */
-static int check_types(struct world *world, const struct context *c)
-{
-	const struct plan *plan = plan_of(world, c);
-	const struct plan_action *a = &c->action;
-	if (plan->wire_type == plan->key.type || !a->count || a->op != PLAN_MOVE)
-		return 0;
-	int node = value_node(world->values[0]), partial = fold_is_partial(&world->folds, node);
-	int wire = a->flags & PLAN_TO_WIRE;
-	if (partial && (a->dst.space == PLAN_RECV || (a->to != PLAN_NONE && !wire)))
-		return world_fail(world, c, "rounds a partial sum to the call's type");
-	if (fold_is_complete(&world->folds, node) && a->to != PLAN_NONE && wire)
-		return world_fail(world, c, "sends a finished result in the wire's type");
-	return 0;
-}
-
 /* A message without credit overwrites the one `depth` before it: everybody must be known to have read that. */
 static int check_parity(struct world *world, const struct context *c, const struct queue *queue, int depth)
 {
@@ -247,7 +228,6 @@ static int send(struct world *world, struct context *c)
 		return world_fail(world, c, "out of memory");
 	m->unread -= a->to == PLAN_ALL;
 	m->payload = a->op == PLAN_MOVE;
-	m->wire = !!(a->flags & PLAN_TO_WIRE);
 	memcpy(m->values, world->values, m->count * sizeof(*m->values));
 	queue_put(queue, m);
 	rank->elements_sent += (long)m->count * m->unread;
@@ -276,8 +256,6 @@ int action_run(struct world *world, struct context *c)
 	int ret = gather(world, c, &sources);
 	if (!ret && a->op == PLAN_MOVE)
 		ret = fold(world, c, sources);
-	if (!ret)
-		ret = check_types(world, c);
 	if (!ret && a->dst.space)
 		ret = memory_write(world, c, &a->dst, a->count, world->values);
 	if (!ret && sends(world, c))

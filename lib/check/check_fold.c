@@ -135,11 +135,6 @@ int fold_make(struct fold_table *table, const int *operands, int n, int final)
 	return grow_buckets(table) ? node : FOLD_NOMEM;
 }
 
-int fold_is_partial(const struct fold_table *table, int node)
-{
-	return table->nodes[node].rank < 0 && !table->nodes[node].final;
-}
-
 int fold_is_complete(const struct fold_table *table, int node)
 {
 	return table->nodes[node].final && table->nodes[node].contributors == table->ranks;

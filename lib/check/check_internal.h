@@ -34,7 +34,6 @@ enum { FOLD_TWICE = -1, FOLD_FINISHED = -2, FOLD_NOMEM = -3 };
 /* The node that folds these in this order (two operands: in either); or FOLD_TWICE (a contributor twice),
  * FOLD_FINISHED (an operand is finished), FOLD_NOMEM. */
 int fold_make(struct fold_table *table, const int *operands, int n, int final);
-int fold_is_partial(const struct fold_table *table, int node); /* neither one contribution nor finished */
 int fold_is_complete(const struct fold_table *table, int node);
 int fold_in_rank_order(const struct fold_table *table, int node); /* one left fold of ranks 0, 1, ... */
 

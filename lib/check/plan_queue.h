@@ -14,7 +14,7 @@ struct stamp {
 struct message {
 	int references; /* who holds this struct: its slot, the sender's list of stable messages */
 	int readers, unread;
-	int payload, wire;
+	int payload;
 	size_t count;
 	uint64_t *values;
 	int *clock; /* of its sending; NULL without clocks */

@@ -227,7 +227,7 @@ static void put_on_the_way(struct sim *sim, const struct context *c, struct mess
 	const struct topo *topo = sim->topo;
 	const int n = queue_peers(&c->env, a->to, a->to_group),
 		  own = a->to == PLAN_ALL ? plan_group_index(&topo->map, a->to_group, c->rank) : -1;
-	const double bytes = cost_message_bytes(sim->plan, a, a->flags & PLAN_TO_WIRE),
+	const double bytes = cost_message_bytes(sim->plan, a),
 		     each = topo->proxied ? 0 : cost_send_ns(topo, bytes),
 		     link = topo->shared_memory ? 0 : bytes / topo->node.bytes_per_ns;
 	int left = cost_peers(&topo->map, c->rank, a->to, a->to_group).remote;
@@ -307,8 +307,7 @@ static int step(struct sim *sim, int index)
 	double *core = find_core(sim, c->rank), start = *core > c->ready_ns ? *core : c->ready_ns;
 	struct cost_peers from = cost_peers(&sim->topo->map, c->rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&sim->topo->map, c->rank, a->to, a->to_group);
-	start = share(&sim->servers[c->rank].link_out, start,
-		      cost_link_ns(sim->topo, sim->plan, a, &to, a->flags & PLAN_TO_WIRE));
+	start = share(&sim->servers[c->rank].link_out, start, cost_link_ns(sim->topo, sim->plan, a, &to));
 	start = share(&sim->servers[c->rank].memory, start, cost_memory_ns(sim->topo, sim->plan, a, &from));
 	double end = start + sim->slowdown * cost_work_ns(sim->topo, sim->plan, a, &from, &to);
 	*core = c->now_ns = end;

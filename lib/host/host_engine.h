@@ -205,7 +205,7 @@ struct host_run {
 	struct host_engine *engine;
 	const struct plan *plan;
 	struct host_binding binding;
-	size_t type_bytes, wire_bytes;
+	size_t type_bytes;
 	size_t stride; /* room for the largest message of the call; 0: all fit into header lines */
 	struct host_mismatch mismatch;
 	_Atomic uint64_t actions, bytes; /* executed; of the elements that they moved */
@@ -233,13 +233,10 @@ int host_channel_awaits(const struct host_run *run, int channel);
 /* Prints for what a channel waits: "4096 bytes of rank 3". */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
 
-/* Payload of an action's message; wire_flag: PLAN_FROM_WIRE or PLAN_TO_WIRE. */
-static inline size_t host_message_bytes(const struct host_run *run, const struct plan_action *a,
-					int wire_flag)
+/* Payload of an action's messages. */
+static inline size_t host_message_bytes(const struct host_run *run, const struct plan_action *a)
 {
-	if (a->op != PLAN_MOVE)
-		return 0;
-	return a->count * (a->flags & wire_flag ? run->wire_bytes : run->type_bytes);
+	return a->op == PLAN_MOVE ? a->count * run->type_bytes : 0;
 }
 
 /* What headers of an action's messages say: the elements of the block that they are of, where both ends must agree about them; else 0. */

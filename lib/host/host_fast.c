@@ -13,8 +13,7 @@ int host_fast_serves(const struct host_engine *e, const struct plan *plan, const
 	    coll_is_uneven(plan->key.coll)
 		? e->map.ranks <= HOST_FAST_UNEVEN
 		: call->count <= HOST_FAST_BYTES / corale_type_bytes((corale_type)plan->key.type);
-	return !e->transport && plan->channels == 1 && !plan->scratch_cells && !plan->spans &&
-	       plan->wire_type == plan->key.type && is_small;
+	return !e->transport && plan->channels == 1 && !plan->scratch_cells && !plan->spans && is_small;
 }
 
 static struct host_fast_span span_of(const struct plan_location *location, size_t type_bytes)
@@ -230,7 +229,7 @@ static void fold(const struct host_fast_step *step, const struct reduce_spec *sp
 	const int scales = inputs->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS,
 		  divides = step->final && spec->op == CORALE_AVG;
 	if (n > 1 || scales || divides)
-		reduce_fold(spec, to, 0, inputs, n, step->count, step->final);
+		reduce_fold(spec, to, inputs, n, step->count, step->final);
 	else if (to != inputs->data)
 		memcpy(to, inputs->data, step->bytes);
 }

@@ -23,11 +23,6 @@ enum {
 	OWN_BYTES = 64 << 10 /* from here on a message to a thread of this process goes by reference */
 };
 
-struct host_target {
-	unsigned char *data; /* NULL: absent */
-	int wire;
-};
-
 /* A message can't be read, and its sender is asked for it: the action is to be executed again. */
 enum { MOVE_LATER = 1 };
 
@@ -40,8 +35,8 @@ struct move {
 	struct host_source *sources; /* the channel's */
 	int nsources;
 	int lent; /* some of them may be: by its rank, until its call ends */
-	struct host_target local,
-	    message; /* where the result goes; message: the first buffer it is sent from */
+	unsigned char *local,
+	    *message; /* NULL: absent; where the result goes; message: the first buffer it is sent from */
 	size_t message_bytes;
 	const unsigned char *shared; /* where the message lies unchanged until it was read, or NULL */
 	int result; /* sources[0] is the result already */
@@ -52,18 +47,6 @@ struct move {
 	int is_last; /* what is filled is the receive buffer of a call that exceeds the caches */
 };
 
-/* Messages and cells of the wire type: a difference only where it is not the call's type. */
-static int is_wide(const struct move *m, int flag)
-{
-	const struct reduce_spec *spec = &m->run->binding.spec;
-	return flag && spec->wire != spec->type;
-}
-
-static size_t kind_bytes(const struct host_run *run, int wire)
-{
-	return wire ? run->wire_bytes : run->type_bytes;
-}
-
 /* ---- Sources ------------------------------------------------------------------------ */
 
 static struct host_source local_source(const struct move *m)
@@ -71,8 +54,8 @@ static struct host_source local_source(const struct move *m)
 	const struct host_run *run = m->run;
 	const struct plan_location *src = &m->a->src;
 	if (src->space == PLAN_SCRATCH)
-		return (struct host_source){ m->ch->scratch + src->offset * run->wire_bytes,
-					     is_wide(m, 1) ? REDUCE_WIRE : REDUCE_LOCAL, 0, 0, 0 };
+		return (struct host_source){ m->ch->scratch + src->offset * run->type_bytes, REDUCE_LOCAL, 0,
+					     0, 0 };
 	const unsigned char *base = src->space == PLAN_SEND ? run->binding.send : run->binding.recv;
 	int kind = src->space == PLAN_SEND ? REDUCE_SEND : REDUCE_LOCAL;
 	return (struct host_source){ base + src->offset * run->type_bytes, kind, 0, 0, 0 };
@@ -85,26 +68,25 @@ static uint64_t read_once(const uint64_t *word)
 }
 
 /* The next message in a rank's window. */
-static int window_source(struct move *m, int rank, const struct host_in *in, int kind,
-			 struct host_source *out)
+static int window_source(struct move *m, int rank, const struct host_in *in, struct host_source *out)
 {
 	const struct window_layout *layout = &m->run->engine->layout;
 	const struct window_header *header = &in->headers[in->received % WINDOW_HEADERS];
-	const size_t bytes = host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), most = layout->queue_bytes;
+	const size_t bytes = host_message_bytes(m->run, m->a), most = layout->queue_bytes;
 	const int says =
 	    (int)(atomic_load_explicit(&header->bytes_kind, memory_order_acquire) & 0xff); /* then the rest */
 	if (says == WINDOW_REFERENCE) { /* the kernel checks it, unless it is memory of this very process */
-		*out = (struct host_source){ header->reference, kind, in->pid, rank, 1 };
+		*out = (struct host_source){ header->reference, REDUCE_LOCAL, in->pid, rank, 1 };
 		m->lent = 1;
 		return 0;
 	}
 	if (says == WINDOW_INLINED && bytes <= WINDOW_INLINE) {
-		*out = (struct host_source){ header->inlined, kind, 0, 0, 0 };
+		*out = (struct host_source){ header->inlined, REDUCE_LOCAL, 0, 0, 0 };
 		return 0;
 	}
 	const uint64_t offset = read_once(&header->offset);
 	if (says == WINDOW_SLOT && bytes <= most && offset <= most - bytes) {
-		*out = (struct host_source){ in->payload + offset, kind, 0, 0, 0 };
+		*out = (struct host_source){ in->payload + offset, REDUCE_LOCAL, 0, 0, 0 };
 		return 0;
 	}
 	return log_error(
@@ -120,15 +102,13 @@ static int message_source(struct move *m, int rank, struct host_source *out)
 {
 	struct host_engine *e = m->run->engine;
 	int ring = m->a->from_queue, channel = m->ch->env.channel;
-	int kind = is_wide(m, m->a->flags & PLAN_FROM_WIRE) ? REDUCE_WIRE : REDUCE_LOCAL;
 	if (!host_is_local(e, rank)) {
 		const struct link_message *message = link_next(host_link(e, rank, channel, ring));
-		*out = (struct host_source){ message->data, kind, 0, 0, 0 };
+		*out = (struct host_source){ message->data, REDUCE_LOCAL, 0, 0, 0 };
 		return 0;
 	}
-	return window_source(m, rank,
-			     host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring),
-			     kind, out);
+	return window_source(
+	    m, rank, host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring), out);
 }
 
 static int gather_sources(struct move *m)
@@ -195,16 +175,15 @@ static int read_memory(const struct move *m, const struct host_source *s, void *
 }
 
 /* True if the result is the only source, bit for bit. */
-static int is_copy(const struct move *m, const struct host_target *target)
+static int is_copy(const struct move *m)
 {
 	const struct reduce_spec *spec = &m->run->binding.spec;
 	const struct host_source *s = &m->sources[0];
 	if (m->result)
 		return 1;
-	int converts = (s->kind == REDUCE_WIRE) != target->wire;
 	int scales = s->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
 	int divides = m->a->flags & PLAN_FINAL && spec->op == CORALE_AVG;
-	return m->nsources == 1 && !m->a->cells && !converts && !scales && !divides;
+	return m->nsources == 1 && !m->a->cells && !scales && !divides;
 }
 
 static struct host_temp *temp_of(const struct move *m)
@@ -230,13 +209,13 @@ static int make_temp(struct move *m)
 }
 
 /* Folds elements [first, first + count) into the target; messages by reference are read into temp first. */
-static int fold_piece(struct move *m, const struct host_target *target, size_t first, size_t count)
+static int fold_piece(struct move *m, unsigned char *target, size_t first, size_t count)
 {
 	const struct host_run *run = m->run;
+	const size_t bytes = run->type_bytes;
 	struct reduce_input *inputs = temp_of(m)->inputs;
 	for (int i = 0; i < m->nsources; i++) {
 		const struct host_source *s = &m->sources[i];
-		size_t bytes = kind_bytes(run, s->kind == REDUCE_WIRE);
 		inputs[i] = (struct reduce_input){ s->data + first * bytes, s->kind };
 		if (s->pid) {
 			unsigned char *temp = temp_of(m)->data + (size_t)i * TEMP_BYTES;
@@ -246,13 +225,13 @@ static int fold_piece(struct move *m, const struct host_target *target, size_t f
 			inputs[i].data = temp;
 		}
 	}
-	reduce_fold(&run->binding.spec, target->data + first * kind_bytes(run, target->wire), target->wire,
-		    inputs, m->nsources, count, m->a->flags & PLAN_FINAL);
+	reduce_fold(&run->binding.spec, target + first * bytes, inputs, m->nsources, count,
+		    m->a->flags & PLAN_FINAL);
 	return 0;
 }
 
 /* Folds up to *n elements from first on, but none that an earlier attempt at this action has folded: the target may be a source. */
-static int fold_once(struct move *m, const struct host_target *target, size_t first, size_t *n)
+static int fold_once(struct move *m, unsigned char *target, size_t first, size_t *n)
 {
 	const size_t folded = m->p->folded - m->folded;
 	int ret = 0;
@@ -301,24 +280,24 @@ static void count_reader(const struct move *m, int n)
 			atomic_fetch_add(&lender_of(m, &m->sources[i])->readers, (uint64_t)n);
 }
 
-static int fill_run(struct move *m, const struct host_target *target, size_t count)
+static int fill_run(struct move *m, unsigned char *target, size_t count)
 {
-	size_t bytes = count * kind_bytes(m->run, target->wire);
-	if (is_copy(m, target)) {
+	size_t bytes = count * m->run->type_bytes;
+	if (is_copy(m)) {
 		const struct host_source *s = &m->sources[0];
 		if (s->pid)
-			return read_memory(m, s, target->data, s->data, bytes);
-		if (s->data != target->data && m->is_last && bytes >= HOST_COPY_LEAST)
-			host_copy(&temp_of(m)->copier, target->data, s->data, bytes);
-		else if (s->data != target->data)
-			memcpy(target->data, s->data, bytes);
+			return read_memory(m, s, target, s->data, bytes);
+		if (s->data != target && m->is_last && bytes >= HOST_COPY_LEAST)
+			host_copy(&temp_of(m)->copier, target, s->data, bytes);
+		else if (s->data != target)
+			memcpy(target, s->data, bytes);
 		return 0;
 	}
 	size_t piece = count;
 	int ret = 0;
 	for (int i = 0; i < m->nsources && piece == count; i++) {
 		if (m->sources[i].pid) {
-			piece = TEMP_BYTES / m->run->wire_bytes;
+			piece = TEMP_BYTES / m->run->type_bytes;
 			ret = make_temp(m);
 		}
 	}
@@ -344,31 +323,27 @@ static unsigned char *address_of(const struct move *m, int space, size_t offset)
 {
 	const struct host_binding *b = &m->run->binding;
 	if (space == PLAN_SCRATCH)
-		return m->ch->scratch + offset * m->run->wire_bytes;
+		return m->ch->scratch + offset * m->run->type_bytes;
 	return (unsigned char *)(uintptr_t)(space == PLAN_SEND ? b->send : b->recv) +
 	       offset * m->run->type_bytes;
 }
 
 /* One run of a span after the other, at either end; all else goes on behind the elements before. */
-static int fill_runs(struct move *m, const struct host_target *target, const struct plan_location *span)
+static int fill_runs(struct move *m, unsigned char *target, const struct plan_location *span)
 {
 	const int own = span == &m->a->src ? m->nsources - 1
 			: m->result        ? 0
 					   : -1,
-		  last = m->nsources - 1, is_target = target == &m->local && span == &m->a->dst;
+		  last = m->nsources - 1, is_target = target == m->local && span == &m->a->dst;
 	const struct host_source kept[2] = { m->sources[0], m->sources[last] }; /* of one rank and this one */
 	int ret = 0;
 	for (size_t done = 0, n, offset; !ret && done < m->a->count; done += n) {
 		n = plan_span_run(&m->ch->env, m->a, span, done, &offset);
 		unsigned char *at = address_of(m, span->space, offset);
-		struct host_target run = { is_target ? at
-						     : target->data + done * kind_bytes(m->run, target->wire),
-					   target->wire };
-		for (int i = 0; i <= last; i++) {
-			const size_t bytes = kind_bytes(m->run, kept[i].kind == REDUCE_WIRE);
-			m->sources[i].data = i == own ? at : kept[i].data + done * bytes;
-		}
-		ret = fill_run(m, &run, n);
+		const size_t behind = done * m->run->type_bytes;
+		for (int i = 0; i <= last; i++)
+			m->sources[i].data = i == own ? at : kept[i].data + behind;
+		ret = fill_run(m, is_target ? at : target + behind, n);
 	}
 	m->sources[0] = kept[0];
 	m->sources[last] = kept[1];
@@ -376,22 +351,21 @@ static int fill_runs(struct move *m, const struct host_target *target, const str
 }
 
 /* Cells are this rank's own memory, and may be more than there are sources of a fold. */
-static void fold_cells(const struct move *m, const struct host_target *target)
+static void fold_cells(const struct move *m, unsigned char *target)
 {
 	const struct host_run *run = m->run;
 	const struct plan_action *a = m->a;
-	const size_t cell = plan_cell_elements(run->plan, &m->ch->env) * run->wire_bytes;
+	const size_t cell = plan_cell_elements(run->plan, &m->ch->env) * run->type_bytes;
 	const struct reduce_cells cells = { .data = m->sources[0].data - (size_t)a->src.block * cell,
 					    .bytes = cell,
 					    .cells = (int)run->plan->scratch_cells,
 					    .first = a->src.block,
 					    .folded = a->cells,
 					    .kind = m->sources[0].kind };
-	reduce_fold_cells(&run->binding.spec, target->data, target->wire, &cells, a->count,
-			  a->flags & PLAN_FINAL);
+	reduce_fold_cells(&run->binding.spec, target, &cells, a->count, a->flags & PLAN_FINAL);
 }
 
-static int copy_or_fold(struct move *m, const struct host_target *target)
+static int copy_or_fold(struct move *m, unsigned char *target)
 {
 	size_t first;
 	if (m->a->cells && !m->result) {
@@ -402,9 +376,9 @@ static int copy_or_fold(struct move *m, const struct host_target *target)
 	return first == m->a->count ? fill_run(m, target, first) : fill_runs(m, target, span);
 }
 
-static int fill(struct move *m, const struct host_target *target)
+static int fill(struct move *m, unsigned char *target)
 {
-	if (!target->data || !m->a->count || !m->nsources)
+	if (!target || !m->a->count || !m->nsources)
 		return 0;
 	if (!m->lent)
 		return copy_or_fold(m, target);
@@ -425,20 +399,18 @@ static const unsigned char *find_shared(const struct move *m)
 	if (first < m->a->count)
 		return NULL;
 	if (m->a->from == PLAN_NONE)
-		return m->nsources == 1 && m->sources[0].kind != REDUCE_WIRE && is_copy(m, &m->message)
-			   ? m->sources[0].data
-			   : NULL;
-	return m->a->dst.space == PLAN_RECV && !m->message.wire ? m->local.data : NULL;
+		return is_copy(m) ? m->sources[0].data : NULL;
+	return m->a->dst.space == PLAN_RECV ? m->local : NULL;
 }
 
 static void open_local(struct move *m)
 {
 	const struct plan_location *dst = &m->a->dst;
-	m->local = (struct host_target){ NULL, is_wide(m, dst->space == PLAN_SCRATCH) };
+	m->local = NULL;
 	if (dst->space == PLAN_SCRATCH)
-		m->local.data = m->ch->scratch + dst->offset * m->run->wire_bytes;
+		m->local = m->ch->scratch + dst->offset * m->run->type_bytes;
 	else if (dst->space == PLAN_RECV)
-		m->local.data = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
+		m->local = (unsigned char *)m->run->binding.recv + dst->offset * m->run->type_bytes;
 }
 
 /* True where the ways of messages between processes are measured, instead of said by settings. */
@@ -493,8 +465,8 @@ static int open_message(struct move *m)
 {
 	struct host_engine *e = m->run->engine;
 	const struct plan_action *a = m->a;
-	m->message = (struct host_target){ NULL, is_wide(m, a->flags & PLAN_TO_WIRE) };
-	m->message_bytes = host_message_bytes(m->run, a, PLAN_TO_WIRE);
+	m->message = NULL;
+	m->message_bytes = host_message_bytes(m->run, a);
 	m->shared = NULL;
 	if (a->flags & PLAN_STABLE &&
 	    (m->message_bytes >= LONG_BYTES || m->message_bytes >= least_reference(e)))
@@ -509,7 +481,7 @@ static int open_message(struct move *m)
 	m->header = &m->out->headers[m->out->sent % WINDOW_HEADERS];
 	if (m->message_bytes <= WINDOW_INLINE) {
 		m->kind = WINDOW_INLINED;
-		m->message.data = m->header->inlined;
+		m->message = m->header->inlined;
 	} else if (m->shared && !is_of_run && reference_pays(m)) {
 		m->kind = WINDOW_REFERENCE;
 	} else {
@@ -518,7 +490,7 @@ static int open_message(struct move *m)
 			return 0;
 		m->kind = WINDOW_SLOT;
 		m->header->offset = m->out->sent % (uint64_t)room * m->out->stride;
-		m->message.data = m->out->payload + m->header->offset;
+		m->message = m->out->payload + m->header->offset;
 	}
 	return 1;
 }
@@ -550,11 +522,11 @@ static int send_remote(struct move *m, int rank)
 	m->ch->referenced |= m->message_bytes >= LONG_BYTES;
 	if (direct)
 		return link_post(link, header, direct, m->message_bytes);
-	if (m->message_bytes && m->message.data) {
-		memcpy(link_slot(link), m->message.data, m->message_bytes);
+	if (m->message_bytes && m->message) {
+		memcpy(link_slot(link), m->message, m->message_bytes);
 	} else if (m->message_bytes) {
-		m->message.data = link_slot(link);
-		int ret = fill(m, &m->message);
+		m->message = link_slot(link);
+		int ret = fill(m, m->message);
 		if (ret)
 			return ret;
 	}
@@ -609,9 +581,9 @@ static int release_messages(const struct move *m)
 static int fill_message(struct move *m)
 {
 	if (!m->is_timed || m->kind != WINDOW_SLOT)
-		return fill(m, &m->message);
+		return fill(m, m->message);
 	const int64_t start = wait_now_ns();
-	const int ret = fill(m, &m->message);
+	const int ret = fill(m, m->message);
 	host_path_wrote(m->out->paths, m->message_bytes, wait_now_ns() - start);
 	return ret;
 }
@@ -619,24 +591,23 @@ static int fill_message(struct move *m)
 /* Of memory of this process: then the message is copied from the source too, as the local span may be stored past the caches. */
 static int is_plain_copy(const struct move *m)
 {
-	return !m->sources[0].pid && is_copy(m, &m->local);
+	return !m->sources[0].pid && is_copy(m);
 }
 
-/* The local span and the message: one fold and a copy where both are of one kind. Otherwise the message comes first,
+/* The local span and the message: one fold and a copy. Where the local span is stored past the caches the message comes first,
  * since the local span may be a source. */
 static int fill_both(struct move *m)
 {
 	const int past = m->run->exceeds_cache && m->a->dst.space == PLAN_RECV;
-	int same = m->local.data && m->nsources && m->local.wire == m->message.wire &&
-		   !(past && m->message.data && is_plain_copy(m));
+	int same = m->local && m->nsources && !(past && m->message && is_plain_copy(m));
 	int ret = same ? 0 : fill_message(m);
 	m->is_last = past;
 	if (!ret)
-		ret = fill(m, &m->local);
+		ret = fill(m, m->local);
 	m->is_last = 0;
 	if (ret || !same)
 		return ret;
-	m->sources[0] = (struct host_source){ m->local.data, REDUCE_LOCAL, 0, 0, 0 };
+	m->sources[0] = (struct host_source){ m->local, REDUCE_LOCAL, 0, 0, 0 };
 	m->nsources = m->result = 1;
 	return fill_message(m);
 }
@@ -650,9 +621,7 @@ static struct host_in *timed_in(const struct move *m)
 		return NULL;
 	struct host_in *in = host_in(e, e->map.local_of[a->from], m->run->plan->queues[a->from_queue].all,
 				     m->ch->env.channel, a->from_queue);
-	return in->pid && host_path_is_timed(host_message_bytes(m->run, a, PLAN_FROM_WIRE), in->received)
-		   ? in
-		   : NULL;
+	return in->pid && host_path_is_timed(host_message_bytes(m->run, a), in->received) ? in : NULL;
 }
 
 /* Fills the targets, and says what that took where the sender wants to know. */
@@ -663,8 +632,8 @@ static int fill_timed(struct move *m)
 	const enum host_way way = m->lent ? HOST_BY_REFERENCE : HOST_BY_SLOT;
 	const int ret = fill_both(m);
 	if (in && !ret)
-		host_path_publish(in->consumed, host_message_bytes(m->run, m->a, PLAN_FROM_WIRE), way,
-				  in->received, wait_now_ns() - start);
+		host_path_publish(in->consumed, host_message_bytes(m->run, m->a), way, in->received,
+				  wait_now_ns() - start);
 	return ret;
 }
 

@@ -35,7 +35,7 @@ static void *landing(const struct host_run *run, const struct host_channel *ch, 
 	size_t offset;
 	int copies = plan_span_run(&ch->env, a, &a->dst, 0, &offset) == a->count && a->op == PLAN_MOVE &&
 		     a->from != PLAN_ALL && !a->src.space && a->dst.space == PLAN_RECV &&
-		     !(a->flags & (PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+		     !(a->flags & PLAN_REDUCE);
 	return copies ? (unsigned char *)run->binding.recv + a->dst.offset * run->type_bytes : NULL;
 }
 
@@ -63,7 +63,7 @@ static int remote_ready(struct host_run *run, struct host_channel *ch, const str
 static int message_ready(struct host_run *run, struct host_channel *ch, const struct plan_action *a, int rank)
 {
 	struct host_engine *e = run->engine;
-	size_t bytes = host_message_bytes(run, a, PLAN_FROM_WIRE);
+	size_t bytes = host_message_bytes(run, a);
 	if (rank == e->rank) {
 		const uint64_t *t = host_token(run->engine, ch->env.channel, a->from_queue);
 		return t[0] > t[1];
@@ -247,7 +247,7 @@ static void channel_init(struct host_run *run, struct host_channel *ch, const st
 	}
 }
 
-/* Places for several channels, then each channel's cells, then a copy of so many bytes of what is sent. most: bytes of a block as partial sums. */
+/* Places for several channels, then each channel's cells, then a copy of so many bytes of what is sent. most: bytes of a block. */
 static int take_memory(struct host_run *run, size_t most, size_t copied)
 {
 	const size_t n = (size_t)run->nchannels,
@@ -299,12 +299,10 @@ static void copy_sent(struct host_run *run, const struct plan_env *env, size_t b
 	run->binding.send = run->copy;
 }
 
-/* Bytes of a block or vector as partial sums, at most. */
+/* Bytes of a block or vector, at most. */
 static size_t largest_block(const struct plan *plan)
 {
-	const size_t class_bytes = (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40);
-	return class_bytes * corale_type_bytes((corale_type)plan->wire_type) /
-	       corale_type_bytes((corale_type)plan->key.type);
+	return (size_t)1 << (plan->key.size_class < 40 ? plan->key.size_class : 40);
 }
 
 /* A message is a chunk at most; where a rank knows its own counts alone, the plan does not say more. Several blocks are at most all ranks'. */
@@ -329,7 +327,6 @@ int host_run_init(struct host_run *run, struct host_engine *engine, const struct
 	run->actions = run->bytes = 0;
 	run->binding = *binding;
 	run->type_bytes = corale_type_bytes(binding->spec.type);
-	run->wire_bytes = corale_type_bytes(binding->spec.wire);
 	const size_t most = largest_block(plan);
 	run->stride = host_stride(engine, plan);
 	run->nchannels = plan->channels;
@@ -393,22 +390,21 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 		const int rank = awaits(run, p);
 		if (p->done || !p->active || (rank == PLAN_NONE && !p->ready && a->from != PLAN_NONE))
 			continue;
-		const size_t awaited = host_message_bytes(run, a, PLAN_FROM_WIRE),
-			     sent = host_message_bytes(run, a, PLAN_TO_WIRE);
-		if (rank != PLAN_NONE && awaited)
-			snprintf(buf, bytes, "%zu bytes of rank %d", awaited, rank);
+		const size_t message = host_message_bytes(run, a);
+		if (rank != PLAN_NONE && message)
+			snprintf(buf, bytes, "%zu bytes of rank %d", message, rank);
 		else if (rank != PLAN_NONE)
 			snprintf(buf, bytes, "a signal of rank %d", rank);
 		else if (a->to >= 0)
 			snprintf(
 			    buf, bytes,
 			    "rank %d to take what was sent to it before, so that %zu bytes more can follow",
-			    a->to, sent);
+			    a->to, message);
 		else
 			snprintf(buf, bytes,
 				 "other ranks to take what was sent to them before, so that %zu bytes more "
 				 "can follow",
-				 sent);
+				 message);
 		return;
 	}
 	const int reader = host_lend_awaits(run, channel);

@@ -41,14 +41,13 @@ static uint64_t largest_message(const struct plan *plan, const struct lowered_ca
 		    plan->steps[i].op == PLAN_MOVE ? message_of(plan, call, &plan->steps[i]) : 0;
 		most = length > most ? length : most;
 	}
-	return most * corale_type_bytes((corale_type)plan->wire_type);
+	return most * corale_type_bytes((corale_type)plan->key.type);
 }
 
 /* Where steps take several blocks a cell is one. */
 static uint64_t cell_bytes(const struct plan *plan, const struct lowered_call *call)
 {
-	return plan->spans ? call->count * corale_type_bytes((corale_type)plan->wire_type)
-			   : plan->chunk_bytes;
+	return plan->spans ? call->count * corale_type_bytes((corale_type)plan->key.type) : plan->chunk_bytes;
 }
 
 void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call)

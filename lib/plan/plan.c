@@ -20,7 +20,6 @@ void plan_init(struct plan *plan, const struct plan_key *key)
 	memset(plan, 0, sizeof(*plan));
 	plan->key = *key;
 	plan->channels = 1;
-	plan->wire_type = key->type;
 	plan->nexprs = 1;
 	plan->parts = plan->inner = 1;
 }
@@ -329,7 +328,7 @@ void plan_env_init(struct plan_env *env, const struct plan *plan, const struct p
 	env->rank = rank;
 	env->root = root;
 	env->count = env->own = count;
-	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->wire_type);
+	env->chunk = plan->chunk_bytes / corale_type_bytes((corale_type)plan->key.type);
 	env->unit = PLAN_UNIT_BYTES / corale_type_bytes((corale_type)plan->key.type);
 	env->chunks = count <= env->chunk ? 1 : plan_chunks(plan, env, count);
 }

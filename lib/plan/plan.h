@@ -19,7 +19,7 @@
  *   span     where elements are: space, optional block, part, chunk, inner; see struct plan_span. A step may take several
  *            blocks: its span's block and those behind it (or before it), which after a buffer's last block are its first ones. A fold may
  *            take several cells as sources: src's and those behind it, which after the last cell are the first ones.
- *   chunk    what one message carries at most: chunk_bytes of the wire type.
+ *   chunk    what one message carries at most: chunk_bytes.
  *
  * A step is skipped if its predicate is false or any of its expressions is "none" (negative); a
  * chunk index beyond the call's chunks counts as none. So a plan for uneven nodes has no special cases.
@@ -155,8 +155,8 @@ extern const struct plan_base_info plan_bases[PLAN_BASES];
 /*
  * A span of elements. All members but space are expression indices, PLAN_EXPR_NONE when absent.
  * From the outside in: [block of count elements] -> [one of the plan's parts] -> my channel's slice
- * -> [one chunk] -> [one of the plan's inner pieces]. In SCRATCH, block is a cell (one chunk each, of the
- * wire type; SEND and RECV hold the call's type); where steps take several blocks a cell is a block.
+ * -> [one chunk] -> [one of the plan's inner pieces]. In SCRATCH, block is a cell (one chunk each);
+ * where steps take several blocks a cell is a block.
  *
  * An inner index from the plan's number of pieces on is that number plus w - 1, which means window w of the chunk: 1 is
  * the whole, 2 w and 2 w + 1 are the halves of w. So where there is one piece, w is the index.
@@ -173,9 +173,6 @@ enum plan_flags {
 	PLAN_STABLE = 4,
 	/* dst is not read or written before in this call, in place or not: the message may land in it early. */
 	PLAN_FRESH = 8,
-	/* The messages of from hold the plan's wire type (partial sums); otherwise the call's type. */
-	PLAN_FROM_WIRE = 16,
-	PLAN_TO_WIRE = 32, /* so does the message sent to `to` */
 	/* Of several blocks: those of a buffer are its span's block and those before it; before the first one is the last. */
 	PLAN_BACK = 64
 };
@@ -225,12 +222,11 @@ struct plan {
 	uint8_t codelet; /* codelet.index: what runs it on GPUs; 0: the step executor of hosts, or lowered */
 	uint8_t protocol; /* enum plan_protocol: how that codelet's messages say that they are there */
 	uint8_t channels; /* slices of every part, run side by side */
-	uint8_t wire_type; /* corale_type of message payloads: the call's, or float32 for partial sums */
 	uint8_t nexprs, nsteps, nqueues, nprograms;
 	/* Set by plan_finish: some steps take several blocks; then there is one channel, and chunk_bytes are no less than a message. */
 	uint8_t spans;
 	int32_t parts, inner; /* how PLAN part and inner indices cut a vector, >= 1 */
-	uint32_t chunk_bytes; /* of the wire type */
+	uint32_t chunk_bytes;
 	uint32_t scratch_cells; /* cells of chunk_bytes per channel; blocks where steps take several */
 	struct plan_queue queues[PLAN_MAX_QUEUES];
 	struct plan_program programs[PLAN_MAX_PROGRAMS];

@@ -8,11 +8,6 @@
 #include "base/status.h"
 #include "base/types.h"
 
-static corale_type input_type(const struct reduce_spec *spec, const struct reduce_input *input)
-{
-	return input->kind == REDUCE_WIRE ? spec->wire : spec->type;
-}
-
 static int scales(const struct reduce_spec *spec, const struct reduce_input *input)
 {
 	return input->kind == REDUCE_SEND && spec->op == CORALE_NUM_OPS;
@@ -24,14 +19,13 @@ static int adds(corale_op op)
 	return op == CORALE_SUM || op == CORALE_AVG || op == CORALE_NUM_OPS;
 }
 
-/* True if all inputs are of one type, which is the result's too, and are added as they are. */
-static int is_plain_sum(const struct reduce_spec *spec, corale_type result, const struct reduce_input *inputs,
-			int k)
+/* True if all inputs are added as they are. */
+static int is_plain_sum(const struct reduce_spec *spec, const struct reduce_input *inputs, int k)
 {
-	if (!adds(spec->op) || !reduce_sum_has(result))
+	if (!adds(spec->op) || !reduce_sum_has(spec->type))
 		return 0;
 	for (int i = 0; i < k; i++)
-		if (input_type(spec, &inputs[i]) != result || scales(spec, &inputs[i]))
+		if (scales(spec, &inputs[i]))
 			return 0;
 	return 1;
 }
@@ -49,7 +43,7 @@ static void round_block(corale_type type, union reduce_block *block, size_t n)
 static void load_input(const struct reduce_spec *spec, const struct reduce_input *input, size_t first,
 		       size_t n, union reduce_block *block)
 {
-	corale_type type = input_type(spec, input);
+	corale_type type = spec->type;
 	unsigned char scalars[8 * REDUCE_BLOCK];
 	union reduce_block factor;
 	size_t bytes = corale_type_bytes(type);
@@ -77,10 +71,9 @@ static int divides(const struct reduce_spec *spec, int final)
 }
 
 /* True if the result is the only input, bit for bit. */
-static int is_copy(const struct reduce_spec *spec, corale_type result, const struct reduce_input *inputs,
-		   int k, int final)
+static int is_copy(const struct reduce_spec *spec, const struct reduce_input *inputs, int k, int final)
 {
-	return k == 1 && !divides(spec, final) && !scales(spec, inputs) && input_type(spec, inputs) == result;
+	return k == 1 && !divides(spec, final) && !scales(spec, inputs);
 }
 
 static struct reduce_input input_at(const struct reduce_cells *cells, int i)
@@ -91,11 +84,10 @@ static struct reduce_input input_at(const struct reduce_cells *cells, int i)
 }
 
 /* Folds k inputs, which are in cells if inputs is NULL. */
-static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
-		 const struct reduce_input *inputs, const struct reduce_cells *cells, int k, size_t count,
-		 int is_divided)
+static void fold(const struct reduce_spec *spec, void *dst, const struct reduce_input *inputs,
+		 const struct reduce_cells *cells, int k, size_t count, int is_divided)
 {
-	const size_t bytes = corale_type_bytes(result), most = reduce_block_length(spec->type);
+	const size_t bytes = corale_type_bytes(spec->type), most = reduce_block_length(spec->type);
 	const corale_op op = adds(spec->op) ? CORALE_SUM : spec->op;
 	union reduce_block acc, block;
 
@@ -112,7 +104,7 @@ static void fold(const struct reduce_spec *spec, void *dst, corale_type result,
 		}
 		if (is_divided)
 			divide_block(spec, &acc, n);
-		reduce_store(result, &acc, (unsigned char *)dst + first * bytes, n);
+		reduce_store(spec->type, &acc, (unsigned char *)dst + first * bytes, n);
 	}
 }
 
@@ -122,47 +114,45 @@ static size_t parts_of(const struct reduce_spec *spec, struct reduce_spec *parts
 	*parts = *spec;
 	if (!type_folds_parts(spec->type, spec->op))
 		return 1;
-	parts->type = parts->wire = (corale_type)type_rows[spec->type].part;
+	parts->type = (corale_type)type_rows[spec->type].part;
 	return 2;
 }
 
-void reduce_fold(const struct reduce_spec *whole, void *dst, int dst_wire, const struct reduce_input *inputs,
-		 int k, size_t count, int final)
+void reduce_fold(const struct reduce_spec *whole, void *dst, const struct reduce_input *inputs, int k,
+		 size_t count, int final)
 {
 	struct reduce_spec parts;
 	const struct reduce_spec *spec = &parts;
 	count *= parts_of(whole, &parts);
-	const corale_type result = dst_wire ? spec->wire : spec->type;
 	const int is_divided = divides(spec, final);
 
-	if (is_copy(spec, result, inputs, k, final)) {
+	if (is_copy(spec, inputs, k, final)) {
 		if (dst != inputs[0].data && count)
-			memmove(dst, inputs[0].data, count * corale_type_bytes(result));
+			memmove(dst, inputs[0].data, count * corale_type_bytes(spec->type));
 		return;
 	}
 	const float_env env = float_env_default();
-	if (is_plain_sum(spec, result, inputs, k))
-		reduce_sum(reduce_level(), result, dst, inputs, k, count,
+	if (is_plain_sum(spec, inputs, k))
+		reduce_sum(reduce_level(), spec->type, dst, inputs, k, count,
 			   is_divided ? (float)spec->ranks : 0);
 	else
-		fold(spec, dst, result, inputs, NULL, k, count, is_divided);
+		fold(spec, dst, inputs, NULL, k, count, is_divided);
 	float_env_restore(env);
 }
 
-void reduce_fold_cells(const struct reduce_spec *whole, void *dst, int dst_wire,
-		       const struct reduce_cells *cells, size_t count, int final)
+void reduce_fold_cells(const struct reduce_spec *whole, void *dst, const struct reduce_cells *cells,
+		       size_t count, int final)
 {
 	struct reduce_spec parts;
 	const struct reduce_spec *spec = &parts;
 	const struct reduce_input first = input_at(cells, 0);
 
 	if (cells->folded == 1) {
-		reduce_fold(whole, dst, dst_wire, &first, 1, count, final);
+		reduce_fold(whole, dst, &first, 1, count, final);
 		return;
 	}
 	count *= parts_of(whole, &parts);
 	const float_env env = float_env_default();
-	fold(spec, dst, dst_wire ? spec->wire : spec->type, NULL, cells, cells->folded, count,
-	     divides(spec, final));
+	fold(spec, dst, NULL, cells, cells->folded, count, divides(spec, final));
 	float_env_restore(env);
 }

@@ -18,17 +18,15 @@
 enum { REDUCE_MAX_SOURCES = 1024 };
 
 struct reduce_spec {
-	corale_type type; /* of local spans and of the result */
+	corale_type type;
 	corale_op op; /* a built-in operator, or CORALE_NUM_OPS for premultiplied sum */
-	corale_type wire; /* of messages: type, or CORALE_FLOAT32 for partial sums of 8- and 16-bit floats */
 	int ranks; /* divisor of avg */
 	unsigned char scalar[8]; /* premultiplied sum: this rank's scalar, of type */
 };
 
 enum reduce_source {
-	REDUCE_LOCAL, /* a span of type */
-	REDUCE_WIRE, /* a message of wire type */
-	REDUCE_SEND /* the caller's send buffer: of type, and multiplied by the scalar */
+	REDUCE_LOCAL,
+	REDUCE_SEND /* the caller's send buffer: multiplied by the scalar */
 };
 
 struct reduce_input {
@@ -37,12 +35,11 @@ struct reduce_input {
 };
 
 /*
- * dst = fold of the k inputs in their order (k = 1 converts), count elements. final: divide for avg and round to
- * type; dst_wire: dst is a message (wire type), else a local span (type). dst may equal any one input's data exactly,
+ * dst = fold of the k inputs in their order count elements. final: divide for avg. dst may equal any one input's data exactly,
  * or begin before that of a single one, but overlap none otherwise. Any alignment of every pointer.
  */
-void reduce_fold(const struct reduce_spec *spec, void *dst, int dst_wire, const struct reduce_input *inputs,
-		 int k, size_t count, int final);
+void reduce_fold(const struct reduce_spec *spec, void *dst, const struct reduce_input *inputs, int k,
+		 size_t count, int final);
 
 /* Inputs at equal distances in a circle of cells. */
 struct reduce_cells {
@@ -54,7 +51,7 @@ struct reduce_cells {
 };
 
 /* The same of any number of inputs that lie so: bit for bit what reduce_fold makes of them. dst overlaps none of them. */
-void reduce_fold_cells(const struct reduce_spec *spec, void *dst, int dst_wire,
-		       const struct reduce_cells *cells, size_t count, int final);
+void reduce_fold_cells(const struct reduce_spec *spec, void *dst, const struct reduce_cells *cells,
+		       size_t count, int final);
 
 #endif

@@ -85,13 +85,13 @@ static void contribute_scaled(const struct test_call *c, int ranks, int rank, si
 			      unsigned char *out)
 {
 	struct reference ref = reference_of(c, ranks);
-	struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, ranks, { 0 } };
+	struct reduce_spec spec = { c->type, (corale_op)c->op, ranks, { 0 } };
 	struct reduce_input input = { out, REDUCE_SEND };
 	contribute(c, ranks, rank, first, count, out);
 	if (c->op != CORALE_NUM_OPS)
 		return;
 	reference_scalar(&ref, rank, spec.scalar);
-	reduce_fold(&spec, out, 0, &input, 1, count, 0);
+	reduce_fold(&spec, out, &input, 1, count, 0);
 }
 
 static size_t send_count(const struct started *s)
@@ -287,8 +287,8 @@ static void expect_fold(const struct started *s, size_t first, size_t count, uns
 		contribute_scaled(c, s->ranks, r, first, count, own);
 		inputs[r] = (struct reduce_input){ own, REDUCE_LOCAL };
 	}
-	struct reduce_spec spec = { c->type, (corale_op)c->op, c->type, s->ranks, { 0 } };
-	reduce_fold(&spec, expected, 0, inputs, s->ranks, count, 1);
+	struct reduce_spec spec = { c->type, (corale_op)c->op, s->ranks, { 0 } };
+	reduce_fold(&spec, expected, inputs, s->ranks, count, 1);
 	free(all);
 }
 

@@ -37,7 +37,6 @@ int test_other_lines(void);
 
 int test_lowered(void);
 int test_lowered_by_words(void);
-int test_lowered_partials_float32(void);
 int test_lowered_counts(void);
 int test_lowered_in_turn(void);
 int test_lowered_many_messages(void);
@@ -50,7 +49,6 @@ int remote_nodes(int i, struct world_params *params);
 /* Whether it is one of the first nodes, or of those that the seed draws. */
 int remote_is_drawn(int i);
 int test_remote_lowered(void);
-int test_remote_partials_float32(void);
 int test_remote_messages(void);
 int test_remote_in_turn(void);
 int test_remote_many(void);

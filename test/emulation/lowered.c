@@ -14,7 +14,7 @@
 
 /* What plans are made for, and how they run. */
 struct way {
-	int words, partials_float32, node_ranks; /* words: by these, over a link that tears lines */
+	int words; /* by these, over a link that tears lines */
 	const int *nodes; /* over these; NULL: all ranks reach each other's memory */
 	unsigned slab_rails; /* between them */
 };
@@ -28,15 +28,12 @@ static struct world_params of_ranks(int ranks, struct way way)
 				      .window_bytes = 512 << 10,
 				      .torn_lines = way.words,
 				      .words_only = way.words,
-				      .partials_float32 = way.partials_float32,
-				      .node_ranks = way.node_ranks,
 				      .nodes = way.nodes,
 				      .slab_rails = way.slab_rails,
-				      .remote_slot = REMOTE_SLOT,
-				      .chunk_bytes = way.node_ranks ? 1024 : 0 }; /* room for scratch */
+				      .remote_slot = REMOTE_SLOT };
 }
 
-/* Whether the planner makes a plan of a row, one with float32 partials where that is the way, and calls.c knows the collective. spans: its messages have several
+/* Whether the planner makes a plan of a row, and calls.c knows the collective. spans: its messages have several
  * blocks, so these are small. */
 static int applies(int row, int ranks, struct way way, int *spans)
 {
@@ -56,15 +53,12 @@ static int applies(int row, int ranks, struct way way, int *spans)
 	ret = world_plan(&w, &key, row, 0, 0, 0, &plan, &list, &messages);
 	world_close(&w);
 	*spans = !ret && plan.spans;
-	return !ret && (plan.wire_type != plan.key.type) == way.partials_float32;
+	return !ret;
 }
 
-static void set_type(struct test_call *c, int i, int partials_float32)
+static void set_type(struct test_call *c, int i)
 {
-	static const corale_type small_floats[] = { CORALE_BFLOAT16, CORALE_FLOAT8_E4M3, CORALE_FLOAT16,
-						    CORALE_FLOAT8_E5M2 };
-	c->type = partials_float32 ? small_floats[(size_t)i % COUNT(small_floats)]
-				   : (corale_type)((size_t)(i * 5 + 8) % CORALE_NUM_TYPES);
+	c->type = (corale_type)((size_t)(i * 5 + 8) % CORALE_NUM_TYPES);
 	c->op = coll_folds(c->coll) ? op_of_type(c->type, (size_t)i) : 0;
 	c->scalar_changes = c->op == CORALE_NUM_OPS && (i / (CORALE_NUM_OPS + 1) + (int)test_seed) % 2;
 }
@@ -81,7 +75,7 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
 	for (int i = 0; i < n; i++) {
 		size_t turn = (size_t)i + test_seed;
-		set_type(&c, i + row + (int)(test_seed % 7), way.partials_float32);
+		set_type(&c, i + row + (int)(test_seed % 7));
 		c.count = counts[spans][(size_t)i % COUNT(*counts)];
 		if (spans && corale_type_bytes(c.type) > 8) /* half of all blocks fit a slot */
 			c.count /= 2;
@@ -105,9 +99,9 @@ static int run_row(int row, int spans, int ranks, struct way way)
 	add_calls(s, row, spans, way);
 	faults = script_run(s);
 	if (faults)
-		printf("# %s by %s, %d ranks, nodes of %d (0: one)%s\n",
-		       corale_coll_name(row_table(&rows)[row].coll), row_table(&rows)[row].name, ranks,
-		       way.node_ranks, way.slab_rails ? ", slots in slabs" : "");
+		printf("# %s by %s, %d ranks%s%s\n", corale_coll_name(row_table(&rows)[row].coll),
+		       row_table(&rows)[row].name, ranks, way.nodes ? " of several nodes" : "",
+		       way.slab_rails ? ", slots in slabs" : "");
 	return faults;
 }
 
@@ -133,17 +127,14 @@ static int run_rows(struct way way)
 	return faults ? faults : !ran;
 }
 
-/* all: groups of nodes, of which those behind the first take one row in four, or the first one and one that the seed draws. */
-static int run_rows_remote(int partials_float32, int all)
+/* Groups of nodes, of which those behind the first take one row in four. */
+int test_remote_lowered(void)
 {
 	int faults = 0, ran = 0;
 	struct world_params p;
 	for (int i = 0; !faults && remote_nodes(i, &p); i++) {
-		const struct way way = { .partials_float32 = partials_float32,
-					 .nodes = p.nodes,
-					 .slab_rails = p.slab_rails };
-		if (all || remote_is_drawn(i))
-			faults = run_rows_of(p.ranks, way, i, all && i >= REMOTE_WAYS ? 4 : 1, &ran);
+		const struct way way = { .nodes = p.nodes, .slab_rails = p.slab_rails };
+		faults = run_rows_of(p.ranks, way, i, i >= REMOTE_WAYS ? 4 : 1, &ran);
 	}
 	return faults ? faults : !ran;
 }
@@ -157,23 +148,6 @@ int test_lowered(void)
 int test_lowered_by_words(void)
 {
 	return run_rows((struct way){ .words = 1 });
-}
-
-/* Partial sums in float32; those of several nodes lie in scratch too. All ranks see each other's windows here. */
-int test_lowered_partials_float32(void)
-{
-	int faults = run_rows((struct way){ .partials_float32 = 1 });
-	return faults ? faults : run_rows((struct way){ .partials_float32 = 1, .node_ranks = 2 });
-}
-
-int test_remote_lowered(void)
-{
-	return run_rows_remote(0, 1);
-}
-
-int test_remote_partials_float32(void)
-{
-	return run_rows_remote(1, 0);
 }
 
 /* The same slots and flags, cut in other ways; calls that do not wait for anybody before they fill slots. */

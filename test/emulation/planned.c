@@ -179,8 +179,6 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 	struct algo_call call = { .key = *key,
 				  .topo = planner->topo,
 				  .bytes = (size_t)1 << key->size_class,
-				  .wire_bytes = corale_type_bytes((corale_type)key->type),
-				  .wire_type = key->type,
 				  .slot_bytes = planner->slot_bytes,
 				  .slots = planner->slots,
 				  .most_at_once = GPU_MAX_HOSTS,
@@ -188,7 +186,6 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 	if (row < 0)
 		return CORALE_ENOTSUP;
 	plan_init(plan, key);
-	plan->wire_type = key->type;
 	plan->chunk_bytes = planner->slot_bytes;
 	algo[row].build(&call, plan);
 	return plan_finish(plan);
@@ -255,12 +252,10 @@ static void start_run(struct job *j, int rank)
 	const struct test_call *c = s->call;
 	open_env(j, rank, &n->plan, &n->env);
 	n->recv = malloc(recv_room(j, s) * j->element + 1);
-	struct host_binding binding = {
-		.send = n->send,
-		.recv = n->recv,
-		.spec = { c->type, (corale_op)c->op, (corale_type)n->plan.wire_type, j->ranks, { 0 } },
-		.signature = 1
-	};
+	struct host_binding binding = { .send = n->send,
+					.recv = n->recv,
+					.spec = { c->type, (corale_op)c->op, j->ranks, { 0 } },
+					.signature = 1 };
 	if (!n->recv || host_run_init(&n->run, &n->engine, &n->plan, &n->env, &binding))
 		abort();
 }

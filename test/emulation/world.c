@@ -184,8 +184,6 @@ static int is_made(const struct world *w, unsigned char *const *memory)
 static int make_topo(struct world *w, const struct world_params *p)
 {
 	uint64_t *node = p->nodes ? nodes_ids(p->nodes, w->ranks) : calloc((size_t)w->ranks, sizeof *node);
-	for (int r = 0; node && p->node_ranks && r < w->ranks; r++)
-		node[r] = (uint64_t)(r / p->node_ranks);
 	int ret = node ? topo_create(w->ranks, node, &w->topo) : CORALE_ENOMEM;
 	free(node);
 	if (!ret)
@@ -196,8 +194,7 @@ static int make_topo(struct world *w, const struct world_params *p)
 static void make_planner(struct world *w, const struct world_params *p)
 {
 	enum { REMOTE_BLOCKS = 24 }; /* as lib/call/gpu_plan.c has it */
-	const struct settings settings = { .partials_float32 = p->partials_float32,
-					   .chunk_bytes = p->chunk_bytes };
+	const struct settings settings = { .chunk_bytes = p->chunk_bytes };
 	planner_init_gpus(&w->planner, w->topo, &settings, &w->machine);
 	w->single_channel = w->planner;
 	if (p->nodes) {

@@ -19,12 +19,10 @@ struct world_params {
 	size_t scratch_chunk; /* bytes; 0: there is no scratch (region 1) */
 	int torn_lines; /* a link on which only words of 8 bytes arrive whole */
 	int words_only; /* what engines know of it */
-	int node_ranks; /* plans are those of nodes of so many ranks; 0: of one node */
 	const int *nodes; /* ranks of each node, then a 0; NULL: all ranks reach each other's memory */
 	uint32_t remote_slot; /* bytes of a message between nodes at most */
 	unsigned slab_rails; /* a bit each: slots between nodes lie in a slab there, not in pinned memory */
 	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
-	int partials_float32; /* partial sums of 8- and 16-bit floats are float32 */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
 	enum exports_kind exports; /* of the buffers of calls that are zero-copy */
 	int exports_apart; /* others have them at other addresses, where they can only read */

@@ -45,7 +45,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
-	    plan->spans || l->float32_partials || l->element || c->send_counts)
+	    plan->spans || l->element || c->send_counts)
 		return 0;
 	/* half of a word is data */
 	l->args.slot_bytes = (uint32_t)(words_only ? plan_round(2 * message + 1, CODELET_LINE)
@@ -189,7 +189,6 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 							      (size_t)list->host.nops * sizeof *l.ops);
 	l.npeers = (uint16_t)list->host.npeers;
 	l.far_peers = (const int16_t *)(const void *)(l.peers + list->host.npeers);
-	l.float32_partials = plan->wire_type != plan->key.type;
 	if (coll_folds(c->record.coll) && type_folds_lowered(c->record.type, op_kind(c->record.op)))
 		l.element = (uint8_t)corale_type_bytes(c->record.type);
 	struct lowered_room room;

@@ -18,11 +18,10 @@ static void add_child(struct plan *plan, const struct algo_sums *sums, struct pl
 {
 	const uint8_t none = plan_const(plan, PLAN_NONE);
 	step.dst = sums->acc;
-	plan_step(plan, algo_if(algo_with(step, PLAN_REDUCE | PLAN_FROM_WIRE), PLAN_NE, next, none));
+	plan_step(plan, algo_if(algo_with(step, PLAN_REDUCE), PLAN_NE, next, none));
 	step.dst = (struct plan_span){ 0 };
 	step.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
-	plan_step(plan,
-		  algo_if(algo_with(step, PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE), PLAN_EQ, next, none));
+	plan_step(plan, algo_if(algo_with(step, PLAN_REDUCE), PLAN_EQ, next, none));
 }
 
 /* The root alone has a child of the last level: what comes from there ends the sum. */
@@ -33,7 +32,7 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 	step.from = plan_term(plan, PLAN_TREE_CHILD, sums->group, 0, 0, 0);
 	step.src = sums->local;
 
-	leaf.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
+	leaf.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE : 0;
 	leaf.src = sums->local;
 	leaf.to = plan_base(plan, PLAN_TREE_PARENT, sums->group, 0);
 	plan_step(plan, algo_if(leaf, PLAN_EQ, step.from, plan_const(plan, PLAN_NONE)));

@@ -46,8 +46,6 @@ void algo_bruck_reduce_rounds(struct plan *plan, enum plan_group group, int each
 		      from = algo_bruck_expr(plan, group, PLAN_BRUCK_PEER, round, -1, 1);
 	struct plan_step send = algo_send(algo_block(PLAN_SCRATCH, first, PLAN_EXPR_NONE), group, to, queue),
 			 fold = algo_fold(group, from, queue, own, own);
-	send.flags |= PLAN_TO_WIRE;
-	fold.flags |= PLAN_FROM_WIRE;
 	send.blocks = fold.blocks = algo_bruck_expr(plan, group, PLAN_BRUCK_BLOCKS, round, each, 1);
 	plan_step(plan, send);
 	plan_step(plan, fold);
@@ -74,10 +72,10 @@ void algo_bruck_reduce_scatter(const struct algo_call *call, struct plan *plan)
 	algo_bruck_reduce_rounds(plan, PLAN_WORLD, 1, queue, 1);
 	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SCRATCH, plan_const(plan, 1), PLAN_EXPR_NONE),
 					    PLAN_WORLD, next, queue),
-				  PLAN_STABLE | PLAN_TO_WIRE));
+				  PLAN_STABLE));
 	plan_step(plan, algo_with(algo_fold(PLAN_WORLD, previous, queue, algo_cell(plan, PLAN_EXPR_NONE),
 					    algo_vector(PLAN_RECV, PLAN_EXPR_NONE)),
-				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
+				  PLAN_REDUCE | PLAN_FINAL));
 }
 
 void algo_bruck_all_to_all(const struct algo_call *call, struct plan *plan)

@@ -415,7 +415,7 @@ static inline struct plan_step algo_sums_step(const struct algo_sums *sums)
 /* The last fold, of whom step says and its src: the root writes the result. */
 static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums, struct plan_step step)
 {
-	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
+	step.flags = PLAN_REDUCE | PLAN_FINAL;
 	step.dst = sums->result;
 	if (sums->group == PLAN_RAIL) {
 		step = algo_if(step, PLAN_EQ, algo_me(plan), algo_root(plan));

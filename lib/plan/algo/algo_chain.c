@@ -9,12 +9,12 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 {
 	struct plan_step step = algo_sums_step(sums);
 	uint8_t position = plan_base(plan, PLAN_POSITION, sums->group, 0);
-	step.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE | PLAN_TO_WIRE : PLAN_TO_WIRE;
+	step.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE : 0;
 	step.src = sums->local;
 	step.to = plan_shift(plan, sums->group, 0, 0, 1);
 	plan_step(plan, algo_if(step, PLAN_EQ, position, plan_const(plan, 1)));
 
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.flags = PLAN_REDUCE;
 	step.from = plan_shift(plan, sums->group, 0, 0, -1);
 	if (sums->n > 2)
 		plan_step(plan, algo_if(step, PLAN_GE, position, plan_const(plan, 2)));

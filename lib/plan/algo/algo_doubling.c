@@ -13,11 +13,11 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	uint8_t give = plan_base(plan, PLAN_DOUBLING_GIVE, rounds->group, 0);
 	uint8_t take = plan_base(plan, PLAN_DOUBLING_TAKE, rounds->group, 0);
 	step.src = rounds->local;
-	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
+	step.flags = PLAN_STABLE;
 	step.to = give;
 	plan_step(plan, step);
 
-	step.flags = PLAN_TO_WIRE;
+	step.flags = 0;
 	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
 		step.dst = rounds->acc;
 	step.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 0);
@@ -29,7 +29,7 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	step.dst = rounds->acc;
 	step.pred = PLAN_ALWAYS;
 	step.from = take;
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.flags = PLAN_REDUCE;
 	plan_step(plan, step);
 }
 
@@ -39,7 +39,7 @@ static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct
 {
 	if (first >= steps - 1)
 		return;
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.flags = PLAN_REDUCE;
 	step.src = step.dst = rounds->acc;
 	int k = plan_loop(plan, plan_const(plan, steps - 1 - first));
 	step.from = plan_term(plan, PLAN_DOUBLING, rounds->group, k, 1, first);
@@ -86,12 +86,11 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	struct plan_step step = algo_rounds_step(rounds);
 	if (even) {
 		struct plan_step first = step;
-		first.flags = PLAN_TO_WIRE;
 		first.src = rounds->local;
 		first.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 0);
 		plan_step(plan, first);
 		if (steps > 1) {
-			first.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+			first.flags = PLAN_REDUCE;
 			first.dst = rounds->acc;
 			first.from = first.to;
 			first.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 1);
@@ -102,7 +101,7 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	}
 	exchange(plan, rounds, step, even, steps);
 	struct plan_step last = step;
-	last.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE;
+	last.flags = PLAN_REDUCE | PLAN_FINAL;
 	last.from = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, steps - 1);
 	last.src = even && steps == 1 ? rounds->local : rounds->acc;
 	last.dst = rounds->result;

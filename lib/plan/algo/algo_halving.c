@@ -33,7 +33,7 @@ static void begin(const struct halving *h)
 	struct plan_step step = algo_rounds_step(h->rounds);
 	uint8_t take = plan_base(plan, PLAN_DOUBLING_TAKE, h->rounds->group, 0);
 	step.src = h->rounds->local;
-	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
+	step.flags = PLAN_STABLE;
 	step.to = plan_base(plan, PLAN_DOUBLING_GIVE, h->rounds->group, 0);
 	plan_step(plan, step);
 	step.to = PLAN_EXPR_NONE;
@@ -47,7 +47,7 @@ static void begin(const struct halving *h)
 		plan_step(plan, step);
 		step.pred = PLAN_ALWAYS;
 	}
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
+	step.flags = PLAN_REDUCE;
 	step.from = take;
 	plan_step(plan, step);
 }
@@ -56,7 +56,7 @@ static void begin(const struct halving *h)
 static void give_half(const struct halving *h, struct plan_span own, int var, int stride, int offset)
 {
 	struct plan_step step = algo_rounds_step(h->rounds);
-	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
+	step.flags = PLAN_STABLE;
 	step.src = half(h, own, PLAN_HALVING_GIVEN, var, stride, offset);
 	step.to = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 	plan_step(h->plan, step);
@@ -67,7 +67,7 @@ static struct plan_step fold_half(const struct halving *h, struct plan_span own,
 				  int offset)
 {
 	struct plan_step step = algo_rounds_step(h->rounds);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE;
+	step.flags = PLAN_REDUCE;
 	step.from = plan_term(h->plan, PLAN_DOUBLING, h->rounds->group, var, stride, offset);
 	step.src = half(h, own, PLAN_HALVING_KEPT, var, stride, offset);
 	step.dst = half(h, h->rounds->acc, PLAN_HALVING_KEPT, var, stride, offset);
@@ -90,7 +90,7 @@ static void reduce_scatter(const struct halving *h, struct plan_span first)
 		plan_end(h->plan);
 	}
 	struct plan_step step = fold_half(h, last > 0 ? h->rounds->acc : first, 0, 0, last);
-	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE | PLAN_STABLE;
+	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_STABLE;
 	step.dst = half(h, h->rounds->result, PLAN_HALVING_KEPT, 0, 0, last);
 	step.to = step.from;
 	plan_step(h->plan, step);

@@ -122,7 +122,6 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	struct plan_step first =
 	    algo_and_send(node_fold(b, block_of(b, 0, 0, -1, rail), chunk, (struct plan_span){ 0 }),
 			  PLAN_RAIL, b->next, b->rail);
-	first.flags |= PLAN_TO_WIRE;
 	first.rail = rail;
 	plan_step(plan, first);
 	plan_end(plan);
@@ -130,14 +129,13 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	int k = plan_loop(plan, plan_const(plan, b->nodes - 2));
 	rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
 	uint8_t block = block_of(b, k, -1, -2, rail);
-	struct plan_step step = algo_with(rail_step(b, rail, 1, (struct plan_span){ 0 }),
-					  PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE);
+	struct plan_step step = algo_with(rail_step(b, rail, 1, (struct plan_span){ 0 }), PLAN_REDUCE);
 	/* where the block exists */
 	fold_rail(b, block, chunk, algo_if(step, PLAN_GE, block, PLAN_EXPR_NONE));
 	algo_end(plan, 2);
 
 	step = rail_step(b, PLAN_EXPR_NONE, 0, algo_vector(PLAN_RECV, chunk));
-	fold_rail(b, b->me, chunk, algo_with(step, PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
+	fold_rail(b, b->me, chunk, algo_with(step, PLAN_REDUCE | PLAN_FINAL));
 }
 
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan)

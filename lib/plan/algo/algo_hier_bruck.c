@@ -56,12 +56,12 @@ static void reduce_in_node(const struct nodes *n)
 	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SCRATCH, peer, PLAN_EXPR_NONE), PLAN_NODE, peer,
 					    n->near),
-				  PLAN_STABLE | PLAN_TO_WIRE));
+				  PLAN_STABLE));
 	plan_end(plan);
 	plan_step(plan, algo_with(algo_fold(PLAN_NODE, PLAN_EXPR_ALL, n->near,
 					    algo_block(PLAN_SCRATCH, self, PLAN_EXPR_NONE),
 					    algo_vector(PLAN_RECV, PLAN_EXPR_NONE)),
-				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
+				  PLAN_REDUCE | PLAN_FINAL));
 }
 
 /* Cell i is of the block that is i behind the first one of my node. */

@@ -11,18 +11,16 @@
 struct small {
 	struct plan *plan;
 	uint8_t near, rail; /* queues */
-	struct plan_span mine, sum, result; /* sum: the node's */
+	struct plan_span mine, result; /* result: the node's sum, too */
 };
 
 static struct small begin(const struct algo_call *call, struct plan *plan)
 {
-	plan->scratch_cells = call->wire_type != call->key.type;
 	struct small s = { .plan = plan, .near = plan_queue(plan, PLAN_PARITY, 2) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	s.mine = algo_vector(PLAN_SEND, chunk);
 	s.result = algo_vector(PLAN_RECV, chunk);
-	s.sum = plan->scratch_cells ? algo_cell(plan, chunk) : s.result;
 	return s;
 }
 
@@ -30,14 +28,13 @@ static struct small begin(const struct algo_call *call, struct plan *plan)
 static struct plan_step node_sum(const struct small *s)
 {
 	plan_step(s->plan, algo_with(algo_send(s->mine, PLAN_NODE, PLAN_EXPR_ALL, s->near), 0));
-	return algo_fold(PLAN_NODE, PLAN_EXPR_ALL, s->near, s->mine, s->sum);
+	return algo_fold(PLAN_NODE, PLAN_EXPR_ALL, s->near, s->mine, s->result);
 }
 
 /* Every rank has one peer on its rail at each other node, and that peer waits for its message too: double buffering suffices here as well. */
 static void send_to_rail(struct small *s, struct plan_step fold)
 {
 	s->rail = plan_queue(s->plan, PLAN_PARITY, 2);
-	fold.flags |= PLAN_TO_WIRE;
 	plan_step(s->plan, algo_and_send(fold, PLAN_RAIL, PLAN_EXPR_ALL, s->rail));
 }
 
@@ -53,8 +50,8 @@ static void send_to_rails(struct small *s, const struct algo_call *call, struct 
 	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 	uint8_t rail = algo_part_of(plan, self, algo_owned_loop(plan));
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
-	plan_step(plan, algo_with(algo_send(s->sum, PLAN_WORLD, algo_rank_at(plan, node, rail), s->rail),
-				  PLAN_TO_WIRE));
+	plan_step(plan,
+		  algo_with(algo_send(s->result, PLAN_WORLD, algo_rank_at(plan, node, rail), s->rail), 0));
 	algo_end(plan, 2);
 }
 
@@ -66,8 +63,8 @@ void algo_hier_oneshot_all_reduce(const struct algo_call *call, struct plan *pla
 		send_to_rail(&s, fold);
 	else
 		send_to_rails(&s, call, fold);
-	plan_step(plan, algo_with(algo_fold(PLAN_RAIL, PLAN_EXPR_ALL, s.rail, s.sum, s.result),
-				  PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
+	plan_step(plan, algo_with(algo_fold(PLAN_RAIL, PLAN_EXPR_ALL, s.rail, s.result, s.result),
+				  PLAN_REDUCE | PLAN_FINAL));
 	plan_end(plan);
 }
 
@@ -79,8 +76,8 @@ void algo_hier_oneshot_doubling_all_reduce(const struct algo_call *call, struct 
 	algo_doubling_rounds(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 							  .n = call->topo->map.nodes,
 							  .queue = s.rail,
-							  .local = s.sum,
-							  .acc = s.sum,
+							  .local = s.result,
+							  .acc = s.result,
 							  .result = s.result });
 	plan_end(plan);
 }

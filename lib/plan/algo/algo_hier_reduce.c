@@ -10,7 +10,7 @@
 
 struct hier {
 	struct plan *plan;
-	int nodes, float32_partials; /* these have a type of their own, so they live in scratch */
+	int nodes;
 	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push and rail */
 	uint8_t self; /* my index in my node */
@@ -20,16 +20,6 @@ struct hier {
 static struct plan_span part_span(enum plan_space space, uint8_t part, uint8_t chunk, uint8_t inner)
 {
 	return (struct plan_span){ .space = (uint8_t)space, .part = part, .chunk = chunk, .inner = inner };
-}
-
-static struct plan_span partial_span(const struct hier *h, uint8_t part, uint8_t chunk, uint8_t inner)
-{
-	struct plan_span span = part_span(PLAN_RECV, part, chunk, inner);
-	if (h->float32_partials && h->nodes > 1) {
-		span.space = PLAN_SCRATCH;
-		span.block = plan_const(h->plan, 0);
-	}
-	return span;
 }
 
 /* Opens the loop over the messages of a chunk inside the node where there are several. */
@@ -54,7 +44,7 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 	plan_end(plan);
 	struct plan_step fold =
 	    algo_fold(PLAN_NODE, PLAN_EXPR_ALL, h->push, part_span(PLAN_SEND, mine, chunk, inner),
-		      partial_span(h, mine, chunk, inner));
+		      part_span(PLAN_RECV, mine, chunk, inner));
 	if (h->nodes == 1)
 		fold.flags |= PLAN_FINAL;
 	plan_step(plan, fold);
@@ -64,14 +54,14 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 {
 	uint8_t mine = algo_part_of(h->plan, h->self, owned);
-	struct plan_span partial = partial_span(h, mine, chunk, PLAN_EXPR_NONE);
+	struct plan_span sum = algo_part(PLAN_RECV, mine, chunk);
 	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 						  .n = h->nodes,
 						  .rail = mine,
 						  .queue = h->rail,
-						  .local = partial,
-						  .acc = partial,
-						  .result = algo_part(PLAN_RECV, mine, chunk),
+						  .local = sum,
+						  .acc = sum,
+						  .result = sum,
 						  .inner = 1 });
 }
 
@@ -93,9 +83,7 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 {
 	h->plan = plan;
 	h->nodes = call->topo->map.nodes;
-	h->float32_partials = call->wire_type != call->key.type;
 	plan->parts = call->topo->map.max_node_size;
-	plan->scratch_cells = h->float32_partials && h->nodes > 1;
 	h->push = algo_queue(call, plan);
 	h->rail = algo_queue(call, plan);
 	h->gather = algo_queue(call, plan);
@@ -106,14 +94,12 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 	int owned = algo_owned_loop(plan);
 	push_and_fold(h, chunk, owned);
 	if (h->nodes > 1) {
-		if (!h->float32_partials) { /* the one cell of scratch would tie the two phases together anyway */
-			algo_signal_self(plan, h->push);
-			algo_end(plan, 2);
-			plan_program(plan, PLAN_NET);
-			chunk = algo_chunk_loop(plan);
-			owned = algo_owned_loop(plan);
-			algo_wait_self(plan, h->push);
-		}
+		algo_signal_self(plan, h->push);
+		algo_end(plan, 2);
+		plan_program(plan, PLAN_NET);
+		chunk = algo_chunk_loop(plan);
+		owned = algo_owned_loop(plan);
+		algo_wait_self(plan, h->push);
 		rail_rounds(h, chunk, owned);
 	}
 	algo_signal_self(plan, h->rail);
@@ -131,7 +117,7 @@ void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	int nodes = plan->inner = call->topo->map.nodes;
 	size_t part = call->bytes / (size_t)call->topo->map.max_node_size;
-	int pieces = nodes > 1 && part > call->slot_bytes && call->wire_type == call->key.type;
+	int pieces = nodes > 1 && part > call->slot_bytes;
 	build(call, plan, &(struct hier){ .rounds = algo_ring_rounds, .pieces = pieces });
 }
 

@@ -27,19 +27,19 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 				  .from_queue = rounds->queue,
 				  .to_queue = rounds->queue,
 				  .rail = rounds->rail };
-	step.flags = PLAN_STABLE | PLAN_TO_WIRE;
+	step.flags = PLAN_STABLE;
 	step.to = next;
 	step.src = piece(rounds, rounds->local, me);
 	plan_step(plan, step);
 
 	step.from = plan_shift(plan, g, 0, 0, -1);
-	step.flags = PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE;
+	step.flags = PLAN_REDUCE;
 	int k = plan_loop(plan, plan_const(plan, n - 2));
 	step.src = piece(rounds, rounds->local, plan_shift(plan, g, k, -1, -1));
 	plan_step(plan, step);
 	plan_end(plan);
 
-	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE | PLAN_STABLE;
+	step.flags = PLAN_REDUCE | PLAN_FINAL | PLAN_STABLE;
 	step.src = piece(rounds, rounds->local, next);
 	step.dst = piece(rounds, rounds->result, next);
 	plan_step(plan, step);
@@ -100,16 +100,15 @@ void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan)
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SEND, previous, chunk), PLAN_WORLD, next, queue),
-				  PLAN_STABLE | PLAN_TO_WIRE));
+				  PLAN_STABLE));
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -2));
 	struct plan_step step = algo_fold(
 	    PLAN_WORLD, previous, queue,
 	    algo_block(PLAN_SEND, plan_shift(plan, PLAN_WORLD, k, -1, -2), chunk), (struct plan_span){ 0 });
-	plan_step(plan, algo_with(algo_and_send(step, PLAN_WORLD, next, queue),
-				  PLAN_REDUCE | PLAN_FROM_WIRE | PLAN_TO_WIRE));
+	plan_step(plan, algo_with(algo_and_send(step, PLAN_WORLD, next, queue), PLAN_REDUCE));
 	plan_end(plan);
 	step.src.block = algo_me(plan);
 	step.dst = algo_vector(PLAN_RECV, chunk);
-	plan_step(plan, algo_with(step, PLAN_REDUCE | PLAN_FINAL | PLAN_FROM_WIRE));
+	plan_step(plan, algo_with(step, PLAN_REDUCE | PLAN_FINAL));
 	plan_end(plan);
 }

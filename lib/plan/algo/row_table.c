@@ -63,10 +63,9 @@ static int over_nodes(const struct algo_call *call)
 /* Half of all blocks fit a message: as many as one message of such a plan has at most (plan.h, struct plan_step; lower_room.c cuts slots so). */
 static int half_fits(const struct algo_call *call)
 {
-	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2,
-		     wider = call->wire_bytes / corale_type_bytes((corale_type)call->key.type);
+	const size_t most = (size_t)(call->topo->map.ranks + 1) / 2;
 	const size_t slot = call->slot_bytes / PLAN_CHUNK_GRAIN * PLAN_CHUNK_GRAIN;
-	return several_ranks(call) && call->bytes <= slot / most / wider;
+	return several_ranks(call) && call->bytes <= slot / most;
 }
 
 /* Two ranks have messages of one block. */

@@ -23,8 +23,7 @@ struct choices {
 	struct row_choice best[CHOICES_MOST];
 };
 
-/* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. Floats of 8 and 16 bits, whose partial sums may be
- * float32, are kinds of their own. */
+/* Kinds of types, which choose alike: by the bytes of an element, and whether their folds travel in words. */
 enum { CHOICES_KINDS = 10 };
 _Static_assert(CHOICES_KINDS == 2 * (4 + 1) && TYPE_MOST_BYTES == 1 << 4,
 	       "a kind for each width, in words or not");

@@ -68,7 +68,7 @@ static uint64_t add_planner(uint64_t hash, const struct planner *p)
 				     p->chunk_bytes,
 				     (uint64_t)p->slots,
 				     (uint64_t)p->max_channels,
-				     (uint64_t)p->reproducible << 1 | (uint64_t)p->partials_float32,
+				     (uint64_t)p->reproducible,
 				     (uint64_t)p->most_channels,
 				     (uint64_t)p->by_nodes << 1 | (uint64_t)p->gpus,
 				     (uint64_t)p->single_class,

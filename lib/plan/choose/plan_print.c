@@ -196,9 +196,9 @@ static void print_predicate(struct out *out, const struct plan *plan, const stru
 
 static void print_flags(struct out *out, int flags)
 {
-	static const char *const names[] = { "", "final", "stable", "fresh", "from wire", "to wire" };
+	static const char *const names[] = { "", "final", "stable", "fresh" };
 	const char *separator = "  # ";
-	for (int i = 1; i < 6; i++) {
+	for (int i = 1; i < 4; i++) {
 		if (!(flags & 1 << i))
 			continue;
 		print(out, "%s%s", separator, names[i]);
@@ -261,8 +261,6 @@ static void print_head(struct out *out, const struct plan *plan)
 	if (coll_folds(plan->key.coll))
 		print(out, ", %s", corale_op_name(plan->key.op));
 	print(out, ", %s", corale_type_name((corale_type)plan->key.type));
-	if (plan->wire_type != plan->key.type)
-		print(out, " (partial sums %s)", corale_type_name((corale_type)plan->wire_type));
 	print(out, ", up to %zu bytes", (size_t)1 << plan->key.size_class);
 	if (plan->codelet)
 		print(out, ", codelet %s, protocol %s", codelet_list[plan->codelet]->name,

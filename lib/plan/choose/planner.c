@@ -53,7 +53,6 @@ void planner_init(struct planner *planner, const struct topo *topo, const struct
 	int cores = topo->shared_memory ? topo->cores_per_rank_x16 / 16 : GPU_CHANNELS;
 	planner->max_channels = settings->max_channels ? settings->max_channels : cores > 1 ? cores : 1;
 	planner->reproducible = settings->reproducible;
-	planner->partials_float32 = settings->partials_float32;
 	memcpy(planner->algo, settings->algo, sizeof(planner->algo));
 }
 
@@ -107,10 +106,6 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 				 const struct row *row)
 {
 	struct algo_call call = { .key = *key, .topo = planner->topo };
-	int float32 = planner->partials_float32 && coll_folds(key->coll) && type_is_narrow_float(key->type) &&
-		      !(row->traits & ROW_ALL_AT_ONCE);
-	call.wire_type = float32 ? CORALE_FLOAT32 : key->type;
-	call.wire_bytes = corale_type_bytes((corale_type)call.wire_type);
 	call.bytes = (size_t)1 << key->size_class;
 	call.slot_bytes = planner->slot_bytes;
 	call.slots = ring_depth(planner, call.bytes);
@@ -295,7 +290,6 @@ static int build_steps(const struct planner *planner, const struct plan_key *key
 	out->algo = (uint8_t)index;
 	out->codelet = (uint8_t)(row->codelet ? row->codelet->index : 0);
 	out->protocol = (uint8_t)row->protocol;
-	out->wire_type = call->wire_type;
 	out->chunk_bytes = round_chunk(call->slot_bytes);
 	row->build(call, out);
 	return plan_finish(out);

@@ -15,7 +15,7 @@ enum { PLANNER_MOST_AT_ONCE = 1024 };
 struct planner {
 	const struct topo *topo;
 	uint32_t slot_bytes, chunk_bytes;
-	int slots, max_channels, reproducible, partials_float32;
+	int slots, max_channels, reproducible;
 	int most_at_once; /* ranks whose messages one fold waits for; 0: PLANNER_MOST_AT_ONCE */
 	int most_channels; /* 0: no more limit than max_channels */
 	int by_nodes; /* rows that know nodes are preferred */

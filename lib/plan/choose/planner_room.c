@@ -12,14 +12,13 @@
 static int add_plans(struct connection_edges *edges, const struct planner *planner, int index,
 		     uint64_t *counted)
 {
-	static const uint8_t classes[] = { 36, 20, 0 }, types[] = { CORALE_FLOAT32, CORALE_FLOAT16 };
-	enum { CLASSES = sizeof classes };
+	static const uint8_t classes[] = { 36, 20, 0 };
 	const struct row *row = row_table(&(int){ 0 }) + index;
 	int channels = 0;
-	for (int i = 0; i < CLASSES * (planner->partials_float32 ? 2 : 1); i++) {
+	for (int i = 0; i < (int)sizeof classes; i++) {
 		const struct plan_key key = { .coll = (uint8_t)row->coll,
-					      .type = types[i / CLASSES],
-					      .size_class = classes[i % CLASSES] };
+					      .type = CORALE_FLOAT32,
+					      .size_class = classes[i] };
 		struct plan plan;
 		if (planner_build_steps(planner, &key, index, &plan))
 			continue;

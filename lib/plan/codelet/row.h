@@ -30,8 +30,6 @@ struct algo_call {
 	struct plan_key key;
 	const struct topo *topo;
 	size_t bytes; /* the size class's upper bound, of one block or vector */
-	size_t wire_bytes; /* bytes of one element on the wire */
-	uint8_t wire_type;
 	uint32_t slot_bytes; /* the most that one message may carry */
 	int slots; /* deepest queue */
 	uint32_t chunk_bytes; /* forced chunk, or 0 */
@@ -60,7 +58,7 @@ struct row {
 	const char *source; /* where the algorithm is described */
 	/* 1 if its plan can serve the call (key, number of ranks, nodes). */
 	int (*applicable)(const struct algo_call *call);
-	/* Appends programs to a plan that the planner has initialized (key, wire type, chunk, channels = 1). */
+	/* Appends programs to a plan that the planner has initialized (key, chunk, channels = 1). */
 	void (*build)(const struct algo_call *call, struct plan *plan);
 	/* The rest is of rows that a codelet of GPUs runs: */
 	enum plan_protocol protocol;

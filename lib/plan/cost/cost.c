@@ -152,8 +152,7 @@ static int is_behind_first_digit(const struct walk *w, const struct plan_step *s
 static double receive_ns(const struct walk *w, const struct plan_step *step, const struct plan_action *a,
 			 const struct cost_peers *from)
 {
-	const double remote = remote_share(w, a, from),
-		     bytes = cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE),
+	const double remote = remote_share(w, a, from), bytes = cost_message_bytes(w->plan, a),
 		     next = next_message_ns(w, a, bytes);
 	if (!from->remote && !from->local)
 		return 0;
@@ -249,7 +248,7 @@ static struct hops hops_before(const struct walk *w, const struct plan_step *ste
 
 static void add_hops(struct walk *w, const struct plan_step *step, const struct plan_action *a)
 {
-	double own = cost_message_bytes(w->plan, a, a->flags & (PLAN_TO_WIRE | PLAN_FROM_WIRE));
+	double own = cost_message_bytes(w->plan, a);
 	struct hops hops = hops_before(w, step, a);
 	double bytes = own * hops.size, before = own * hops.before_size,
 	       wire = bytes / w->topo->rail.bytes_per_ns,
@@ -272,7 +271,7 @@ static void add_hops(struct walk *w, const struct plan_step *step, const struct 
 static void add_return(struct walk *w, const struct plan_step *step, const struct plan_action *a,
 		       const struct cost_peers *to, double weight)
 {
-	double wire = cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE) / w->topo->rail.bytes_per_ns;
+	double wire = cost_message_bytes(w->plan, a) / w->topo->rail.bytes_per_ns;
 	double latency = to->remote ? cost_rail_latency_ns(w->topo) : cost_node_latency_ns(w->topo);
 	int n = plan_group_size(&w->env.map, a->to_group, w->env.rank), core = 1 << plan_log2(n);
 	if (!has_base(w, step->to, PLAN_DOUBLING_TAKE))
@@ -321,15 +320,15 @@ static void add_action(struct walk *w, const struct plan_step *step, const struc
 	struct cost_peers from = cost_peers(&w->env.map, w->env.rank, a->from, a->from_group);
 	struct cost_peers to = cost_peers(&w->env.map, w->env.rank, a->to, a->to_group);
 	double work = cost_work_ns(w->topo, w->plan, a, &from, &to), wait = receive_ns(w, step, a, &from);
-	double link = cost_link_ns(w->topo, w->plan, a, &to, a->flags & PLAN_TO_WIRE);
+	double link = cost_link_ns(w->topo, w->plan, a, &to);
 	double proxy = cost_proxy_ns(w->topo, w->plan, a, &from, &to);
-	double out = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_TO_WIRE), to.remote),
-	       in = rail_ns(w, cost_message_bytes(w->plan, a, a->flags & PLAN_FROM_WIRE), from.remote);
+	double out = rail_ns(w, cost_message_bytes(w->plan, a), to.remote),
+	       in = rail_ns(w, cost_message_bytes(w->plan, a), from.remote);
 	w->cost.work_ns += weight * (work + room_ns(w, step, a, &to, work));
 	w->cost.sends |= a->op == PLAN_MOVE && to.local + to.remote > 0;
 	w->cost.signals += a->op == PLAN_SIGNAL ? weight : 0;
 	w->cost.link_out_ns += weight * link;
-	w->cost.link_in_ns += weight * cost_link_ns(w->topo, w->plan, a, &from, a->flags & PLAN_FROM_WIRE);
+	w->cost.link_in_ns += weight * cost_link_ns(w->topo, w->plan, a, &from);
 	w->cost.memory_ns += weight * cost_memory_ns(w->topo, w->plan, a, &from);
 	w->cost.proxy_ns += weight * proxy;
 	w->cost.out_ns += weight * out;

@@ -17,20 +17,19 @@ struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int
 	return peers;
 }
 
-double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire)
+double cost_message_bytes(const struct plan *plan, const struct plan_action *action)
 {
 	if (action->op != PLAN_MOVE)
 		return 0;
-	return (double)action->count *
-	       (double)corale_type_bytes((corale_type)(wire ? plan->wire_type : plan->key.type));
+	return (double)action->count * (double)corale_type_bytes((corale_type)plan->key.type);
 }
 
 double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		    const struct cost_peers *peers, int wire)
+		    const struct cost_peers *peers)
 {
 	return topo->shared_memory
 		   ? 0
-		   : peers->local * cost_message_bytes(plan, action, wire) / topo->node.bytes_per_ns;
+		   : peers->local * cost_message_bytes(plan, action) / topo->node.bytes_per_ns;
 }
 
 double cost_step_ns(const struct topo *topo, const struct plan *plan)
@@ -82,15 +81,13 @@ double cost_recv_ns(const struct topo *topo, double bytes)
 static double sends_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		       const struct cost_peers *to)
 {
-	return to->remote *
-	       cost_send_ns(topo, cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE));
+	return to->remote * cost_send_ns(topo, cost_message_bytes(plan, action));
 }
 
 static double recvs_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		       const struct cost_peers *from)
 {
-	return from->remote *
-	       cost_recv_ns(topo, cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE));
+	return from->remote * cost_recv_ns(topo, cost_message_bytes(plan, action));
 }
 
 double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
@@ -119,8 +116,7 @@ static int is_stable(const struct plan *plan, int queue)
 static double input_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		       const struct cost_peers *from)
 {
-	double message = cost_message_bytes(plan, action, action->flags & PLAN_FROM_WIRE), ns = 0;
-	double local = from->local * message, own = cost_message_bytes(plan, action, 0);
+	double message = cost_message_bytes(plan, action), ns = 0, local = from->local * message;
 	int reads = from->local && goes_by_reference(topo, message) && is_stable(plan, action->from_queue);
 	int writes = action->dst.space != PLAN_NOWHERE, folds = action->flags & PLAN_REDUCE;
 	if (reads) /* from the sender's memory, into a buffer of ours where there is something to fold */
@@ -129,7 +125,7 @@ static double input_ns(const struct topo *topo, const struct plan *plan, const s
 		return ns;
 	double in = (reads && !folds ? 0 : local) + from->remote * message;
 	if (action->src.space != PLAN_NOWHERE && writes)
-		in += (action->cells ? action->cells : 1) * own;
+		in += (action->cells ? action->cells : 1) * message;
 	return ns + in / topo->reduce_bytes_per_ns;
 }
 
@@ -143,7 +139,7 @@ double cost_memory_ns(const struct topo *topo, const struct plan *plan, const st
 static double output_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 			const struct cost_peers *to)
 {
-	double bytes = cost_message_bytes(plan, action, action->flags & PLAN_TO_WIRE);
+	double bytes = cost_message_bytes(plan, action);
 	int writes = topo->shared_memory && to->local > 1 ? 1 : to->local;
 	if (action->flags & PLAN_STABLE && goes_by_reference(topo, bytes))
 		return 0;

@@ -16,7 +16,7 @@ struct cost_peers {
 struct cost_peers cost_peers(const struct plan_map *map, int rank, int peer, int group);
 
 /* Bytes of an action's message, or of its elements in the other of the two types. */
-double cost_message_bytes(const struct plan *plan, const struct plan_action *action, int wire);
+double cost_message_bytes(const struct plan *plan, const struct plan_action *action);
 
 /* What each step of a plan takes besides its bytes and messages: of a codelet, or of what reads the plan's steps. */
 double cost_step_ns(const struct topo *topo, const struct plan *plan);
@@ -37,10 +37,10 @@ double cost_recv_ns(const struct topo *topo, double bytes);
 double cost_proxy_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
 		     const struct cost_peers *from, const struct cost_peers *to);
 
-/* Time that the link of a rank to the others of its node is busy, each way, with what an action sends (wire: PLAN_TO_WIRE of its flags) or receives
- * (PLAN_FROM_WIRE); 0 where that is memory, which each core reaches by itself. */
+/* Time that the link of a rank to the others of its node is busy, each way, with what an action sends or receives;
+ * 0 where that is memory, which each core reaches by itself. */
 double cost_link_ns(const struct topo *topo, const struct plan *plan, const struct plan_action *action,
-		    const struct cost_peers *peers, int wire);
+		    const struct cost_peers *peers);
 
 /* Time that the memory of a GPU is busy with what an action folds or copies, which all its blocks share; 0 where cores reach memory each by
  * itself. */
