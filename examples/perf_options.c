@@ -33,6 +33,8 @@ static const char help[] =
     "  -G, --cudagraph N      calls are captured in a CUDA graph, which is launched N times (fewer where a "
     "call\n"
     "                         takes long); the graph holds -n calls, by default so many as suit the size\n"
+    "  -x, --cta_policy N     blocks of a call on GPUs (CORALE_CTA_POLICY): 0: auto; 1: efficient; 2: zero\n"
+    "  -T, --timeout SECONDS  ends calls that take longer (CORALE_TIMEOUT); 0: none\n"
     "Measuring\n"
     "  -n, --iters N          timed calls per size (default: more for small sizes, at least 5)\n"
     "  -m, --agg_iters N      the timed calls are made in groups of N (corale_group_begin); default 1\n"
@@ -174,10 +176,8 @@ static const struct {
 	{ 'z', "blocking", "the column of one call at a time has the latency of calls that are waited for" },
 	{ 'y', "stream_null",
 	  "calls on GPUs go to a non-blocking stream; --priority gives it the highest priority" },
-	{ 'T', "timeout", "CORALE_TIMEOUT=SECONDS ends calls that take longer" },
 	{ 'C', "report_cputime", "times are elapsed ones" },
 	{ 'a', "average", "times are the largest over ranks, as with -a 3 of nccl-tests" },
-	{ 'x', "cta_policy", "CORALE_CTA_POLICY=efficient or zero" },
 	{ 'D', "device_implementation", "Corale has no calls from kernels" },
 	{ 'V', "device_cta_count", "CORALE_MAX_CTAS=N limits the blocks of a call" },
 	{ 'S', "report_timestamps", "-J FILE and --raw FILE write machine-readable lines" },
@@ -323,6 +323,8 @@ static int parse_library(const char *text, enum perf_library *library)
 /* One option; 0, or -1 if its value is malformed. */
 static int take(int c, char *value, struct perf_options *o)
 {
+	static const char *const policies[] = { "auto", "efficient", "zero" };
+	int number;
 	switch (c) {
 	case 'b':
 		return parse_size(value, &o->min_bytes);
@@ -355,6 +357,13 @@ static int take(int c, char *value, struct perf_options *o)
 	case OPT_RAW:
 		o->raw = value;
 		return 0;
+	case 'T':
+		return parse_int(value, 0, &number) || setenv("CORALE_TIMEOUT", value, 1) ? -1 : 0;
+	case 'x':
+		return parse_int(value, 0, &number) || number > 2 ||
+			       setenv("CORALE_CTA_POLICY", policies[number], 1)
+			   ? -1
+			   : 0;
 	case 'J':
 		o->json = value;
 		return 0;

@@ -127,9 +127,10 @@ done
 for size in "-b nan" "-b inf" "-e 1e15G" "-b -1" "-f nan" "-f inf" "-f 1" "-i nan"; do
 	refuse "a size or a factor that is none: $size" "malformed value" 2 corale_all_reduce_perf $size
 done
-try "options of nccl-tests, units with B" 2 corale_all_reduce_perf -g 1 -t 1 -m 4 -N 2 -b 8B -e 64KB -f 16
+try "options of nccl-tests, units with B" 2 corale_all_reduce_perf -g 1 -t 1 -x 1 -T 60 -m 4 -N 2 -b 8B -e 64KB -f 16
 refuse "more than a GPU a process" "-g 2: a process is one rank" 2 corale_all_reduce_perf -g 2
-refuse "an option of nccl-tests alone" "-x (--cta_policy) is an option of nccl-tests alone; here CORALE_CTA_POLICY" 2 corale_all_reduce_perf -x 2
+refuse "an option of nccl-tests alone" "-V (--device_cta_count) is an option of nccl-tests alone; here CORALE_MAX_CTAS" 2 corale_all_reduce_perf -V 2
+refuse "a policy that is none" "3: malformed value for -x" 2 corale_all_reduce_perf -x 3
 refuse "the smallest size above the largest" "-b is above -e" 2 corale_all_reduce_perf -b 64K -e 8
 refuse "a kind of device that is none: the list" "it takes one of: host cuda" 2 corale_all_reduce_perf --device gpu
 refuse "a file that can't be written" "/nowhere/json: No such file" 2 corale_all_reduce_perf -J /nowhere/json
