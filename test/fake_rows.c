@@ -2,6 +2,7 @@
 #include "comm/transport_rows.h"
 #include "fake_transport.h"
 #include "net/ucx/transport_ucx.h"
+#include "transport_inproc.h"
 
 const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1] = { &transport_fake, &transport_inproc,
 									 &transport_ucx,

@@ -17,6 +17,7 @@
 #include "comm/comm_create.h"
 #include "fake_transport.h"
 #include "matrix.h"
+#include "transport_inproc.h"
 #include "team.h"
 #include "thin.h"
 #include "net/ucx/transport_ucx.h"

@@ -54,7 +54,7 @@ has '^  cores +[1-9]' "and the rest is still told"
 output=$(CORALE_TRANSPORT=tcp "$info" 2>&1)
 [ $? = 1 ]
 result $? "an unknown transport is status 1"
-has 'CORALE_TRANSPORT=tcp is malformed: expected auto, inproc, ucx, mpi' "and those that there are, are named"
+has 'CORALE_TRANSPORT=tcp is malformed: expected auto, ucx, mpi' "and those that there are, are named"
 
 output=$("$info" --no-such-thing 2>&1)
 [ $? = 2 ]

@@ -15,6 +15,7 @@
 
 #include "base/settings.h"
 #include "base/wait.h"
+#include "transport_inproc.h"
 #include "net/front.h"
 #include "net/link.h"
 #include "net/proxy.h"

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "transport_cases.h"
+#include "transport_inproc.h"
 #include "net/ucx/transport_ucx.h"
 
 enum { MAX_RANKS = 5 };

@@ -3,5 +3,5 @@
 
 #include "net/ucx/transport_ucx.h"
 
-const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1] = { &transport_inproc, &transport_ucx,
+const struct transport_row *const transport_rows[TRANSPORT_ROWS + 1] = { &transport_ucx,
 									 &transport_mpi_absent };

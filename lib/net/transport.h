@@ -1,7 +1,7 @@
 /*
  * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them. A transport is a row of
  * lib/comm/transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,
- * transport_inproc.c, mpi_glue/transport_mpi.c.
+ * mpi_glue/transport_mpi.c.
  *
  * Threads: progress and control may be called by several threads at once; the implementation locks. No call blocks, but open, fail
  * and close.
@@ -133,7 +133,6 @@ void transport_on_exit(void (*end)(void));
 /* Calls it: the end of a library comes that a transport uses. */
 void transport_exit(void);
 
-extern const struct transport_row transport_inproc; /* among threads of one process */
 extern const struct transport_row
     transport_mpi_absent; /* of communicators that were not made over MPI: probe says so */
 

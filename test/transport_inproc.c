@@ -6,7 +6,8 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "link.h"
+#include "net/link.h"
+#include "transport_inproc.h"
 
 /* One direction of a link. */
 struct ring {
