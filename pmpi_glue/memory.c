@@ -106,11 +106,6 @@ static int copy_pieces(int ordinal, const struct piece *pieces, size_t n, int by
 	return ret;
 }
 
-int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes)
-{
-	return bytes ? copy_pieces(ordinal, &(struct piece){ to, bytes, from, bytes, bytes, 1 }, 1, 0) : 0;
-}
-
 /* ---- Many copies. By a kernel where rows are short: a copy unit takes each row for itself, and each copy costs the host a call. */
 
 enum { MANY_PIECES = 8192, FEW_ROWS = 8, LONG_ROW = 4096 };

@@ -64,11 +64,9 @@ int pmpi_enter(int ordinal, int *before);
 /* Until all work of the stream is complete. MPI goes on where that takes longer than 50 us. 0 or a CORALE_E* code, logged. */
 int pmpi_wait(void *stream);
 
-/* A copy that has ended when it returns, and that lets MPI go on meanwhile. ordinal: of the side that is a device's. */
-int pmpi_copy(int ordinal, void *to, const void *from, size_t bytes);
-
 /*
- * The same for many: those that are added are copied together, because the end of a copy is what takes long. is_pinned: the host's side is pmpi_pinned's, so
+ * Copies that have ended when pmpi_copying_end returns, and that let MPI go on meanwhile: those that are added are copied together, because the end of a copy is what
+ * takes long. ordinal: of the side that is a device's. is_pinned: the host's side is pmpi_pinned's, so
  * that short rows may be copied by a kernel. After an error of add, end is called as well.
  */
 enum { PMPI_FEW_PIECES = 64 };
