@@ -9,6 +9,7 @@
 
 extern "C" {
 #include "reduce/reduce.h"
+#include "reduce/reduce_block.h"
 }
 #include "kernels/vector.cuh"
 #include "kernels/vector_other.cuh"
