@@ -120,6 +120,17 @@ __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l
 			  { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
 }
 
+/* The count of a collective's edge is the call's, also where it goes as a message of its pair. */
+__device__ static inline edge counted_edge(const codelet_p2p &all, const list_lane &l)
+{
+	edge e = l.e;
+	if (!all.group.pairs) {
+		e.path.epoch = call_epoch(all.group.args);
+		e.path.ring = CODELET_FIRST;
+	}
+	return e;
+}
+
 /* What the other end of a pair awaits of a channel before it opens it. */
 __device__ static inline void say_place(const codelet_p2p &all, const list_lane &l, uint32_t channel)
 {
@@ -139,7 +150,7 @@ __device__ static inline bool begin_message(const codelet_p2p &all, list_lane *l
 	if (blockIdx.x >= l->channels || (is_own(*l) && m.data == m.from))
 		return false;
 	if (m.sending)
-		store_count(l->e);
+		store_count(counted_edge(all, *l));
 	if (is_pair(*l) && !is_own(*l) && !call_aborted(all.group.args))
 		for (uint32_t channel = blockIdx.x; channel < l->channels; channel += gridDim.x)
 			say_place(all, *l, channel);
@@ -204,8 +215,9 @@ __device__ static inline list_lane begin_list(const codelet_p2p &all, uint64_t e
 	if (list >= end)
 		return l;
 	const codelet_message *m = &all.messages[all.first[list]];
-	l.e = { &g.args, m, { epoch, blockIdx.x, g.most_channels, (uint32_t)(g.pairs ? CODELET_PAIRS : CODELET_FIRST) } };
-	if (g.pairs && !is_own(l))
+	const bool is_pairs = g.pairs || is_pair_of_call(g, *m);
+	l.e = { &g.args, m, { epoch, blockIdx.x, g.most_channels, (uint32_t)(is_pairs ? CODELET_PAIRS : CODELET_FIRST) } };
+	if (is_pairs && !is_own(l))
 		l.e.path.epoch = *pair_counter(g.args, *m, blockIdx.x) + 1;
 	if (!begin_message(all, &l))
 		next_message(all, &l);
@@ -266,9 +278,10 @@ __device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
 	const bool direct = codelet_is_target(offered);
 	edge_count count;
 	if (!direct || l->e.path.number == 0) {
-		if (!count_is_here(l->e, &count))
+		const edge e = counted_edge(all, *l);
+		if (!count_is_here(e, &count))
 			return;
-		l->failed = !count_agrees(l->e, count);
+		l->failed = !count_agrees(e, count);
 		if (l->failed)
 			return;
 	}
@@ -375,14 +388,14 @@ __device__ static inline int choose(const codelet_p2p &all, list_lane *l, int la
 }
 
 /* While the workers have no move: until a lane has one, or all have ended. */
-__device__ static inline bool await_move(const codelet_p2p &all, list_lane *l, int last, int *next)
+__device__ static inline bool await_move(const codelet_p2p &all, list_lane *l, uint64_t epoch, int last, int *next)
 {
 	const codelet_args &a = all.group.args;
 	auto ready = [&] {
 		*next = choose(all, l, last);
 		return *next != NO_LANE || __all_sync(~0u, l->stage == LANE_ENDED) || __any_sync(~0u, l->failed);
 	};
-	return wait_until<one_warp>(a, l->e.path.epoch, !all.group.pairs, ready, [&] { return l->stage == LANE_ENDED ? -1 : (int)l->e.m->peer; });
+	return wait_until<one_warp>(a, all.group.pairs ? l->e.path.epoch : epoch, !all.group.pairs, ready, [&] { return l->stage == LANE_ENDED ? -1 : (int)l->e.m->peer; });
 }
 
 __device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move *moves, uint64_t epoch, bool sends)
@@ -396,7 +409,7 @@ __device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move
 		for (uint32_t looks = 0; handed != NO_LANE && next == NO_LANE && looks < LOOKS; looks++)
 			next = choose(all, &l, last);
 		if (handed == NO_LANE)
-			good = good && await_move(all, &l, last, &next);
+			good = good && await_move(all, &l, epoch, last, &next);
 		const bool ends = handed == NO_LANE && next == NO_LANE;
 		if ((int)bulk_lane() == (next == NO_LANE ? 0 : next))
 			moves[k % 2] = next == NO_LANE ? move{ nullptr, nullptr, 0, 0, 0, ends } : next_move(&l);
@@ -437,7 +450,8 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 __device__ static bool run_team(const codelet_p2p &all, block_moves *moves, uint64_t epoch, uint32_t warps)
 {
 	const codelet_group &g = all.group;
-	const uint32_t senders = g.sending + g.in_lines == g.lists ? warps : g.sending ? (warps + 1) / 2 : 0;
+	const uint32_t some = g.sends_wait ? 2 + warps / 8 : (warps + 1) / 2; /* who waits moves what is not read, and no more */
+	const uint32_t senders = g.sending + g.in_lines == g.lists ? warps : g.sending ? some : 0;
 	const bool sends = threadIdx.x / 32 < senders;
 	const bulk_team t = sends ? bulk_team_of(0, senders, true, 1) : bulk_team_of(senders, warps - senders, true, 2);
 	move *of_team = moves->of[sends];

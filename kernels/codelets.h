@@ -344,6 +344,8 @@ struct codelet_group {
 	uint16_t rings, depth; /* of lines, of a pair; slots of a ring */
 	uint16_t teams; /* bulk_p2p runs it: all of `blocks` serve all lists; */
 	uint16_t sending; /* so many of these, the first ones, send long messages; */
+	uint16_t
+	    sends_wait; /* 1: the buffers of all of these are in exports, so that receivers read them: few warps send */
 	uint16_t in_lines; /* so many, the last ones, have short ones */
 	uint32_t long_bytes; /* at most, of a message in lines to a receiver without a registered buffer */
 	uint64_t read_bytes; /* at least, of a message that its receiver may read where it lies; 0: of none */

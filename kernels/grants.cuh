@@ -12,6 +12,12 @@
 #include "fifo.cuh"
 #include "exports.cuh"
 
+/* An edge of a collective that its receiver may read goes as a message of a pair does, with the pair's count of messages. */
+__device__ static inline bool is_pair_of_call(const codelet_group &g, const codelet_message &m)
+{
+	return !m.from && codelet_may_be_read(&g, m.bytes);
+}
+
 /* A channel's acknowledgement that its receiver has read all: this number no other one has before data were sent. */
 enum { READ_NUMBER = 1 };
 

@@ -114,20 +114,21 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
 {
 	const codelet_message &m = *e.m;
 	const int sender = m.sending ? e.a->rank : m.peer, receiver = m.sending ? m.peer : e.a->rank;
+	const bool is_pair = e.path.ring == CODELET_PAIRS, is_counted = is_pair && !b.g->pairs;
 	bool good = true;
 	for (e.path.number = b.number; good && e.path.number < channels; e.path.number += b.blocks) {
 		uint64_t granted = 0;
 		e.piece = cut(m.bytes, CODELET_LINE, channels, e.path.number);
-		if (b.g->pairs && !m.sending)
+		if (is_pair && !m.sending)
 			granted = grant_of_channel(*b.all, m, offer_of_message(*b.all, &m), e.path.number);
-		else if (b.g->pairs && !await_grant(*b.all, m, &e.path, &granted))
+		else if (is_pair && !await_grant(*b.all, m, &e.path, &granted))
 			return false;
 		if (granted == CHANNEL_IS_READ)
 			continue;
 		/* in an all_to_all_v each sender has slots of its own */
-		e.to = b.g->pairs ? slots_of_grant(*e.a, granted, receiver) :
-				    place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
-		good = m.sending ? send_edge(&e) : warp_group_agrees(whole_block(), threadIdx.x || check_count(&e)) && receive_edge(&e);
+		e.to = is_pair ? slots_of_grant(*e.a, granted, receiver) :
+				 place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
+		good = m.sending ? send_edge(&e) : warp_group_agrees(whole_block(), threadIdx.x || is_counted || check_count(&e)) && receive_edge(&e);
 	}
 	return good;
 }
@@ -261,7 +262,7 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 		return true;
 	if (m->sending)
 		send_count(e);
-	if (HOLDS == ANY && !b.g->pairs)
+	if (HOLDS == ANY && conn.ring != CODELET_PAIRS)
 		return run_slots(b, e, channels);
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
 		return run_lines<false>({ b.g, m, conn, b.aborted }, channels, b.blocks);
@@ -290,6 +291,19 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(con
 	if (counted)
 		count_pair(b, m[-1], count);
 	return true;
+}
+
+/* One of a collective, whose count is the call's: the other end may take it for a message that goes through slots. */
+template <bool REMOTE> __device__ static bool run_edge(const list_block &b, const codelet_message *m, const connection &call)
+{
+	edge e = { &b.g->args, m, call };
+	if (!is_pair_of_call(*b.g, *m))
+		return run_message<ANY, REMOTE>(b, m, call);
+	if (m->sending)
+		send_count(e);
+	else if (!warp_group_agrees(whole_block(), threadIdx.x || b.number || check_count(&e)))
+		return false;
+	return run_pairs<ANY, REMOTE>(b, m, { 0, b.number, b.g->most_channels, CODELET_PAIRS });
 }
 
 /* Which list this block works on. */
@@ -333,7 +347,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p
 		conn.ring = CODELET_FIRST;
 		conn.epoch = call_epoch(g.args);
 		send_headers(g.args, conn.epoch);
-		good = wait_headers(g.args, whole_block(), &conn) && run_message<ANY, REMOTE>(b, m, conn);
+		good = wait_headers(g.args, whole_block(), &conn) && run_edge<REMOTE>(b, m, conn);
 	}
 	if (REMOTE && good)
 		remote_end_call(e.remote, e.ends);

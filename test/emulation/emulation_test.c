@@ -285,6 +285,21 @@ static int zero_copy_messages_refused(void)
 	return by_teams(test_read_messages_refused);
 }
 
+static int zero_copy_edges(void)
+{
+	return by_teams(test_zero_copy_edges);
+}
+
+static int zero_copy_edges_late(void)
+{
+	return by_teams(test_zero_copy_edges_late);
+}
+
+static int zero_copy_failures(void)
+{
+	return by_teams(test_read_failures);
+}
+
 /* One call after the other, each with other slots in the same room. */
 static int slots_cut_anew(void)
 {
@@ -540,6 +555,9 @@ static const struct {
 	{ "zero-copy: exports that are late or leave", test_zero_copy_late },
 	{ "zero-copy: an export that is never mapped", test_zero_copy_refused },
 	{ "zero-copy: owners that give up", test_zero_copy_failures },
+	{ "zero-copy: edges", zero_copy_edges },
+	{ "zero-copy: edges, with exports that are late or leave", zero_copy_edges_late },
+	{ "zero-copy: ends of a message that give up", zero_copy_failures },
 	{ "zero-copy: messages", zero_copy_messages },
 	{ "zero-copy: messages, with exports that are late or leave", zero_copy_messages_late },
 	{ "zero-copy: messages, with an export that is never mapped", zero_copy_messages_refused },

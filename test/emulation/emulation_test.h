@@ -81,6 +81,9 @@ int test_probes(void);
 int test_pieces(void);
 
 int test_zero_copy(void);
+int test_read_failures(void);
+int test_zero_copy_edges(void);
+int test_zero_copy_edges_late(void);
 int test_zero_copy_late(void);
 int test_zero_copy_refused(void);
 int test_zero_copy_failures(void);

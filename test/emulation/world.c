@@ -113,12 +113,14 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->ranks = p->nodes ? plan_group_size(&w->topo->map, PLAN_NODE, rank) : p->ranks;
 	e->world_rank = rank;
 	e->world_ranks = p->ranks;
-	e->machine = (struct gpu_machine){ .rates = w->machine.rates,
-					   .max_blocks = p->max_blocks,
-					   .resident = 2 * p->max_blocks,
-					   .forced = world_forced,
-					   .words_only = p->words_only,
-					   .zero_copy = p->exports != EXPORTS_NONE };
+	e->machine =
+	    (struct gpu_machine){ .rates = w->machine.rates,
+				  .max_blocks = p->max_blocks,
+				  .resident = 2 * p->max_blocks,
+				  .forced = world_forced,
+				  .words_only = p->words_only,
+				  .over_nodes = (int)(p->lists_ranks >> rank & 1), /* so says p2p.c */
+				  .zero_copy = p->exports != EXPORTS_NONE };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */

@@ -102,6 +102,42 @@ static int in_place_of(int ranks)
 	return script_run(s);
 }
 
+/* By teams of warps, but for some ranks: collectives between them. */
+static int edges_of(int ranks, enum exports_kind kind)
+{
+	struct world_params p = params_of(ranks, kind);
+	p.window_bytes = (size_t)ranks << 17;
+	p.lists_ranks = test_seed % 2 ? 1u << test_seed / 2 % (unsigned)ranks : 0;
+	struct script *s = script_new(p, test_seed);
+	state_of_random = test_seed * 53 + (uint64_t)ranks;
+	s->most_pause = kind == EXPORTS_OPEN ? 300 : 3000;
+	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
+		struct test_call c = draw_call(CORALE_ALL_TO_ALL_V, ranks);
+		c.codelet = BY_SLOTS;
+		c.in_place = 0;
+		script_add(s, i % 5 == 4 ? other_call(i / 5) : c);
+	}
+	return script_run(s);
+}
+
+static int run_edges(enum exports_kind kind, int most)
+{
+	int faults = 0;
+	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 + (int)(test_seed % 2) : most); ranks++)
+		faults = edges_of(ranks, kind);
+	return faults;
+}
+
+int test_zero_copy_edges(void)
+{
+	return run_edges(EXPORTS_OPEN, 5);
+}
+
+int test_zero_copy_edges_late(void)
+{
+	return run_edges(EXPORTS_LATE, 4);
+}
+
 int test_zero_copy(void)
 {
 	int faults = in_place_of(2);
@@ -268,6 +304,107 @@ int test_zero_copy_failures(void)
 	for (int phases = -1; !faults && phases < 2; phases++) {
 		faults = run_failing(test_thin ? 2 : 3, phases, CORALE_EABORTED);
 		faults = faults ? faults : run_failing(test_thin ? 2 : 3, phases, CORALE_ETIMEDOUT);
+	}
+	return faults;
+}
+
+/* ---- Ends of a message that give up -------------------------------------------------------------------------------- */
+
+enum { MESSAGE_BYTES = 600000, POISON = 0xc3 };
+
+struct giving_up {
+	struct world world;
+	int quits; /* the rank; -1: rank 0's kernel is played by its host, which gives up */
+	unsigned most_pause;
+	unsigned char *send, *recv;
+	int faults[2];
+};
+
+static unsigned char content(size_t i)
+{
+	return (unsigned char)(i * 7 + i / 251 + test_seed);
+}
+
+/* A sender's count and ref, as far as it comes; then its buffer is the program's again. */
+static void play_sender(struct giving_up *g)
+{
+	const struct codelet_layout *l = &g->world.layout;
+	unsigned char *window = g->world.windows + g->world.engines[1].stride;
+	struct codelet_zero_copy z = { .exports = NULL };
+	const struct call c = { .record.coll = CORALE_GATHER, .send = g->send };
+	engine_name_buffers(&g->world.engines[0], &c, &z);
+	store_packet(window + l->headers + 2 * sizeof(struct codelet_header) + 16,
+		     (uint64_t)codelet_typed_bytes_high(CORALE_UINT8, MESSAGE_BYTES) << 32 | MESSAGE_BYTES);
+	store_packet(window + l->message_refs, ref_word(&z.send));
+	store_packet(window + l->message_refs + 16, z.send.number);
+	gpu_pause(gpu_random(g->most_pause));
+	__atomic_store_n(&((struct codelet_control *)(void *)window)->abort,
+			 (uint64_t)1 << 32 | (uint32_t)-CORALE_EABORTED, __ATOMIC_SEQ_CST);
+	memset(g->send, POISON, MESSAGE_BYTES);
+}
+
+static void check_received(struct giving_up *g)
+{
+	const int code = g->world.engines[1].failure->code;
+	for (size_t i = 0; !code && i < MESSAGE_BYTES; i++)
+		if (g->recv[i] != content(i)) {
+			printf("# a receive that succeeded has byte %zu as 0x%02x, expected 0x%02x\n", i,
+			       g->recv[i], content(i));
+			g->faults[1] = 1;
+			return;
+		}
+	if (code && code != CORALE_EABORTED)
+		g->faults[1] = 1;
+}
+
+static void give_up(int rank, void *arg)
+{
+	struct giving_up *g = arg;
+	const struct call m = rank ? world_receive(0, g->recv, MESSAGE_BYTES, CORALE_UINT8)
+				   : world_send(1, g->send, MESSAGE_BYTES, CORALE_UINT8);
+	if (!rank && g->quits < 0) {
+		play_sender(g);
+		return;
+	}
+	g->faults[rank] += engine_run_messages(&g->world.engines[rank], &m, 1, NULL) != 0;
+	if (rank == g->quits) {
+		gpu_pause(gpu_random(g->most_pause));
+		world_quit(&g->world, rank, CORALE_EABORTED);
+	}
+	gpu_synchronize();
+	if (rank)
+		check_received(g);
+	else
+		memset(g->send, POISON, MESSAGE_BYTES);
+}
+
+/* by_lists: the sender's kernel is p2p. */
+static int run_giving_up(int quits, unsigned most_pause, int by_lists, uint64_t seed)
+{
+	struct giving_up g = { .quits = quits, .most_pause = most_pause };
+	struct world_params p = params_of(2, EXPORTS_OPEN);
+	p.max_blocks = 1;
+	p.exports_apart = 1;
+	p.lists_ranks = (unsigned)by_lists;
+	if (world_open(&g.world, &p))
+		return 1;
+	g.send = exports_take(0, MESSAGE_BYTES);
+	g.recv = exports_take(1, MESSAGE_BYTES);
+	for (size_t i = 0; i < MESSAGE_BYTES; i++)
+		g.send[i] = content(i);
+	if (gpu_run(2, give_up, &g, seed))
+		return -1;
+	world_close(&g.world);
+	return g.faults[0] + g.faults[1];
+}
+
+int test_read_failures(void)
+{
+	int faults = 0;
+	for (unsigned i = 0; !faults && i < (test_thin ? 6 : 16); i++) {
+		const uint64_t seed = test_seed * 100 + i;
+		faults = run_giving_up(-1, 8u << i % 12, 0, seed);
+		faults = faults || i % 2 ? faults : run_giving_up((int)(i / 2 % 2), 1u << i, i / 4 % 2, seed);
 	}
 	return faults;
 }

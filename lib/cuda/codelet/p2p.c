@@ -35,11 +35,10 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
 	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine, codelet_rings_room(&g->group));
-	g->group.read_bytes =
-	    pairs == CODELET_NO_PAIRS ? 0 : launch_read_messages(&e->machine, codelet_rings_room(&g->group));
+	g->group.read_bytes = launch_read_messages(&e->machine, codelet_rings_room(&g->group));
 	g->group.lists = 0;
 	g->group.blocks = 1;
-	g->group.teams = 0;
+	g->group.teams = g->group.sends_wait = 0;
 	g->grants = (uint32_t)e->layout.grants;
 	g->message_refs = (uint32_t)e->layout.message_refs;
 	g->regions = e->gpu_peers;
@@ -149,6 +148,27 @@ static int add_team_list(const struct codelet_p2p *g, uint32_t i, struct team_wo
 	return 1;
 }
 
+/* Whether all long messages of a list lie in exports. */
+static int is_exported(const struct codelet_p2p *g, uint32_t i)
+{
+	int all = 1;
+	do
+		all = all && codelet_may_be_read(&g->group, g->messages[i].bytes) && g->places[i];
+	while (g->messages[i++].more);
+	return all;
+}
+
+/* Of lists in order. A few blocks read as much as a link carries. */
+static void share_reads(struct codelet_p2p *g)
+{
+	g->group.sends_wait = 1;
+	for (int i = 0; i < g->group.sending; i++)
+		g->group.sends_wait = g->group.sends_wait && is_exported(g, g->first[i]);
+	if (g->group.args.zero_copy.exports && g->group.blocks > LAUNCH_ZERO_COPY_BLOCKS &&
+	    g->group.in_lines <= LAUNCH_ZERO_COPY_BLOCKS)
+		g->group.blocks = LAUNCH_ZERO_COPY_BLOCKS;
+}
+
 /* Whether teams run the launch. Then all blocks serve all lists. */
 static int share_teams(const struct engine *e, struct codelet_p2p *g)
 {
@@ -162,6 +182,7 @@ static int share_teams(const struct engine *e, struct codelet_p2p *g)
 	    work.in_lines == g->group.lists || work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
 		return 0;
 	sort_lists_of_teams(g);
+	share_reads(g);
 	g->group.teams = 1;
 	return 1;
 }
@@ -206,8 +227,12 @@ static struct codelet_message message_at(const struct engine *e, const struct ca
 
 static void add_edge(const struct engine *e, const struct call *c, int sending, int peer)
 {
+	struct codelet_p2p *g = e->p2p;
 	uint64_t at, bytes = edge_of(c, sending, peer, &at);
-	add_message(e->p2p, message_at(e, c, sending, peer, at, bytes));
+	const struct codelet_message m = message_at(e, c, sending, peer, at, bytes);
+	const uint64_t lines = g->group.args.slot_bytes / CODELET_LINE; /* each sender has its room */
+	g->places[g->group.lists] = sending ? 0 : lines << 32 | codelet_index(m.peer, e->rank);
+	add_message(g, m);
 }
 
 static void add_own(const struct engine *e, const struct call *c)
@@ -271,6 +296,7 @@ static int launch_p2p(struct engine *e, const struct call *c, const struct codel
 		add_own(e, c);
 	if (!e->p2p->group.lists) /* one rank, and nothing to be copied */
 		return 0;
+	engine_name_messages(e, e->p2p, e->p2p->group.lists, c->admission.capture != 0);
 	if (!share_teams(e, e->p2p))
 		share_blocks(e, e->p2p, e->p2p->group.lists);
 	log_edges(e, c);

@@ -102,8 +102,8 @@ uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
 /* What teams would else move through slots. Rates of the rank's own GPU have no part in that: both ends must agree. */
 uint64_t launch_read_messages(const struct gpu_machine *machine, uint64_t room)
 {
-	const int reads = machine->zero_copy && machine->ranks <= LAUNCH_ZERO_COPY_RANKS &&
-			  !machine->over_nodes && has_teams(machine);
+	const int reads =
+	    machine->zero_copy && machine->ranks <= LAUNCH_ZERO_COPY_RANKS && has_teams(machine);
 	return reads ? launch_long_lines(machine, room) + 1 : 0;
 }
 
