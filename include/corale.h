@@ -575,7 +575,8 @@ int corale_scatter_v(const void *send, const size_t *send_counts, const size_t *
  * Inside a group, peer may be the caller's own rank.
  * A blocking send outside of a group may wait for its recv. To exchange, use a group.
  * On a CUDA communicator a send completes on its stream when its buffer may be reused: for a short message perhaps before
- * the recv has begun; for a longer one only after the recv has begun, perhaps before it has completed.
+ * the recv has begun; for a longer one only after the recv has begun, perhaps before it has completed. A large send waits for its
+ * recv, whichever way it goes: where the receiver reads the sender's buffer (docs/zero-copy.md), until it has read all.
  */
 int corale_send(const void *send, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
 int corale_recv(void *recv, size_t count, corale_type type, int peer, corale_comm *comm, void *stream);
