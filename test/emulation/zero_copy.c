@@ -310,11 +310,11 @@ int test_zero_copy_failures(void)
 
 /* ---- Ends of a message that give up -------------------------------------------------------------------------------- */
 
-enum { MESSAGE_BYTES = 600000, POISON = 0xc3 };
+enum { MESSAGE_BYTES = 1000000 /* several moves of its reader */, POISON = 0xc3, NOBODY = 2 };
 
 struct giving_up {
 	struct world world;
-	int quits; /* the rank; -1: rank 0's kernel is played by its host, which gives up */
+	int quits; /* the rank; NOBODY; -1: rank 0's kernel is played by its host, which gives up */
 	unsigned most_pause;
 	unsigned char *send, *recv;
 	int faults[2];
@@ -400,7 +400,8 @@ static int run_giving_up(int quits, unsigned most_pause, int by_lists, uint64_t 
 
 int test_read_failures(void)
 {
-	int faults = 0;
+	int faults = run_giving_up(NOBODY, 1, 0, test_seed);
+	faults = faults ? faults : run_giving_up(NOBODY, 1, 1, test_seed);
 	for (unsigned i = 0; !faults && i < (test_thin ? 6 : 16); i++) {
 		const uint64_t seed = test_seed * 100 + i;
 		faults = run_giving_up(-1, 8u << i % 12, 0, seed);
