@@ -259,7 +259,9 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 void engine_name_messages(struct engine *e, struct codelet_p2p *g, int n, int captured)
 {
 	(void)captured;
-	for (int i = 0; board && i < n; i++) {
+	if (!board)
+		return;
+	for (int i = 0; i < n; i++) {
 		const struct codelet_message *m = &g->messages[i];
 		if (m->from || !codelet_may_be_read(&g->group, m->bytes))
 			continue;
