@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of the perf programs' comparison with MPI: a row a collective, a column a size.
 
 Usage: docs/beside_mpi.py [--worst] RAW...

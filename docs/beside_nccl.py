@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of Corale and NCCL, each alone in its processes: a row a collective, a column a size.
 
 Usage: docs/beside_nccl.py RAW...

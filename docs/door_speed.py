@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Bus bandwidth behind libnccl.so beside NCCL's, from docs/raw/door.
 Usage: door_speed.py RAW LIMIT [GPUS PLOT.svg]   LIMIT: of blocks, or def; prints the table, and draws all_reduce and all_gather of GPUS"""
 import sys

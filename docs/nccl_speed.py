@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of docs/nccl.md, 'Speed', from the output of programs. Usage: nccl_speed.py docs/raw/nccl-h100.raw"""
 import sys
 

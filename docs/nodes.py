@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of GPUs over nodes in docs/clusters.md: what corale-plan says of them, and what was measured beside NCCL.
 
 Usage: docs/nodes.py [CORALE-PLAN]

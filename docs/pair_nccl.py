@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of docs/performance.md, 'Two H100': NCCL's best time / Corale's, and both in us.
 Usage: docs/pair_nccl.py RAW...   RAW: files of corale_*_perf --vs-nccl --raw"""
 import sys

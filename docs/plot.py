@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables and plots from what the perf programs write with --raw.
 
 Usage: docs/plot.py [-o DIR] RAW...

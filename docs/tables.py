@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables and plots of what test/bench measured on GPUs.
 
 Usage: docs/tables.py [DIR]

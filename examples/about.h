@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* --help and --version of the small programs. */
 #ifndef ABOUT_H
 #define ABOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The smallest program: every rank contributes its number, every rank gets the sum. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* corale-info: what Corale is, how it was built, how it is set, and what it sees and can use on this machine. */
 #define _GNU_SOURCE
 #include <ctype.h>

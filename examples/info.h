@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of corale-info share. */
 #ifndef INFO_H
 #define INFO_H

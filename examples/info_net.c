@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* corale-info --net: GPUs, RDMA adapters, the paths between them, what each GPU uses, and what GPUDirect has to go by. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of corale-info --net. */
 #ifndef INFO_NET_H
 #define INFO_NET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In the place of info_ucx.c where UCX was not there at build time, or is opened by a module (packaging/wheel/make_wheel.py). */
 #include <stdio.h>
 

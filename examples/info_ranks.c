@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Under a launcher the ranks of a host tell the first of them, which prints. This program links no MPI, so they meet at a socket with an abstract
  * name, made of what the launcher says of the job; messages of other users are dropped.

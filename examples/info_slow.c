@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The last section of corale-info --net: what is slow or off on this machine, and why. */
 #include <stdarg.h>
 #include <string.h>

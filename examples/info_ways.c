@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What messages between two processes take each way: through a slot in shared memory, by a copy at each end, or by one copy of the kernel's. */
 #define _GNU_SOURCE
 #include "info.h"

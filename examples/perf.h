@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * corale_<collective>_perf: times a collective over a range of sizes, checks every element, and compares with
  * the MPI library's or NCCL's own collective in the same run. One program; its name says which collective.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective and a large matrix product side by side on each rank's GPU: how much slower each is than alone. The
  * product's time comes from a run in which calls go on until it has ended, that of the calls from one in which

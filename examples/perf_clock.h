@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Times calls one at a time: from the last rank's entry into a call to the last rank's exit from it, on the clock that the processes of
  * a host share. Before each call the ranks agree on a start a little ahead and wait for it, so that no rank has a head start (the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers on a rank's GPU, calls on a stream of it. */
 #include <stdio.h>
 #include <stdlib.h>

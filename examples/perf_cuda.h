@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files that call CUDA share. */
 #ifndef PERF_CUDA_H
 #define PERF_CUDA_H

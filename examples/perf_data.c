@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The data of calls: made and checked on the host a piece at a time by several threads, copied to and from wherever
  * the buffers are. Of lines beyond a limit only samples of the pieces, the same on all ranks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What -J FILE writes: the raw file (perf_print.c) as one object of JSON. What its first line says are members, "lines" is an array with
  * an object for each line. Numbers are numbers; what was not measured is left out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NCCL beside us in the same processes. Where nodes are several parts of one host (CORALE_NODE_SIZE), NCCL is told so, too, and takes
  * its sockets between them. How many threads and sockets it has there is read from the environment once, so each such setting has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Closed to the rest of the program (RTLD_LOCAL). */
 #define _GNU_SOURCE /* memfd_create */
 #include "perf_nccl_library.h"

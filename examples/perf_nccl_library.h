@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's library, opened at run time so that nothing needs it, and the few of its functions that are declared here. */
 #ifndef PERF_NCCL_LIBRARY_H
 #define PERF_NCCL_LIBRARY_H

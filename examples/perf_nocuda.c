@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for perf_cuda.c and perf_product.c in a build without CUDA. */
 #include <stdio.h>
 

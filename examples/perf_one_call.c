@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One call at a time: ours and a peer's by turns, in the same way as they are compared. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a line's first columns are of: Corale, or with --only a peer in the fastest of its modes. */
 #include <math.h>
 

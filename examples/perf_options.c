@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <getopt.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is printed, and the raw file, whose fields are separated by tabs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Large matrix products beside the calls: bf16 8192^3 by cuBLAS, which is opened at run time through the few of its
  * functions that are declared here, on a stream of the lowest priority.

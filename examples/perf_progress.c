@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How far a run of more than some seconds is, on the terminal that it was started from. It is the terminal itself and not standard error: launchers
  * of MPI put pipes before that.

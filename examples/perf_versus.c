@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comparisons: ours and a peer's ways by turns, so that whatever else the machine does meets all alike. */
 #include <stdlib.h>
 

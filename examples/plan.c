@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* corale-plan: which plan a call would get on a machine, why, and how long it should take. Needs no MPI and no GPU. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* corale-plan's parts: what was asked for, the report in words, the picture. */
 #ifndef EXAMPLES_PLAN_H
 #define EXAMPLES_PLAN_H

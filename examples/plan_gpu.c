@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a CUDA communicator on a machine would run: a codelet, or the plan lowered. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Steps over time as SVG: a lane for each program of each rank, a box for each step, grey where it waits. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The report of corale-plan in words and numbers. */
 #include <errno.h>
 #include <stdio.h>

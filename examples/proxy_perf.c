@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What proxies carry between two ranks without any GPU: the limit of calls between nodes of GPUs. Each rank's main thread takes the place
  * of its kernels: it posts messages in the slots of several channels at once and takes those that come; nobody copies what is in them but

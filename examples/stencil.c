@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Heat in a square plate, after Jacobi: each rank holds a band of rows, exchanges the rows at its borders with its
  * neighbours (send and receive in one group) and ends when the largest change anywhere is small (all_reduce). Rank 0

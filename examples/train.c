@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Data-parallel training: every rank has the whole network and its share of each step's samples; gradients are
  * averaged over the ranks in buckets, each sent as soon as the backward pass has filled it.

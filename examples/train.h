@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A data-parallel training example in three parts: what computes (struct compute: the host, or a GPU), the network
  * (struct net) with its gradients sent in buckets while the backward pass goes on, and the program around them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether training on many ranks gives what one rank gives by itself. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A GPU computes: kernels of its own, queued on one stream; the communication goes to a second one, whose work
  * comes first where both want the GPU. Events order the two; the host waits for nothing in between.

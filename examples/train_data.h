@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The numbers that a training run begins with, the same on any device and whatever the number of ranks: each is made
  * from its index alone.

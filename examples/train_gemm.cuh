@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Matrix products on a GPU. All matrices are float32 by rows. A block makes one square of the result; slices of both
  * factors go through shared memory, as they lie in global memory, while the last slice is multiplied. What differs

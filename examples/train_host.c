@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The host computes: one thread, at once. Its communication stream is Corale's own. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The network: layers of equal width, trained by the stochastic gradient method with momentum, on one rank or many. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for train_cuda.cu in a build without CUDA. */
 #include "train.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How much of the communication the backward pass hides: each alone, one after the other, and both at once. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* corale-tune: measures the rates by which plans are chosen on this machine, and writes the file that CORALE_TUNING names. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of corale-tune. */
 #ifndef TUNE_H
 #define TUNE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rates of hosts, measured by two ranks of a node, in batches. */
 #include <stdatomic.h>
 #include <stdlib.h>

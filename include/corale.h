@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Corale: collectives on host and GPU memory, layered on MPI.
  *

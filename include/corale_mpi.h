@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Corale communicators from MPI communicators. They are in libcorale_mpi, the only
  * library of Corale that links MPI.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of many bytes between teams of warps, for calls that shall fill links with few blocks. Each warp of a block belongs to one team, which has one part of
  * the work: it sends, folds or takes in message after message. All workers of a team move a part of each message, so that what a block has in flight grows with its

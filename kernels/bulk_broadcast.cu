@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts by few blocks: the root scatters parts among the other ranks, each passes its own on to all others but the root (van de Geijn's scatter and
  * all-gather). Every link into a rank carries the vector once.

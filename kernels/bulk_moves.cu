@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks of data by few CUDA blocks (bulk.cuh): all_gather, all_to_all, gather, scatter. One team of a block sends: a message goes to one peer after the other,
  * beginning with the next rank, because a link takes most when all that leaves a rank goes to one other. The other team takes in.

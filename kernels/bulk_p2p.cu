@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Long messages between two ranks by few CUDA blocks (bulk.cuh): of sends and receives, and of an all_to_all_v. What travels is what p2p.cu sends and takes in, so each
  * end of a message chooses one of the two kernels for itself.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Vectors in parts by few blocks (bulk.cuh): each rank, or each but the root, owns a part. In the first exchange the parts go to their owners, who fold
  * them or pass them on; the results go out in the second one.

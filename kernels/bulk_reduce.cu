@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Folds by few CUDA blocks (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. One team of a block scatters, one folds what has come for
  * this rank, in rank order, and sends the result on, and one gathers the results of the others.

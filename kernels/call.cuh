@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the fused kernels share: the user's data in 16-byte vectors, packets, headers, the one wait that ends by itself, and
  * the epoch's end.

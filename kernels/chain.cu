@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts by few blocks, from rank to rank, beginning at the root: each passes on message after message. What leaves a rank goes to one other rank, which is what
  * links carry best. All warps of a block are one team (bulk.cuh).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the host side and the fused kernels of one GPU node agree on: the layout of a window, the arguments of each
  * kernel, and the launchers. Compiles as C and as CUDA.

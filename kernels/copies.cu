@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What SMs do in calls whose data copy engines move: the barriers that begin rounds, and the work beside the copies: folds
  * of what the others copied here, and copies within the GPU. A barrier is one warp, which finds room beside a kernel that fills

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * all_reduce of large vectors into registered memory, in long runs: a block sends its piece of a rank's part to that rank, then that of
  * the next one's; a link takes most when all that leaves a rank goes to one other. Then it folds what has come for it: in the same pass

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A message of one direction between two ranks, as one of its channels has it: where it goes, and what both ends say of its bytes. */
 #ifndef EDGES_CUH
 #define EDGES_CUH

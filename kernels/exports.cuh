@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exports (exports.h) as kernels use them: which ones may be named, and where those of other ranks lie here. */
 #ifndef EXPORTS_CUH
 #define EXPORTS_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Zero-copy: large calls use the programs' own buffers where they lie in the memory of the node's ranks. What the host and the kernels of a rank share about
  * them: which allocations of each rank are mapped here. Compiles as C and as CUDA.

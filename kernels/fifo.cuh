@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of many bytes: the slots of a connection, their flags and acknowledgements, and the movement of data. A connection
  * is one block's, with each peer; its message c of this call lies in slot c mod depth and its flag says {epoch, c + 1}, which only grows. */
 #ifndef FIFO_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks of data that all ranks send to all, when they are too large for packets. Warp groups as in fifo_reduce.cu: one sends,
  * one takes in. A block (of threads) sends its piece to one peer after the other, because long runs in which all ranks

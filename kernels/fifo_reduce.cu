@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Folds through slots, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two, unless its results go
  * straight into registered memory (direct.cu). Block b of a rank talks to block b of every other rank only. Its warps form groups that

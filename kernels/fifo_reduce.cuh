@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Folds of what the other ranks have stored into slots here. */
 #ifndef FIFO_REDUCE_CUH
 #define FIFO_REDUCE_CUH

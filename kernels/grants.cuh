@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rendezvous of messages longer than the rings of lines hold. When a receiver comes to such a message it grants each channel a place to store:
  * its registered buffer; the rings; or slots where these are faster, all of which then belong to such messages. Its slots are empty when its

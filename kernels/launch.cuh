@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How all fused kernels are loaded and started. */
 #ifndef LAUNCH_CUH
 #define LAUNCH_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lowered plans: one kernel for every plan (lib/plan/lower.h). A block runs one program of one channel: operation after
  * operation, each by all of its threads. The list and where its spans begin are brought into shared memory first, an operation a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What both kernels of lowered plans share (lib/plan/lower.h): where data lie, and what a fold is. */
 #ifndef LOWERED_CUH
 #define LOWERED_CUH

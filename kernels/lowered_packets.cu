@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lowered plans of small calls: messages are packets that carry their readiness, as in packet.cuh, with a place for each message of a call in
  * each of two halves. So nobody waits for room, and nothing but the data is sent. A block runs one program of one channel.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-shot by packets that carry their own readiness. A thread sends a vector to every peer, then waits for its own packets only, so no
  * barrier is needed anywhere: for any number of ranks, any address and any size, and among few ranks one vector a thread and trip, for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What makes a call come after the calls before it on other streams. Their kernels count in GPU memory what has ended (codelet_args.counted), so
  * nothing of their streams is needed, which may have been destroyed: neither an event nor a query.

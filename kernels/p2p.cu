@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Point to point: all_to_all_v, through slots, and groups of sends and receives, in lines (pair_lines.cuh) or where receivers grant it
  * (grants.cuh). Every list of messages has blocks of its own on both ends, so no list waits for another. A block runs a message's channels

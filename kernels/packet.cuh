@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two forms of packets that carry their own readiness, and the wait for some of them. */
 #ifndef PACKET_CUH
 #define PACKET_CUH

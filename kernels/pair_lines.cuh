@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
  * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say a

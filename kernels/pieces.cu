@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies of many short pieces (pieces.h). */
 #include <cuda_runtime.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A kernel that copies many short pieces between a GPU and pinned host memory: the copy unit takes some microseconds for each, and long for narrow rows.
  * Compiles as C and as CUDA.

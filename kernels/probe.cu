@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel that a network's messages into this GPU's memory are shown to (probe.h). */
 #include <cuda_runtime.h>
 

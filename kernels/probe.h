@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages that show whether a network reaches a GPU's memory: a kernel of the receiving GPU waits for each as kernels of calls do, by a word in
  * pinned memory, and then compares all of its bytes. Compiles as C and as CUDA.

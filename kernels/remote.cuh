@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A kernel's end of the connections to ranks of other nodes (remote.h). What struct remote_port does is one thread's. */
 #ifndef REMOTE_CUH
 #define REMOTE_CUH

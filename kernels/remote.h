@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pinned host memory between the kernels of a GPU and the proxy of their process (lib/net/proxy.h), which carries messages to and from
  * ranks of other nodes. Compiles as C and as CUDA.

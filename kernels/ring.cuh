@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Vectors on their way from memory to a thread: slots of its own in shared memory, filled while it goes on. They cost no
  * registers, so a few lean warps keep as much under way as many large blocks would (docs/lab/gpus.md).

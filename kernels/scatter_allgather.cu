@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts too large for packets. The root deals messages to the other ranks in turn, and each passes its own on to all others: every
  * link into a rank carries the vector once, and the last data is there one message after it left the root (van de Geijn's scatter and

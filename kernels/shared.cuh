@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One object a block in its shared memory, not initialised. */
 #ifndef SHARED_CUH
 #define SHARED_CUH

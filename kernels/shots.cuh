@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one-shot and two-shot share: packets among any number of ranks, at any address; and among few ranks, for which the host has made
  * every address.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All memory order of the kernels: accesses at system scope, and the one wait of the device side.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes on their way from memory to memory through a block's shared memory, by the SM's copy unit, which GPUs have from Hopper on:
  * one thread moves 4 KB with some twenty instructions. Beside a kernel that fills the GPU every instruction of another one waits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two-shot by packets that carry their own readiness: every rank folds its part of a piece and sends the result on. For any number of ranks,
  * any address and any size; and among few ranks, one vector a thread and trip. A broadcast among few ranks has the same two exchanges: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The arithmetic of kernels on vectors of 16 bytes: what reduce_fold does on the host, bit for bit, for every type
  * and operator. The inputs are folded in the order in which they are given. float32 and narrower floats are held as

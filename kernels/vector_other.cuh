@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The operators for which no codelet has kernels (type_folds_lowered): bitwise and logical ones of integers and bools, products of complex numbers, and
  * pairs. One kernel folds them all, so type and operator are told apart when it runs. What reduce_fold does on the host, bit for bit.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls by few blocks (bulk.cuh) that read the ranks' buffers where they lie. Ranks read each other's buffers and write their own ones only, so a rank that fails
  * leaves nobody who might still store into its memory.

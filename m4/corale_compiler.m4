@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_COMPILER: C11, threads, and the flags that every object is built with.
 dnl Sets CORALE_CFLAGS and CORALE_FRAME_CFLAGS. Floating-point contraction is off everywhere: results are defined bit by bit.
 dnl -fopenmp-simd vectorizes the loops marked so, whatever the user's -O; it needs no OpenMP library.

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_SANITIZER: --enable-sanitizer=address,undefined or =thread.
 dnl Sets CORALE_SANITIZER_CFLAGS (compile and link).
 AC_DEFUN([CORALE_SANITIZER], [

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_WITH_CUDA
 dnl
 dnl --with-cuda = yes (an error if absent), no, DIR (searched alone), or unset (used if nvcc is on PATH).

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_WITH_CXX: whether there is a C++17 compiler for the tests that compile kernels for the processor. The
 dnl libraries need none. Sets CXX, CORALE_CXXFLAGS, HAVE_CXX, corale_cxx_summary.
 AC_DEFUN([CORALE_WITH_CXX], [

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_WITH_MPI
 dnl
 dnl --with-mpi = yes (an error if absent), no, DIR (DIR/bin/mpicc), a compiler wrapper such as mpicc.mpich,

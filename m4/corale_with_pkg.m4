@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_WITH_PKG(NAME, MODULE, MIN-VERSION, HEADER, FUNCTION)
 dnl
 dnl --with-NAME = yes (an error if absent), no, DIR (searched alone), or unset (used if found).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A packet travels for each message: its header, and a payload that is small. A larger payload follows it as a message of
  * MPI's own, and lands in the slot, or where its user awaits it. One packet of a link is asked for at a time: that of the awaited

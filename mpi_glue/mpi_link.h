@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Links over MPI point-to-point (net/link.h), moved by whoever may call MPI. */
 #ifndef MPI_LINK_H
 #define MPI_LINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of an MPI communicator over which ranks have exchanged messages. MPI may give the context of a communicator that was freed
  * to the next one: a message of the old one that nobody has received would then be matched in the new one, or stop its sequence of

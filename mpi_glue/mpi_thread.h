@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a thread of Corale's may call this MPI beside the program, to move messages of GPUs. */
 #ifndef MPI_THREAD_H
 #define MPI_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs that open a transport by themselves give to it: an all-gather over MPI_COMM_WORLD, and a deaf ear for control messages. */
 #ifndef MPI_WORLD_H
 #define MPI_WORLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI point-to-point, where there is no other network. Below MPI_THREAD_MULTIPLE one thread at a time calls MPI, below
  * MPI_THREAD_SERIALIZED only the one that opened: an abort of another thread waits until that one comes by.

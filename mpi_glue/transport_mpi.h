@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The portable transport between nodes: MPI point-to-point on the communicator's own duplicate. */
 #ifndef TRANSPORT_MPI_H
 #define TRANSPORT_MPI_H

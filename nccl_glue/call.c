@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One call: its checks, and what Corale is asked for. */
 #include "door.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's calls. */
 #include "door.h"
 #include "export.h"

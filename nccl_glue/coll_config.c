@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's collectives with hints for one call. The communicator's configuration decides how a call runs, so hints are checked and have no
  * effect. */
 #include <stdatomic.h>

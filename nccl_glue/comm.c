@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles, and what programs ask of a communicator. */
 #include <stdlib.h>
 #include <string.h>

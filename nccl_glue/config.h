@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs pass by struct: read by size and version, because each version of NCCL has added fields at the end, twice into bytes
  * that had been padding. */
 #ifndef DOOR_CONFIG_H

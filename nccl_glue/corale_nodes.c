@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether ranks on several nodes are served here: opens the module of UCX as libnccl.so.2 does. For corale-run --check.
  *

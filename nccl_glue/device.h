@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where a communicator's buffers are, as the door itself needs it: a GPU by the CUDA runtime (device_cuda.c), or host memory
  * (device_host.c), which needs no GPU and is for tests of all that is not a kernel. All functions return 0 or a CORALE_E* code, logged.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers in host memory; streams are ignored, as every call has ended when it returns. */
 #include "device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of the NCCL door share: NCCL's communicator over Corale's. Functions that return an ncclResult_t have logged the cause
  * of an error and kept it for ncclGetLastError.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How communicators end. */
 #include <stdlib.h>
 #include <string.h>

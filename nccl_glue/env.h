@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NCCL's variables: environment first, then the file of NCCL_CONF_FILE (~/.nccl.conf where that is unset), then /etc/nccl.conf.
  * env_table.c says of each what happens here. A malformed value never fails a program: it is logged at INFO and not used.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's files of variables: KEY=VALUE lines. */
 #ifndef DOOR_ENV_CONF_H
 #define DOOR_ENV_CONF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What NCCL's values become in Corale's settings. Pure: texts in, texts out. */
 #ifndef DOOR_ENV_MAP_H
 #define DOOR_ENV_MAP_H

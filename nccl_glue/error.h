@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Result codes and the last error. ncclGetLastError has one text for the whole process, as NCCL's; programs print it as the reason. */
 #ifndef DOOR_ERROR_H
 #define DOOR_ERROR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exported names. The file that defines pncclX says DOOR_EXPORT(ncclX); once, before the definition: ncclX becomes a weak alias, which
  * a profiler may replace by a function that calls pncclX. Inside the library nobody calls an exported name. */
 #ifndef DOOR_EXPORT_H

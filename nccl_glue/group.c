@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A thread's group: first what makes and ends communicators, all at once; then the calls, as one group of Corale's. A group that fails is
  * closed all the same, and nothing that was not started yet starts.

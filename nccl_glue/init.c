@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How communicators come up: from an id, from a parent, or all of a process's at once. */
 #include <stdlib.h>
 #include <string.h>

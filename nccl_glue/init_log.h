@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What NCCL_DEBUG=INFO says of a communicator while it is made: the lines that people look for in NCCL's log. */
 #ifndef INIT_LOG_H
 #define INIT_LOG_H

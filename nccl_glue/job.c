@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What makes and ends communicators: at once, or at the end of a group, a thread each. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How many blocks a communicator's kernels have. */
 #include "base/settings.h"
 #include "door.h"

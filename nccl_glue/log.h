@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lines of NCCL's shape: "host:pid:tid [device] NCCL INFO text". Lines of Corale go the same way, with "Corale: " before the text, errors as
  * WARN. Errors and warnings go to stderr; what NCCL_DEBUG asks for to stdout; all of it to NCCL_DEBUG_FILE where that is set, and to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks meet to make a communicator: one all-gather, which ends when it can't succeed any more. */
 #include <stdlib.h>
 #include <string.h>

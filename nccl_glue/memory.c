@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory, and what programs register: a list, and on GPUs it is shared with the node's ranks at once, as large calls do with any buffer after a while. */
 #include <stdlib.h>
 

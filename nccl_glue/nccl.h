@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The NCCL interface as Corale's libnccl.so.2 offers it: names, values and layouts are those of NCCL 2.32.3 on 64-bit Linux, so
  * that programs built with either header run with either library. docs/nccl.md lists per function what is real, what is mapped

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The host side of NCCL's interface for kernels of the program, which Corale refuses: so most of its structs are not laid out here.
  * A header of its own, because programs that use the interface include NVIDIA's nccl_device.h, which declares the same.

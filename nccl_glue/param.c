@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL_* variables by name. NCCL has a type and a default for each; here a variable is its text, and one that is not set has none. What
  * goes wrong is an answer to a question, so it is kept for ncclGetLastError and not logged. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pins by which programs of NCCL ask for sums that do not depend on size: batch-invariant modes of inference, deterministic training. */
 #ifndef DOOR_PINS_H
 #define DOOR_PINS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of NCCL that Corale does not offer. Programs link all of them and call few, so each exists, says what to do instead, and
  * those that cannot fail answer as a library without the feature. */
 #include "refused.h"

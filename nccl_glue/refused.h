@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the answers to refused functions need of the rest. */
 #ifndef DOOR_REFUSED_H
 #define DOOR_REFUSED_H

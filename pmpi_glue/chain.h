@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door between tools and MPI. A program's call goes to the tools that wrap it, then to the door, then to MPI. Tools wrap MPI_ names and call PMPI_ names, so
  * the door exports both:

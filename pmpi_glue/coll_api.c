@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI's blocking collectives, and MPI_Reduce_local, which folds as they do. */
 #include "coll_fill.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Big counts and persistent collectives, where MPI has them. */
 #include "coll_fill.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI's non-blocking collectives. MPI_Ibarrier has no buffers. */
 #include "coll_fill.h"
 

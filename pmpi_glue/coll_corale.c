@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective by Corale. Data that is only moved travels as bytes, so that the ranks' types may differ; what is not contiguous is packed. Ranks that have
  * nothing to pack and those that do make the same call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "coll_fill.h"
 
 /* The ranks of a call: of an intercommunicator a rank has blocks for those of the other group. */

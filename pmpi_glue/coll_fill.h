@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A call's record, by the arguments of MPI's functions: which buffers a rank has, how many blocks, which of them are read and written. */
 #ifndef PMPI_COLL_FILL_H
 #define PMPI_COLL_FILL_H

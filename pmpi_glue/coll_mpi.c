@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI's functions, by a call's record: blocking and non-blocking ones. */
 #include "coll.h"
 #include "door.h"

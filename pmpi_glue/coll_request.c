@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Non-blocking and persistent collectives: MPI runs them, on host memory where a buffer is a device's; the request brings the result to the device when the
  * program waits for it or tests it (request.h). So they never block, and ranks with device buffers and ranks without make the same call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A collective, from the MPI function to what runs it. */
 #include "base/log.h"
 #include "call/refuse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Device buffers of a collective in host memory. The copy has the buffer's own layout, so that MPI is called with the program's types, counts and offsets, and
  * user's operators see the elements that they know. Only what the types cover is written back.

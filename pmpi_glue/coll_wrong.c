@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that are wrong in what MPI looks at before it touches a buffer: MPI says of them what it says without the door, where Corale's refusal would end its
  * communicator. They count in no vote, so a rank that makes its call again, right this time, meets the others' calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI communicators that the door has seen, and Corale's communicators over the same ranks. */
 #ifndef PMPI_COMM_H
 #define PMPI_COMM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of the MPI door (libcorale_pmpi.so) share. The library exports MPI_ names and calls PMPI_ names only, so it stands between a program and
  * the MPI that the program has. A call is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of MPI that the door counts, and has routes for. */
 #ifndef PMPI_FUNCTIONS_H
 #define PMPI_FUNCTIONS_H

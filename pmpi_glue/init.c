@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Init and MPI_Finalize: the door opens where all ranks agree. */
 #define _GNU_SOURCE
 #include <link.h>

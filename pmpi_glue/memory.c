@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kind of device, copies, and pinned memory. */
 #define _GNU_SOURCE
 #include "memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory of devices, as the MPI door needs it. A table of functions stands for the kind of device: GPUs by CUDA (memory_cuda.c), or, in tests, memory that
  * faults when a processor touches it. All else of the door is the same for both.

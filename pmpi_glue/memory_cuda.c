@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs. All but the first three functions run where a context is there, as memory of a GPU was seen. */
 #include <cuda_runtime_api.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the functions of point to point share. */
 #ifndef PMPI_P2P_H
 #define PMPI_P2P_H

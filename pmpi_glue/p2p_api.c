@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends of device buffers, receives into them and exchanges: blocking, by requests and persistent. */
 #include "door.h"
 #include "p2p.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI's predefined types and operators that Corale has. */
 #ifndef PMPI_REDUCTION_H
 #define PMPI_REDUCTION_H

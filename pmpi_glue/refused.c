@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Functions of MPI that the door does not stage: windows, files, packing, partitioned messages and attached buffers. With a device buffer MPI would crash in them;
  * here they call the error handler of the window, file or communicator with MPI_ERR_BUFFER.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Refusal of device buffers by functions that are not staged: a log line, and the error handler is called with MPI_ERR_BUFFER, which is returned. */
 #ifndef PMPI_REFUSED_H
 #define PMPI_REFUSED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI's functions that start, complete, look at and free requests. Where no request of a call has work they hand the call on as it is. */
 #include "request.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the door does when a request of MPI starts and ends: a table from MPI_Request to work. The program waits and tests as ever, its own requests and those
  * with work mixed. While the table is empty that costs one look at a counter. Any thread.

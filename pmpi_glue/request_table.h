@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of requests with work, for the functions that complete them (request.c). */
 #ifndef PMPI_REQUEST_TABLE_H
 #define PMPI_REQUEST_TABLE_H

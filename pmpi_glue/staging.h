@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A device buffer in host memory, for one call of MPI. The host's copy is pinned, and packed where the datatype has gaps, so that only the type's bytes are
  * copied in either direction. MPI sees one message of the same length and count. A buffer that MPI can read itself is handed on as it is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counts of calls by function, size, what became of them and why, for the table that MPI_Finalize prints with CORALE_DEBUG=info. Any thread.
  */

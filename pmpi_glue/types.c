@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts of datatypes: found from what made the type (types_decode.c), kept as an attribute, walked as rows. */
 #include "types.h"
 

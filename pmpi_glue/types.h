@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where the bytes of a datatype are, so that they can be copied between a device and the host without MPI. A layout is found once a datatype and kept
  * with it as an attribute. Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The runs of a datatype, from the constructors that made it (MPI_Type_get_contents). */
 #include "types_decode.h"
 

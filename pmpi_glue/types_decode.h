@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The runs of one element of a datatype. */
 #ifndef PMPI_TYPES_DECODE_H
 #define PMPI_TYPES_DECODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of runs, and runs found by packing. */
 #include <limits.h>
 #include <stdlib.h>

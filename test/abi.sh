@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # What the shared libraries offer to compiled programs is what test/abi/ has recorded: functions and types of libcorale and libcorale_mpi by abidiff, the
 # functions of libcorale_pmpi by name. (Of libnccl: test/nccl_abi.sh.) TAP. `test/abi.sh update` in the environment of a test records anew.
 # A difference may want another SONAME_INFO: its rules are in Makefile.am.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA adapters: paths and choices on the machines of test/topologies, against tables; any order of ranks; names; malformed input. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which calls the CUDA engine takes (lib/cuda/engine_cuda_admit.c), and what becomes of ordinary host memory in them
  * (lib/cuda/engine_cuda_stage.c), by a driver and a runtime that the test makes up: what is refused touches nothing, and a call that fails

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every algorithm of every collective through the checker: 1 to 64 ranks, even and uneven nodes, odd counts, in and
  * out of place, all roots while they are few, partial sums in float32, several channels, random schedules, repeated

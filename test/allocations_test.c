@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * No code of Corale allocates in a call, once calls like it were made before. The linker leads Corale's allocations (not those of the C library
  * within itself) to the counter here, which counts those of all threads: ranks, streams, channels.

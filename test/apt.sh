@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Sourced by quickstart and .ci/run: apt-get that waits up to $apt_seconds for another apt instead of failing at once.
 apt_seconds=${apt_seconds:-300}

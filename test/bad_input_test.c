@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What callers do wrong is said, named and survived: bad arguments leave the communicator working, calls that differ
  * between ranks end it on all ranks within a second. Runs itself again for each case and node size.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # test/bench with programs that only pretend to measure: what is kept, gone on with, named when it fails, left out. TAP.
 bench=$top_srcdir/test/bench
 . "$top_srcdir/test/tap.sh"

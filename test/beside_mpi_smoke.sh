@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # test/beside_mpi on 2 ranks: a raw file of each collective, a failure that is named; its tables, from figures that are made up. TAP.
 if [ -z "$MPIRUN" ]; then
 	echo "1..0 # SKIP this build has no MPI"

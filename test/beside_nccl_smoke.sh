@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # test/beside_nccl and docs/beside_nccl.py with a program that makes its figures up: both libraries by turns, a failure that is named, the
 # table. TAP.
 . "$top_srcdir/test/tap.sh"

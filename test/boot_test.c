@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The bootstrap over TCP: groups of threads and processes; what is refused; strangers; ranks that die, are late or leave. */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Limits of time that tests set: where more threads want to run than there are processors, everything takes so many times longer. */
 #ifndef BUSY_H
 #define BUSY_H

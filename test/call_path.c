@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way of a call from the public function to the first look at what its messages have done, on hosts, or to the launch, on a GPU: which functions are
  * entered, and how deep. The engine of GPUs is test/fake_engine.c. Built and started by test/call_path.sh, with -O0 -finstrument-functions. Prints a line for each function, in order: the

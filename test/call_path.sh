@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # How many functions a call enters from the public function to its first look at what its messages have done, and how deep it nests
 # them, on hosts, held to test/call_path.table: more fails, less asks for the table to be written anew. test/call_path.c is built here
 # with all of the library it needs, without optimization, so that what a compiler inlines counts too. TAP.

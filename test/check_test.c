@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The checker must see what is wrong: every plan is broken in every way that a slip of the pen could break it, and
  * each of the broken plans must be refused. And the flags STABLE and FRESH must stand wherever they are true.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test/choices_ranks: the planner's choice beside every algorithm of the table, forced, in one run of one communicator.
  * test/choices starts it for many machines; test/choices.py makes tables of what it prints.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of what test/choices measured.
 
 Usage: test/choices.py RAW...

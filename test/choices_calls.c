@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of choices_ranks, ours and MPI's: float32, sums, root 0. */
 #include "base/collectives.h"
 #include "choices.h"

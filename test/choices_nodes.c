@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Nodes of any sizes on one host. CORALE_NODE_SIZE makes even ones only, so the linker puts this function between the library's call
  * of hello_topology and hello_topology itself (--wrap in Makefile.am). Cores per rank stay those of the host.

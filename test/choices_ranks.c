@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The planner's choice beside every algorithm, forced, one call at a time (examples/perf_clock.h).
  *

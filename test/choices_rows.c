@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rows of the algorithm table as candidates: each has a planner of its own, in which one row is forced. */
 #include <string.h>
 

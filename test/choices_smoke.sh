@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # test/choices on 2 and 3 ranks: every algorithm beside the choice, uneven nodes, refusals; its tables, from figures that are made up. TAP.
 if [ -z "$MPIRUN" ]; then
 	echo "1..0 # SKIP this build has no MPI"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The library's choosers, asked as a communicator asks them: hosts, GPUs of a node, GPUs over nodes. */
 #include "chosen.h"
 

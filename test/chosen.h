@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What runs a call, for the test of all choices (chosen_test.c). Nothing else in that test knows the library's choosers: where
  * they change, chosen.c does.

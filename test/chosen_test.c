@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What runs each call is what chosen.table says: all collectives, on hosts and GPUs, from one element to 8 GiB, over the machines
  * below. A line of the table is "collective kinds: row to SIZE; row to SIZE; ..." with the exact sizes at which the row changes;

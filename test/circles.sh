@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Circles of files: files of one folder whose functions call each other, directly or through others of the folder. The largest circle of each folder
 # is held to test/circles.table, which a change may only make smaller. Reads the symbols of the build's object files, of shared libraries where there are no others. TAP.
 # "test/circles.sh list" prints the files of each circle.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Codelets as tests name them: slots are one kind, whatever their kernels are. */
 #ifndef CODELET_BY_H
 #define CODELET_BY_H

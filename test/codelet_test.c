@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of a row with a codelet (row.h): whatever the call, one that can run it, the fastest by the model or
  * the one that was asked for.

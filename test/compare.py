@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Two builds by turns: how much slower or faster is the new one, beside how much the old one differs from itself.
 
 Usage: test/bench compare OLD NEW [--ranks "2 4"] [--device host|cuda] [--turns N] [--min SIZE] [--max SIZE]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes of connections between nodes, and which plans have room: what all ranks must agree on without a message, on machines that nobody has here. */
 #include <setjmp.h>
 #include <stdarg.h>

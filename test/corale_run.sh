@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # corale-run: order of preloads, arguments as they are, what --check says of programs and Python, missing libraries. TAP.
 number=0
 result() # status, description

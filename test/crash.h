@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A test that dies of a signal says where. */
 #ifndef CRASH_H
 #define CRASH_H

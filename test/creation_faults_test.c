@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Creations whose exchanges fail: each one in turn, on each rank, returns an error, returns 0 though other ranks' records are missing, or gives those of the
  * exchange before. That ends the creation on the rank; the others end as soon as its sockets close. On hosts and with an engine that stands for a GPU, on one node and

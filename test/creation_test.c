@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What making communicators takes: exchanges among the ranks, in one node and between nodes over UCX, with what their processes know from earlier ones; and
  * the memory of many communicators over nodes.

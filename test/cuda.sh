@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Short runs of the tests that need GPUs, one rank a GPU, as one node and as several: TAP from their PASS, FAIL and SKIP lines. Where
 # there is no GPU all are skipped. By hand they take options and run longer: see the head of each test/cuda_*.c.
 . "$top_srcdir/test/launcher-env.sh"

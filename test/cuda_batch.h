@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cases that run together: one, several in a group, several one behind the other; called, or replayed from a graph. */
 #ifndef CUDA_BATCH_H
 #define CUDA_BATCH_H

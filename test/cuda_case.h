@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One call on GPU buffers, from random inputs to a check of every element, of the bytes around the buffers and of
  * what must stay as it was. Cases of several runs may be in flight at once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks as processes of one parent, for tests in which ranks die: no launcher ends the others then. The parent never
  * touches CUDA; it reaps the dead at once and ends those that stop making progress.

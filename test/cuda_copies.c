@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory and copy engines: large collectives into registered receive buffers, each element checked, called and
  * replayed; receive buffers that differ between ranks, and registered memory that was freed, are errors that say so.

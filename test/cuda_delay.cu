@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cuda_delay.h"
 
 #include "kernels/sync.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Small kernels of the tests. Each is enqueued on a stream and does not wait for anything. */
 #ifndef CUDA_DELAY_H
 #define CUDA_DELAY_H

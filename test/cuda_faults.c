@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults between the ranks of a CUDA communicator: calls that differ, aborts, ranks that come late, never, or die.
  * Each must become an error on every rank in time, leave the GPU usable and a new communicator working.

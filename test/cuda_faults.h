@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong between the ranks of a CUDA communicator: what the cases share. */
 #ifndef CUDA_FAULTS_H
 #define CUDA_FAULTS_H

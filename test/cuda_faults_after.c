@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* After a failure: nothing is silent, no later kernel folds, no peer writes into the caller's memory, and memory can be freed. */
 #include "cuda_faults.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Captures of the program's, which Corale must leave whole, and calls that a capture forbids. */
 #include "cuda_faults.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that differ, aborts, ranks that do not come, and ranks that die. */
 #include "cuda_faults.h"
 

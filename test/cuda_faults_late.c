@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A late peer: what the others may do while their kernels wait for it. */
 #include "cuda_faults.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that all ranks refuse start nothing and end nothing, groups end their communicators; ordinary host memory that a failed call was to receive into is as it was. */
 #define _GNU_SOURCE
 #include "cuda_faults.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Unusual but legal use, and mistakes that must be refused without harm: the communicator goes on working. */
 #include "cuda_faults.h"
 

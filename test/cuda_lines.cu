@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Do lines of 128 bytes arrive whole? Eight lanes of a warp store 120 bytes of data and an 8-byte flag with one
  * instruction into another GPU's memory; eight lanes there load the line with one instruction until they see the flag,

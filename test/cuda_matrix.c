@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CUDA communicators through the public interface: every collective with every type and operator, sizes, kinds of
  * memory, misaligned buffers, in place, on several streams, in groups and in graphs, each element checked bit by bit

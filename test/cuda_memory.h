@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of every kind that a caller of a CUDA communicator may have, handed out piece by piece. */
 #ifndef CUDA_MEMORY_H
 #define CUDA_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What corale-plan prints is what is launched: every collective, 8 B to 1 GB, into plain and into registered memory. What was launched is
  * read from the library's log: kernel, blocks, threads, pieces or rounds, messages, and bytes to each peer.

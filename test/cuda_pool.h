@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random inputs of all ranks and their fold, made once and used at many offsets: element i of a rank's contribution
  * is element (start + i) mod period of its pool. Periods divide no size that a library might cut messages by, and

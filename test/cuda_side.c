@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several communicators of a process side by side: large calls of all of them at a time, each on a stream of its own, in another order on each rank. Where
  * their blocks did not all fit on a GPU, calls would wait for each other until their deadlines. Ranks are threads of one process, on GPUs by turns; no MPI.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CUDA communicators under stress: very many tiny calls with random delays, random calls on several streams and
  * communicators at once, chains over streams, threads, graphs in any order. Every result is checked.

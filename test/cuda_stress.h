@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of the stress test of CUDA communicators. */
 #ifndef CUDA_STRESS_H
 #define CUDA_STRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Random calls at once: on several streams, of two communicators, and in graphs. */
 #include "cuda_stress.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Very many calls of 8 bytes, each result checked. */
 #include "cuda_stress.h"
 

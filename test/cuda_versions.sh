@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # A toolkit that is too old is refused by configure, a driver that is too old by the library; both messages name what
 # was found and what is needed. Toolkit and driver are made up here. TAP; the driver's cases in builds with CUDA only.
 number=0

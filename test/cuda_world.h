@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the tests of CUDA communicators share: ranks with a GPU each, communicators with a deadline, waiting that ends,
  * and how results are told. A "FAULT" line is one thing that went wrong on one rank; "PASS" and "FAIL" are the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that die, are stopped, leave, exit, exec or have children, as processes of one host: the others are told within LIMIT_MS, by name, whatever they
  * do meanwhile; and what is no death is no alarm. Each case starts its processes before it uses Corale itself, which it never does.

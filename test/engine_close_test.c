@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a GPU engine, by a driver that the test makes up: it waits for the engine's own launches, and for nothing else. What a real driver does only when
  * no kernel runs on the GPU, of the program neither (cudaFree, cudaFreeHost, cudaHostUnregister, cudaDeviceSynchronize), fails the test while the program's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the host engine must do when ranks are far apart in time, which other tests meet by chance only. Settings are read
  * once a process: each case runs this program again.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The examples and a perf program run over MPI ranks and end well. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 if [ -z "$MPIRUN" ]; then

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exports of processes (lib/cuda/exporter.h), by a driver and runtime that the test makes up: participants are told apart by their context and by
  * the number that process_number gives; some are real processes. Addresses are numbers that nobody reads; what kernels would read, tables, is memory.

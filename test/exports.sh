@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # What the shared libraries export is what the headers declare, libcorale does not need MPI, and no code of proxies calls CUDA. TAP.
 number=0
 result() # status, description

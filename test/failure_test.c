@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators that have failed: a rank that is killed is named by those that read its memory, and whoever knows of a
  * failure is refused further calls. Runs itself for each case: a process that has threads must not fork.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The part of test/fake_verbs' adapters that reaches a real GPU's memory, in a process of its own: ranks' kernels then see bytes that no part of their own process has moved.
  *   fake_copier SOCKET [--rate G]     copies for adapters whose FAKE_VERBS_COPIER is SOCKET, until it is killed. Each adapter sends at most G GB/s

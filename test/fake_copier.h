@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The process that copies a GPU's memory for adapters in user space: its parts. */
 #ifndef FAKE_COPIER_H
 #define FAKE_COPIER_H

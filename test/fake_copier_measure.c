@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rate of a process that copies, asked as an adapter asks it. */
 #include <sched.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies for adapters. One thread looks at all boards in turn. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The fake device of tests: a processor and system calls can't reach its memory, copies can, and what is freed is used again. */
 #define _GNU_SOURCE
 #include <errno.h>

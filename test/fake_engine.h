@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An engine without a GPU, in place of lib/cuda's: communicators of CORALE_DEVICE_CUDA come up by it, of one node or several, and calls are
  * counted instead of run. What the engine would refuse is what a stream says.

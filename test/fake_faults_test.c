@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The faults of the adapter of test/fake_verbs happen: each is asked for, and seen by verbs. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that stands for a GPU's in tests without one: a file mapped twice, without access and readable. */
 #ifndef FAKE_GPU_MEMORY_H
 #define FAKE_GPU_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for the CUDA engine in corale-info: GPUs whose PCI ids FAKE_GPUS lists, by commas. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In the place of lib/comm/transport_rows.c: the same rows, and one more. */
 #include "comm/transport_rows.h"
 #include "fake_transport.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A transport that the library does not know, from its row alone: it is chosen by preference and by name, where all ranks can use it, and
  * carries collectives. Settings are read once a process, so the program starts itself for each case.

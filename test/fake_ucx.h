@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UCX as a list of what was asked of it, so that tests can play the peers of lib/net/ucx/ucx_*.c without a network. A program that
  * links this does not link UCX. One thread.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Ranks as nodes over an RDMA transport of UCX, rc_verbs, on a machine without RDMA: over the adapter of test/fake_verbs.
 #   fake_verbs.sh                 TAP: tests of ranks, over it; with TEST_GPU_SLOTS_ALONE=1 only those of slots in GPUs' memory
 #   fake_verbs.sh run COMMAND...  COMMAND over it, in the build directory

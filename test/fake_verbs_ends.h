@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ends of connections, for tests of the adapter by verbs. A test includes <cmocka.h> before. */
 #ifndef FAKE_VERBS_ENDS_H
 #define FAKE_VERBS_ENDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the adapter of test/fake_verbs promises, asked of it by verbs: what an RDMA adapter does, in its order, also when something fails. */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptors among threads and processes; strangers, late and missing peers; nothing left open. */
 #define _GNU_SOURCE
 #include <setjmp.h>

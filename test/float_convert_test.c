@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversions of narrow floats against a search in the table of all their values. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as forked processes for tests: each with a socket to each other one, over which they create communicators. The parent never uses Corale itself. */
 #ifndef FORKED_H
 #define FORKED_H

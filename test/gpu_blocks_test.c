@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The blocks of all communicators of a process on a GPU: what each is offered, what is given back, and the lines that say so. */
 #include <pthread.h>
 #include <setjmp.h>

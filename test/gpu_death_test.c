@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What becomes of a rank whose peer, or its adapter, ends while messages go through slots in a GPU's memory, or hosts' over an RDMA transport: over
  * the adapter of test/fake_verbs, which test/fake_verbs.sh preloads.

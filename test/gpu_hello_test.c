@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a CUDA communicator makes of where its ranks are: in which processes, on which GPUs. */
 #include <setjmp.h>
 #include <stdarg.h>

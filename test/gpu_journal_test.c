@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of late: one thread makes them while others look for them by number, who get a call whole or none. */
 #include <pthread.h>
 #include <setjmp.h>

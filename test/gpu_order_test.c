@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages through slots in a GPU's memory are whole when they have arrived, and no CPU touches such a slot: over the adapter of test/fake_verbs, which
  * test/fake_verbs.sh preloads, whatever order bytes come in. test/mutants_gpu.sh takes out what sees to that.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans of CUDA communicators over nodes: which run on all channels, and what is said of those that don't. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that are processes of one machine, each with Corale's transport over UCX and a slab in memory that stands for a GPU's, over the adapter
  * of test/fake_verbs. What is not as it should be ends the process with a line.

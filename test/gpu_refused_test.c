@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls on GPUs that are refused: all ranks that refuse alike go on, others learn of it; no part of a group has started, no capture is spoilt. Ranks are threads with an engine that runs nothing (fake_engine.h), on one node or on a node each. Settings
  * are read once a process: each case runs this program again.

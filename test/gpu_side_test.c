@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several communicators of a process on its GPUs: whatever number of blocks each asks for, all have some, all fit, and the ranks of each have
  * the same (lib/comm/gpu_blocks.h). Ranks are threads with an engine that runs nothing (fake_engine.h), a GPU each or all on one. Settings are read once a

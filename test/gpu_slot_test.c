@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UCX puts into slots in GPU memory, over the adapter of test/fake_verbs, which test/fake_verbs.sh preloads: two processes, whose slots the CPU can't
  * touch. What a receiver must do before it may say 'arrived', and what UCX says when something is missing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Corale's transport over UCX where links have slots in a GPU's memory, over the adapter of test/fake_verbs, which test/fake_verbs.sh preloads:
  * what can be opened, and what is said of what is missing. Each case is a process of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Groups: sends and receives in order per pair, to oneself, of nothing, several at a time, beside collectives, nested,
  * over several communicators, on streams. Runs itself for each case and node size.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The shared libraries are built with stack guards, checked string functions, and tables of the dynamic linker that nobody can write
 # later. $hardening and $sanitizer are what configure found. TAP.
 number=0

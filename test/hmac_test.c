@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* SHA-256 against FIPS 180-4's examples, HMAC-SHA256 against RFC 4231's. */
 #include <setjmp.h>
 #include <stdarg.h>

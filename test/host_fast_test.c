@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fast path of small calls: its lists say what the plan's actions say, for every row, rank, root and some counts. And the choice between slots and
  * references: what is measured decides.

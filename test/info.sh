@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # corale-info: its sections, values with their origin, unknown names, malformed values, wrong arguments. TAP.
 info=$top_builddir/examples/corale-info
 number=0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What corale-info --net reads of the kernel's files, from folders made here. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Registers, stack and spills of each kernel for sm_90, as ptxas counted them in this build (kernels/*.ptxas beside the objects), held to
 # test/kernels.table. What grows fails; what shrinks, comes or goes asks for the table to be written anew, so that a gain is
 # kept. Spills are bytes of stores and loads, functions that are not inlined included. Dynamic shared memory is the most that a launch gives, which its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank of another node is killed at any moment of calls with large messages that are put: the others get EPEER, and no process but that one ends.
  * KILL_TEST_KILLS sets how often, TEST_SEED which moments, CORALE_UCX_MESSAGE how else messages travel: with UCX 1.13 over tcp rendezvous is not tested, as an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a case that fails says before its result: test/run-tests runs a program again that has failed by limits of time alone. */
 #ifndef LATE_H
 #define LATE_H

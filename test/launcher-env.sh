@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Sourced: what the launchers of Open MPI 4, Open MPI 5 and MPICH need to run more ranks than cores, as root or
 # not, without options on the command line. Each ignores the others' variables.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The order of folders: no file includes a header of a folder further down in lib/LAYERS, and none uses a function or variable that is defined in
 # one, as the build's object files say. Headers of other folders are named by their path, the pure folders keep the world out, MPI and CUDA headers stay
 # where they belong, descriptors are opened in one file. TAP: one case per folder.

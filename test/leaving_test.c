@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that leave a communicator over nodes by destroy, exit, abort, revoke or death, as processes of one host that CORALE_NODE_SIZE divides: calls that do
  * not need them go on, the others fail, name them and say how they left. Ranks leave quietly, as those of the NCCL interface do; "loud": as of corale.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages by reference whose reader can't read the sender's memory (any more): rights that were given up after creation, a filter of system calls, memory that
  * the kernel reads for nobody; and buffers that are not mapped, or only in part, or can't be written to, between nodes too. Ranks are processes, started before this one uses Corale, which it never does.

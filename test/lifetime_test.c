@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What may be destroyed while a call that uses it still waits on a stream or in a group: operators and persistent plans;
  * and a communicator while other threads abort it, or ask for its error.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How the links between GPUs are found (lib/cuda/nvml.c), by a library that the test makes up, and what they leave of the ways in which a
  * communicator's small messages travel (lib/comm/gpu_links.c): the same on all ranks, told once.

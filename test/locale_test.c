@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that has set a locale whose numbers have a comma: log lines, machines' measured rates and settings have a point all the same, and communicators are made
  * over nodes. The test writes such a locale itself, as a machine may have none: glibc's compiled form of LC_NUMERIC.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* CORALE_LOG_FILE: which files are written, and which are refused with a warning on stderr, at once. Lines of a writer's shape. */
 #define _GNU_SOURCE
 #include <fcntl.h>

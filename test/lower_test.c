@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lowered plans, expanded, are the cursor's actions: every row of the algorithm table, machine, rank, root and channel. */
 #include <limits.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program of a lowered list, operation by operation, as an engine runs it. */
 #ifndef LOWERED_WALK_H
 #define LOWERED_WALK_H

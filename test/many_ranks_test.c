@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Many ranks as threads of one process, on nodes of 1, 8 and 16: every collective, 8 B and 64 KB a rank in total, all elements checked. It prints what a
  * rank takes: descriptors, threads, memory, ends of links, time to make its communicator. "many_ranks_test 1024" makes so many; without a number it is a test

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every collective with every type and operator, in and out of place, on odd and misaligned buffers, checked. */
 #ifndef MATRIX_H
 #define MATRIX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The matrix on ranks that are threads. Settings are read once a process, so every shape (node size, forced
  * algorithm, chunks) runs in a process of its own: this program starts itself with the shape's number.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * corale_memory_kind where there is CUDA (lib/cuda/engine_cuda_kind.c), by a driver that the test makes up, and where a build has none. The driver is asked at each
  * call, and only once the program has loaded it.

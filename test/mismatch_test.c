@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that make different calls, or none: every rank that has not returned gets an error within a second that names
  * both calls and the odd rank; aborts and deadlines end calls everywhere. Runs itself for each case and node size.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of the MPI beneath the MPI door, which has MPI_X and PMPI_X itself: BENEATH(Allreduce)(...). MPI_Comm_rank is in no door. */
 #ifndef TEST_MPI_BENEATH_H
 #define TEST_MPI_BENEATH_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Mutation test of the host engine, of what finds mismatches, of windows, of the bootstrap, and of the NCCL door: each mutant is one small change that the
 # unit tests must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or
 # cannot be made any more, 2 if a test fails without any. Needs cc, cmocka and some minutes; no UCX, CUDA, MPI or make.

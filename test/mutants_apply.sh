@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Every mutant can be made of the sources as they are: its script changes the file that it names. To make, build and run them takes minutes:
 # test/mutants.sh, test/emulation/mutants.sh. TAP, a case a table.
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1

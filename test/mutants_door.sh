@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Mutation test of the MPI door's table of wrong calls (pmpi_glue/coll_wrong.c): each row and each check is taken out in turn, and test/pmpi_wrong.c must notice.
 # Prints one line a mutant: killed or SURVIVED. Exit status 1 if one survived or cannot be made any more. Not a part of make check; some minutes.
 # Usage: test/mutants_door.sh [BUILD [WORD]]   a build directory with the door and test/pmpi_wrong; only the mutants whose name holds WORD

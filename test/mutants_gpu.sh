@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Mutation test of slots in a GPU's memory over UCX: each mutant is one small change that test/gpu_order_test must notice over the adapter of
 # test/fake_verbs, which it runs under. Prints one line a mutant: killed, or SURVIVED. Exit status 1 if one survived or cannot be made any more, 2 if the
 # test fails without any. In a build directory after `make check TESTS=`, with UCX and libfake_verbs.so; not a part of make check.

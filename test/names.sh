@@ -1,5 +1,6 @@
 #!/bin/sh
-# Comments name files that exist, and docs/design.md has the numbers of test/call_path.table. TAP.
+# SPDX-License-Identifier: BSD-3-Clause
+# Each source names its licence, comments name files that exist, and docs/design.md has the numbers of test/call_path.table. TAP.
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1
 . "$top_srcdir/test/tap.sh"
 cd "$top_srcdir" || exit 1
@@ -40,6 +41,12 @@ strangers >"$scratch/strangers"
 cp "$scratch/strangers" "$scratch/output"
 [ ! -s "$scratch/strangers" ]
 tell "every file that a comment names is there"
+
+grep -E '\.(c|h|cu|cuh|cc|cpp|def|sh|py|awk|map|[fF]90)$|^m4/corale_|^quickstart$' "$scratch/files" | while read -r file; do
+	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file"
+done >"$scratch/output"
+[ ! -s "$scratch/output" ]
+tell "every source has its SPDX line"
 
 # The walks of calls: "... 42 functions, 10 deep".
 says()

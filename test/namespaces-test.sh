@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Part of namespaces.sh: what must hold between two hosts.
 count=0
 status=0

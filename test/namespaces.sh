@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two hosts on one machine: network namespaces with host names of their own, joined by a bridge that carries
 # the launcher and MPI, and by a second veth pair, data0 on both sides, that carries nothing but UCX.
 #
@@ -143,7 +144,7 @@ test)
 	. "$here/namespaces-test.sh" "$@"
 	;;
 *)
-	sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+	sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

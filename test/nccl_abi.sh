@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # nccl_glue/nccl.h and nccl_device_host.h against the table of what NCCL promises to compiled programs, as C and as C++, with and without CUDA's headers; and
 # what the library exports, where this build has one. TAP.
 cd "${top_srcdir:-$(dirname "$0")/..}" || exit 1

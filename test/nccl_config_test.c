@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The structs of NCCL's interface: every size and version that NCCL has had, what is refused, what is kept. */
 #include <setjmp.h>
 #include <stdarg.h>

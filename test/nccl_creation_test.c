@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators of the NCCL door whose making can't succeed: a rank that others wait for has died, left, makes another one, or fails before it has reached
  * them. Each of the others says so, with the rank, within a second, instead of waiting for CORALE_NCCL_INIT_TIMEOUT.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NCCL's variables: the table and its page in docs, values and where they come from, what is mapped, what is reported. Each case that
  * reads variables runs in a process of its own, because they are read once. With --markdown: prints the table as the page has it.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Where NCCL's interface of Corale can't make a communicator, every rank says so within 10 s: whom it is about, why, and how to run without
 # Corale. Ranks that die while it is made, another user's, hosts that do not reach each other. Ranks on two hosts and in two containers (network
 # namespaces) that do. TAP.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How communicators of the NCCL door are made, divided and ended, what wrong arguments give, and what other ranks see of one that aborts,
  * exits, is killed, or makes another call.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # How programs get libnccl.so.2: what it needs and runs when it is loaded, whether the functions that PyTorch, CuPy and JAX import are all
 # there when symbols are bound at once, and dlopen as XLA does it. TAP.
 # test/nccl_imports/*.txt: undefined nccl symbols of libtorch_cuda, of CuPy's extension, and names of XLA's table of stubs.

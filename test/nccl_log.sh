@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a program of NCCL's prints with NCCL_DEBUG: the lines that people look for, where NCCL has them, and nothing else. Two ranks, TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"
 set -u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of NCCL's shape, where they go by NCCL_DEBUG, NCCL_DEBUG_FILE, NCCL_DEBUG_SUBSYS and CORALE_DEBUG, and those that people look for. */
 #define _GNU_SOURCE
 #include <fcntl.h>

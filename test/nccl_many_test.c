@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Many ranks behind the NCCL door: communicators, collectives, splits and a shrink by more ranks than a word has bits, met by the bootstrap
  * over TCP, on one node and on many. `nccl_many_test N RANKS` runs case N with so many ranks.

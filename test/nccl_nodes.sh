@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # NCCL's interface over nodes, as CORALE_NODE_SIZE divides this host: UCX is a module, opened only where ranks are on several nodes; what is said where the
 # module or UCX is missing, broken or of another build; where UCX is found; all of nccl_world_test, nccl_life_test and nccl_creation_test. TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One rank of NCCL's interface in host memory, for nccl_hosts.sh: makes or reads an id, makes a communicator, and prints the result.
  *

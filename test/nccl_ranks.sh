@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Sourced by tests of test/nccl_rank over nodes: the program, the modules, $scratch, which goes at the end, and TAP lines. A build without UCX skips them all.
 set -u
 build=$(cd "${top_builddir:-$PWD}" && pwd)

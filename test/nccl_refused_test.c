@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's functions that are refused or answered without a communicator, the last error, and NCCL_* variables by name. */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Which ranks of a host are a node, behind NCCL's interface in host memory: NCCL_SHM_DISABLE and NCCL_HOSTID; ranks that can't pass each other descriptors.
 # TAP.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks of the NCCL door for tests: processes or threads, without a GPU. Each case runs in processes of its own, so that the door's
  * settings, its end of the process and crashes are part of what is tested, and under a deadline.

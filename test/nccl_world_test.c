@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The NCCL door's calls without a GPU, by ranks that are processes and ranks that are threads: each collective, type and operator
  * against the reference, groups, and more sends and receives than Corale starts at a time.

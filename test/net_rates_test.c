@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From measured samples to the rates that all ranks plan by. */
 #include <setjmp.h>
 #include <stdarg.h>

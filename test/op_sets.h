@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators of a type in turn, for tests that go through all of them. */
 #ifndef OP_SETS_H
 #define OP_SETS_H

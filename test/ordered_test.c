@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * With CORALE_REPRODUCIBLE=1 a sum has the bits of one fold of all contributions in rank order, whatever the nodes, the algorithm and the number of bytes.
  * Runs itself for each case and node size.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What processes of the node write for each other is bounded before it is used: headers, abort words, windows, greetings. Each
  * nonsense is an error that names it, not a crash. Settings are read once a process: cases with ranks run this program again.

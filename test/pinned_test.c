@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool of memory whose freeing waits for the GPU: what the driver is asked for, and what communicators share one after the other. The test is the driver. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Machines and calls that the plan tests share. */
 #ifndef PLAN_CASES_H
 #define PLAN_CASES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans: how they are built, cut, walked and printed. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The planner: keys, CORALE_ALGO, reproducible and equal choices, messages that fit their slots; the cost model beside
  * the simulator.

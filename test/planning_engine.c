@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "planning_engine.h"
 
 struct remote planning_remote;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An engine of CUDA communicators that plan and run nothing: lists of lowered plans go at once. */
 #ifndef PLANNING_ENGINE_H
 #define PLANNING_ENGINE_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference.
 # And corale-plan's other manners. TAP. "test/plans.sh update" (in a build tree) writes the files anew.
 plan=${top_builddir:-.}/examples/corale-plan

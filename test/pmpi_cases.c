@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Programs that the MPI door must not change: legal ones that need MPI to go on while a collective waits, ranks with other kinds of memory than their peers, more
  * communicators than Corale makes, derived types, neighbours, intercommunicators, threads. Buffers are the fake device's that is loaded in front.

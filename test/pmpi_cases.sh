@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Programs that the MPI door must not change (test/pmpi_cases.c), with device buffers; a rank that dies; programs of Fortran; a door that is built for another
 # MPI. TAP.
 . "$top_srcdir/test/launcher-env.sh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The MPI door in programs that make CUDA contexts of their own (pmpi_glue/memory_cuda.c), by a driver that the test makes up: what the door does with memory it
  * does in the context of that memory, the thread's context is afterwards what it was, and no primary context is made for memory of another one.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # examples/mpi: Jacobi's iteration in C, and in Fortran where there is MPI's compiler for it, has one residual, without the MPI door and with it. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 ! Device buffers from Fortran, point to point and where they are refused: by `use mpi_f08` where the compiler has it (-DF08), else by `use mpi`. Memory is that of test/fake_device.
 ! TAP, by rank 0.
 module device

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Point to point of device buffers, and what refuses them, by programs of Fortran (test/pmpi_fortran.F90), where there is MPI's compiler for them. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so

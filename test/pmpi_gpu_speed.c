@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The MPI door with buffers of GPUs, beside what a program could do without it: calls of Corale on a communicator of its own and one stream synchronization, and
  * copies by hand, through pinned host memory over the MPI beneath. All by turns in one process, each result checked. test/beside_pmpi_gpu runs it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Point to point of the MPI door: device buffers at one end or both, byte for byte as MPI alone has it on host memory. Device memory is that of
  * test/fake_device, which faults when the door or MPI touches it.

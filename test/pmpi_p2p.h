@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Scenes of point to point: each runs twice, by the MPI door on buffers of which some are a device's, and by MPI alone on host memory. */
 #ifndef PMPI_P2P_TEST_H
 #define PMPI_P2P_TEST_H

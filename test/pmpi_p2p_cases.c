@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions that refuse device buffers, types of many short rows, pinned memory, and threads. */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Scenes of blocking functions and of requests. */
 #include <stdlib.h>
 #include <string.h>

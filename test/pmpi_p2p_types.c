@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Scenes of derived types, and random sequences of messages. */
 #include <stdlib.h>
 

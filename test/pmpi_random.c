@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random programs of MPI: collectives of random kinds, types, roots, operators and communicators, each rank's buffers in host or device memory, in place or not.
  * What each rank receives goes to its file, so that runs with and without the MPI door can be compared byte for byte. Numbers are small integers, whose

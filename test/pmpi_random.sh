@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Random programs of MPI with the MPI door and without: every byte that a rank receives is the same, whatever its buffers' memory; and no call hangs, though
 # ranks have device buffers in other calls than their peers. TAP. TEST_SEED repeats the programs of a run.
 . "$top_srcdir/test/launcher-env.sh"

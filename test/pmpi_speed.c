@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the MPI door costs and gains on hosts. MPI_ functions go through the door that is loaded in front, BENEATH functions to the MPI beneath, so both run by turns in one
  * process, in short batches, and noise of the machine hits both. Rank 0 prints. test/beside_pmpi runs it.

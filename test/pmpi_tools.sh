@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The MPI door in a chain with tools that wrap MPI's functions, and with sanitizers' runtimes: each sees each call once. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so

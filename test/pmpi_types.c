@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Layouts of datatypes: the runs that are found from a type's constructors are those that MPI_Pack shows, and a walk packs and unpacks as MPI does.
  * shapes: 1:0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A list of wrong calls, each argument of each collective wrong in each way, on the root, on another rank and on all: what MPI says of each goes to a file, so that
  * runs with and without the MPI door can be compared. A rank whose call was refused makes it again, right; so its communicator goes on.

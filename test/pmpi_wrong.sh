@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Wrong calls (test/pmpi_wrong.c) with the MPI door and without: MPI's error, and its communicator goes on. TAP.
 . "$top_srcdir/test/launcher-env.sh"
 door=$top_builddir/.libs/libcorale_pmpi.so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The programs that shell scripts call: reads scripts, prints a line each, "KIND<TAB>SCRIPT<TAB>LINE<TAB>NAME".
 # KIND is call (the first word of a command), function (the script defines it) or check (command -v NAME, or quickstart's have NAME).
 # Reads nested commands too: $(...), `...`, <(...), the strings of sh -c, trap and eval, commands behind timeout, env, xargs, find -exec and

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The scripts that `./quickstart test` and CI run call no program that a minimal Debian lacks, unless quickstart installs its package or the
 # script asks for it first: each program is in test/programs.table. test/programs.awk reads the commands of the scripts. TAP.
 # "test/programs.sh list" prints each program and a script that calls it.

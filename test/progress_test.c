@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The program's progress function (corale_set_progress): each kind of wait calls it while a rank comes late, in the thread that waits and in no other one, not
  * too often, and not where nothing is waited for.

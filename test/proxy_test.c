@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The proxy between threads, without a GPU: connections that both ends open when they like, while messages are under way; and what a communicator of
  * very many ranks costs before its first call.

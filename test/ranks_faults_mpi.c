@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failures between nodes with MPI as the transport.
  * shapes: 2:1 3:2 4:1

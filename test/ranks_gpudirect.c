@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPUDirect RDMA as communicators find it out: over an RDMA adapter in user space (fake_verbs.sh), with an engine whose GPU memory no CPU may touch
  * (fake_engine.h). A process is a run of one set of faults and settings; TEST_EXPECT is what communicators must have come to:

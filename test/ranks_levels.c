@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which levels of MPI's threads let a thread of Corale's carry messages of GPUs: MPI_THREAD_MULTIPLE alone, and on all ranks. Here rank 1 asks MPI
  * for less than the others do.

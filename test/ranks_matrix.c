@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A smoke of the matrix over real MPI ranks, and what only MPI can show: communicators on parts of the world, several
  * at once, from several threads, and one that is forgotten.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Legal programs in which a rank waits in Corale for one that waits for MPI's progress here: they end because Corale's waits call MPI
  * (corale_set_progress). Without it the first one ends at the deadline.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Proxies: what carries messages between GPUs of several nodes. Each rank's main thread takes the place of its kernels. Over MPI,
  * or with CORALE_TRANSPORT=ucx over UCX; there with TEST_GPU_SLOTS=1 through slots that no CPU may touch.

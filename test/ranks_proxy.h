@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the two sources of ranks_proxy share: a communicator as its kernels see it, whose messages proxies carry. */
 #ifndef RANKS_PROXY_H
 #define RANKS_PROXY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of plans over proxies: the lowered list of every row that GPUs over nodes can run, played by all ranks without data to fold. A message takes the
  * slot, size and place in the order of its connection that a kernel would give it.

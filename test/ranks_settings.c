@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Settings that differ between ranks: creation fails on all ranks, and the log names the setting and the
  * rank.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transports between processes: UCX by every way of large messages, and MPI.
  * shapes: 2:0 4:0

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md names. TAP.
 # To renew the table: replace what is between the settings lines of docs/settings.md by corale-info --settings-markdown.
 scratch=$(mktemp -d) || exit 1

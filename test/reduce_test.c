@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce_fold, all types and operators and every vector level of its sums, bit for bit against slow_fold. */
 #include <setjmp.h>
 #include <stdarg.h>

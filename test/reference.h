@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Expected results, computed without the library: every element that a rank contributes is a function of
  * (seed, rank, index), so anyone can say what any rank must hold, and no test moves data to check data.

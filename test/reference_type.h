@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Element types as the reference sees them: sizes, formats and conversions, independent of the library's. */
 #ifndef REFERENCE_TYPE_H
 #define REFERENCE_TYPE_H

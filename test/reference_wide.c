@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Complex products and pairs: what they contribute, and what comes of it. All else of these types reference.c has as their parts, or as integers. */
 #include <math.h>
 #include <stdio.h>

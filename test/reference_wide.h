@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The part of the reference that complex products and pairs need. */
 #ifndef REFERENCE_WIDE_H
 #define REFERENCE_WIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that a rank refuses (lib/call/refuse.c): ranks that make them end with CORALE_EMISMATCH, and learn who refused and why; what all refuse alike changes
  * nothing. In a group each communicator ends. Ranks are threads, two and three of them, on one node and on several. Settings are read once a process: each

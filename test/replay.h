@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One thread runs a plan for all ranks, over buffers in host memory: what every engine's result must equal, bit
  * for bit.

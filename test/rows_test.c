@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A row that is deleted from the table is gone from everywhere: no list of choices names it, which is what corale-plan prints and what calls look up,
  * and another row runs its calls. This program has a table of its own in place of the library's: the same, less one row.

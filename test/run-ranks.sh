@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs one multi-rank test under mpirun, once per shape, and joins the TAP of the launches into one plan.
 # A shape is RANKS:NODE_SIZE (0: the real nodes). The program's source names its own in a comment line
 # "shapes: 4:2 3:0"; TEST_SHAPES overrides. Rank 0 prints the TAP; TEST_RANKS tells the program how

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs one unit test under a deadline and, where the kernel allows it, without address randomisation: the
 # sanitizers of older compilers fail or loop with the many random bits of newer kernels.
 # Where long lists are thinned or drawn from (test/thin.h) it says by what, and draws the seed unless TEST_SEED, or TEST_DRAW, has one.

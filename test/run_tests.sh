@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # test/run-tests with programs that are made up: what fails by a limit of time alone is run again, once, at the end; a wrong result, a signal or a
 # sanitizer's report is not. TAP.
 top=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd) || exit 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Up to 16,384 ranks, where the whole machine is too much to run: what samples of ranks send is what their peers
  * expect, message by message, and what they write is the whole result. And a few hundred ranks through the checker.

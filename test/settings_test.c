@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The settings table: defaults, every kind of value, what is refused and how, unknown names, random text. */
 #include <fcntl.h>
 #include <pthread.h>

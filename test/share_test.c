@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of GPUs that peers map (lib/cuda/engine_cuda_share.c, lib/cuda/engine_cuda_memory.c), by a driver that the test makes up: what a peer
  * says of its buffer must lie in what is mapped, else the memory is not used and everything is closed again; descriptors close on exec.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The narrow float formats by search: a table of all their values, and rounding by looking for the nearest. Slow,
  * plain, and sharing nothing with lib/reduce/float_convert.h, which it tests.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What reduce_fold must give, one element at a time, in the plainest way. */
 #ifndef SLOW_FOLD_H
 #define SLOW_FOLD_H

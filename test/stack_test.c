@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks whose calls come from threads with small stacks: creation, calls of every kind, and the end. No frame of the library is above 8 KB. */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls between nodes that stand still: each rank that waits says once a stall, within seconds, whom it waits for and whether that one
  * answers; a rank that goes on has lost nothing. Ranks are threads, each a node of its own; those of GPUs have a proxy and host memory in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts of codes, names of types, operators and collectives, and the log's lines. */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Sourced by test/layers.sh and test/circles.sh, which run in a build's folder.
 
 # symbols FOLDER...: a line for each symbol of the build's object files: folder, source file, kind as nm has it, name. Those of shared libraries

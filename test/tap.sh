@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Sourced by tests whose programs print into $scratch/output: that folder, which goes at the end, and TAP lines.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as threads for tests: n threads, each with a communicator of one in-process group. */
 #ifndef TEAM_H
 #define TEAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Long lists under slow sanitizers: TEST_THIN=7 takes every seventh case, beginning with one that TEST_SEED chooses. Without TEST_THIN
  * all cases are taken, whatever the seed. test/run-unit.sh draws a seed where there is none, and prints both.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In the place of lib/comm/transport_rows.c, in all tests that link libtest.la: the same rows, and the one among threads. */
 #include "comm/transport_rows.h"
 #include "net/ucx/transport_ucx.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Machines: maps between ranks, nodes and local ranks, and the text form. */
 #include <setjmp.h>
 #include <stdarg.h>

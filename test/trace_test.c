@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/cuda/trace_nvtx.c with a tool that this test itself is, and without: what a range costs then. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The training example: with any number of ranks, buckets and nodes its losses are those of one rank, its parameters
 # have the same bits on all ranks, and it says when they have not. TAP.
 . "$top_srcdir/test/launcher-env.sh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What every transport must do, as bodies that all ranks run together: threads, or processes under mpirun. */
 #ifndef TRANSPORT_CASES_H
 #define TRANSPORT_CASES_H

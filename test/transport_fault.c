@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What two ranks see when the other dies or the link between them is cut; test/namespaces-test.sh starts it and
  * cuts. Rank 0 prints one line of TAP, without a number.

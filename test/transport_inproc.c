@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport between threads of one process. Ranks share a hub. Both ends of a link use the receiver's slots: a sender fills them directly. */
 #include <pthread.h>
 #include <stdlib.h>

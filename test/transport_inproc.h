@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A transport among threads of one process, so that tests have several nodes of them (CORALE_NODE_SIZE). */
 #ifndef TRANSPORT_INPROC_H
 #define TRANSPORT_INPROC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The transports that run among threads of one process: every case, and for UCX every way of large messages. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Rates as a file: corale-info shows them, a loaded rate changes what corale-plan chooses, a broken file is refused with its line, and so are ranks
 # with different files. TAP.
 . "$top_srcdir/test/tap.sh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rates as a text: what is read, what is refused and where, what is printed; and that a rate changes a choice. */
 #include <setjmp.h>
 #include <stdarg.h>

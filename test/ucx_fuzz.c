@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random programs of messages for the receiving side of the UCX transport (ucx_script.h): those of a corpus, then changes of
  * them by a seeded generator. A child runs them; what it dies of is shown with the seed that repeats it.

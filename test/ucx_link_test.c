@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What links over UCX believe of their peers: messages, credits and grants as they should be, each wrong by itself, and at
  * random. The test plays UCX and the peers (test/fake_ucx.h); rank 0 is the library's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which network UCX is told to open: interfaces and adapters that are made up, and UCX's own configuration, read back. */
 #define _GNU_SOURCE
 #include <setjmp.h>

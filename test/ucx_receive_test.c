@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the receiving side of the UCX transport believes of notes and headers: each field wrong by itself, and notes that come before
  * their communicator is open. The test plays UCX and the peers (test/fake_ucx.h); rank 0 is the library's.

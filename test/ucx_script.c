@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_script.h"
 
 #include <stdio.h>

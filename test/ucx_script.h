@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A byte string as a program: uses links of lib/net/ucx/ucx_*.c and gives them messages, as they should be or not. */
 #ifndef UCX_SCRIPT_H
 #define UCX_SCRIPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Links over UCX with slots in a GPU's memory: what is read back when, and what becomes of slots and slab while a read is under way. The test plays UCX
  * and the peer (test/fake_ucx.h); rank 0 is the library's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How UCX is opened: by a thread that has no CUDA context, so that a UCX with CUDA changes nothing of the program's; where its lines go; and what is said
  * where no network interface has an address. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker of lib/net/ucx/ucx_*.c over test/fake_ucx.c and its communicators, whose other ranks the test plays. */
 #ifndef UCX_WORLD_H
 #define UCX_WORLD_H

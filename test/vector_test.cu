@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kernels/vector.cuh and vector_other.cuh, all types and operators, bit for bit against reduce_fold: once on the processor and, where there
  * is a GPU, once more on it. TAP: a case per type and place.

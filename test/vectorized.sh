@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The compiler makes packed instructions of the sums in lib/reduce/reduce_sum.c at -O2, and no fused multiply-add.
 CC=${CC:-cc}
 top_srcdir=${top_srcdir:-.}

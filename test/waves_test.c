@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waves of sends and receives: for random patterns of messages, in which each rank cuts its own, a message moves when both of its ends are in
  * waves that have started, and a rank starts its next wave when the one before has ended. Everything must end. Where a rank drives

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Jacobi's iteration for Laplace's equation on a square, its rows dealt to MPI ranks: MPI_Sendrecv exchanges the rows at the edges, MPI_Allreduce sums
  * the residual. The arrays are an OpenMP device's, and go to MPI as they are, which needs an MPI that takes device buffers, or Corale's door:

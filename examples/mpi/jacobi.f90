@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 ! jacobi.c in Fortran, with the same residual: the columns of the square are dealt to MPI ranks.
 !     mpifort -O2 -fopenmp jacobi.f90 -o jacobi          a compiler that offloads (nvfortran -mp=gpu); else all is host memory
 !     mpirun -n 4 corale-run --mpi ./jacobi 1000

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Whether ranks of several hosts reach each other by NCCL's interface: each sums its number with all others', and prints its host and the time. Needs no
 PyTorch, and with CORALE_NCCL_DEVICE=host no GPU; without it, host memory is no memory for NCCL.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Data-parallel training by PyTorch over its NCCL backend. Nothing in this file knows of Corale.
 
   torchrun --nproc-per-node 2 train.py                  on the NCCL that PyTorch brings

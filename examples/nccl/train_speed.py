@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What communication adds to a training step: a GPT by DDP or FSDP2 in bfloat16, on random tokens, a process a GPU.
 
   torchrun --nproc-per-node 4 train_speed.py                  on the NCCL that PyTorch brings

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that is handed out in pieces: each begins at a cache line, which is also aligned for any type. */
 #ifndef ALIGN_H
 #define ALIGN_H

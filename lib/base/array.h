@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Arrays that grow by doubling. */
 #ifndef ARRAY_H
 #define ARRAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One use of a collective, a send or a receive by one rank, from the public function to the engine that runs it. Its record is what other ranks read:
  * the rest stays in the process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "collectives.h"
 
 const struct collective coll_table[CORALE_NUM_COLLS] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives: one table row each, read by all who ask what a call's buffers hold, what it folds, and what must agree.
  * coll in what follows: a corale_coll.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How many descriptors the process may have. */
 #ifndef DESCRIPTOR_LIMIT_H
 #define DESCRIPTOR_LIMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The floating-point environment that sums, plans and choices are defined in: rounding to nearest, subnormal numbers kept, no traps. A thread's own may
  * differ (fesetround, flush to zero, a program that was linked with -ffast-math) and is inherited by the threads that it starts, so whoever computes what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "free_list.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that is used again: blocks that were given back are kept for later ones of up to their size. So who takes and gives back the same
  * sizes as before allocates nothing. By one thread at a time.

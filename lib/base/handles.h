@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Handles that callers have of things of one kind. Whether a pointer is one is found without reading where it points to, and handles outlive what they stand
  * for, so a wrong one, or use after the end, is an error and not a crash: some words of each one ever made are the price.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* FNV-1a (Fowler, Noll and Vo): what ranks compare instead of the bytes themselves. */
 #ifndef HASH_H
 #define HASH_H

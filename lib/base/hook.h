@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The program's progress function (corale_set_progress), which waits of its threads call. */
 #ifndef HOOK_H
 #define HOOK_H

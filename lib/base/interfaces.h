@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Network interfaces of a host: the grammar in which NCCL_SOCKET_IFNAME names them, and which of them leads to this process. Pure. */
 #ifndef INTERFACES_H
 #define INTERFACES_H

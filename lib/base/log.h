@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The one way to speak: a line on stderr (or CORALE_LOG_FILE) with level, host, rank.
  * An error is logged once, where its cause is known; callers only pass the code on.

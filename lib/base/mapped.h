@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether memory that a caller has given can be read and written, found out by the kernel instead of a signal. */
 #ifndef MAPPED_H
 #define MAPPED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The process that Corale runs in. Threads and shared memory of the library do not come along when it forks, so a child made after
  * Corale has started cannot use it: each of its calls is refused by name.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All settings of the library: one table (settings.c), read once from the environment.
  * corale-info and docs/settings.md print the same table; a test compares them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One value of the settings table: text to value and back. */
 #ifndef SETTINGS_VALUE_H
 #define SETTINGS_VALUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Signals that a system call of the library may send to its own thread: SIGPIPE by writing where nobody reads any more, SIGXFSZ by a file that
  * would grow beyond the limit of the process. Each ends the process without a word, where the call's error has a line.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sorting in place: qsort allocates memory for more than a kilobyte, which the path of a call must not. */
 #ifndef SORT_H
 #define SORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Names, texts and facts of the public enumerations; see corale.h. */
 #ifndef STATUS_H
 #define STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers as text, with a point in every locale that the program has set. */
 #ifndef TEXT_H
 #define TEXT_H

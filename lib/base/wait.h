@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The one wait of the host side (P6): condition, abort, deadline, and a back-off that spins briefly,
  * then yields, then sleeps, so that ranks that share a core do not starve each other. All waits of the program's threads for other ranks are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "boot.h"
 
 int boot_allgather(struct boot *b, const void *in, size_t bytes, void *out)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where ranks come from: an all-gather that can be polled and aborted, and children of some of the ranks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses of TCP ports: as bytes that travel, as sockaddr, as text; and which of this host's addresses to listen at. */
 #ifndef BOOT_ADDRESS_H
 #define BOOT_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "boot_conn.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A connection as the listener's thread sees it. */
 #ifndef BOOT_CONN_H
 #define BOOT_CONN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a rank has waited for has come, or can't come any more. */
 #include "boot_rank.h"
 

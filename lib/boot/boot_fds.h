@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The descriptors of this folder. They are opened and closed here, so that a forked child can close its copies: as long as a
  * child held them, peers would not see that the parent's process has ended. (exec closes them by itself.)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The connection by which a rank of a large group has the table and all-gathers from another rank (boot_source.h). */
 #include <errno.h>
 #include <poll.h>

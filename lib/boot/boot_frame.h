@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Frames on a byte stream: a header {bytes, kind, number}, then the payload. Incomplete frames are kept, on both sides, so
  * neither side ever blocks on one connection.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The groups that meet at this process: who has come, and the all-gathers. No sockets and no locks of their own: the listener
  * (boot_listener.c) calls these functions under its lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids: made, and checked when they come back. */
 #include "boot_rank.h"
 

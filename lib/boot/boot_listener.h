@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* This process's listening socket and its thread. Both are started on first need and live as long as the process. */
 #ifndef BOOT_LISTENER_H
 #define BOOT_LISTENER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A member: the listener has proved that it knows the key. */
 #include "boot_rank.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank's end: what its files share. Used by one thread at a time, but for is_aborted. */
 #ifndef BOOT_RANK_H
 #define BOOT_RANK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How what all ranks get reaches many of them: ranks pass it on. Rank r sends to ranks 16 (r + 1) to 16 (r + 1) + 15, so the listener where the
  * group meets sends to ranks 0 to 15 alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The bootstrap over TCP: a star at the listener of the process that made the id, from which ranks of large groups pass on what all get.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What travels: the id, and the payloads of frames. Everything is written byte by byte, little-endian; a decoder checks length and
  * each field's range, and returns 0 if something is wrong.

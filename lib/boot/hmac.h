@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104). No allocation, no failure. */
 #ifndef HMAC_H
 #define HMAC_H

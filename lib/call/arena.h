@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of a thread for what lives no longer than a group: taken piece by piece, given back all at once. The thread keeps it, so a group
  * like an earlier one allocates nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers of host memory are looked at before a call that moves much: what can't be read or written is an error, not a signal in the library or UCX. */
 #ifndef BUFFERS_H
 #define BUFFERS_H

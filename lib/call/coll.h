@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From public arguments to checked calls; shared by coll.c, group.c and persist.c. */
 #ifndef COLL_H
 #define COLL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls by the fast path of small messages (host/host_fast.h). */
 #ifndef FAST_H
 #define FAST_H

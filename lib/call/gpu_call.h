@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls on GPUs: whether the engine takes them, by which launch, and their way to it. */
 #ifndef GPU_CALL_H
 #define GPU_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls on GPUs that no codelet runs, or may run: their plans, lowered. */
 #include <stdlib.h>
 

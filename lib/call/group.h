@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The open group of the calling thread. */
 #ifndef GROUP_H
 #define GROUP_H

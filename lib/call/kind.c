@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "corale.h"
 #include "base/log.h"
 #include "cuda/engine.h"

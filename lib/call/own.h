@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends to oneself: the k-th of a group meets the k-th receive from oneself. */
 #ifndef OWN_H
 #define OWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Persistent plans: a call without its buffers, planned once. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs of one communicator that are under way: their progress, who holds them up, and what a failure means for the communicator. */
 #ifndef PROGRESS_H
 #define PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that this rank refuses, and other ranks may make: without a word to them its next call would meet theirs of another place. */
 #ifndef REFUSE_H
 #define REFUSE_H

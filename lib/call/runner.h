@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What runs on the host engine: a group of parts, each of them calls of one communicator. A single call is a group of one part. Here tickets are
  * issued, and streams have their jobs.

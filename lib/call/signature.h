@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Signatures: numbers that travel with each message, and differ where calls do that must agree. */
 #ifndef SIGNATURE_H
 #define SIGNATURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a call to its run by the host engine: plan, environment and binding. */
 #ifndef START_H
 #define START_H

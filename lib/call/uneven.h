@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The v-forms: checks of their counts, displacements and buffers. */
 #ifndef UNEVEN_H
 #define UNEVEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waves of sends and receives. An engine of GPUs starts a limited number of a rank's sends and receives at a time, and a group may have any
  * number: so they start in waves, one behind the other. Both ends of a message put it at the same place of one order of all messages of

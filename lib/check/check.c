@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The checker's schedule: which program advances next, and when everything has ended. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The checker: proves a plan right without data. It runs the plan's programs for all ranks against
  * bounded queues, with symbolic elements (the ordered fold of contributors), and reports the first violation.

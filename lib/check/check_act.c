@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One action of one program: are its messages there and its targets free, and what it does then. */
 #include <limits.h>
 #include <stdio.h>

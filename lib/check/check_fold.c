@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Fold trees, interned: equal trees are the same node, so that equal results are equal numbers. */
 #include <stdlib.h>
 #include <string.h>

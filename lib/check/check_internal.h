@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of the checker; see check.h. All sizes are small: the machine that it runs is imaginary. */
 #ifndef CHECK_INTERNAL_H
 #define CHECK_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Buffers of the checker: who wrote and read each element last, so that two programs of a rank that are not ordered
  * by messages may not touch the same element, and promises to other ranks are kept.

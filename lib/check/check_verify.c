@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a call must leave in the receive buffer. */
 #include <stdlib.h>
 

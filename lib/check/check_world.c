@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The imaginary machine: ranks with buffers, the calls that they make, and what must come out. */
 #include <stdarg.h>
 #include <stdio.h>

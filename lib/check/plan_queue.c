@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rings as queues of numbered messages. */
 #include <stdlib.h>
 #include <string.h>

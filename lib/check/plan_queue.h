@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages in flight on the queues of a plan, for the checker and the simulator: an instance of one is from one
  * rank to another, or to ALL of a group, in one channel. Queues are found by who sends to whom and made on first use.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The simulator's loop. A context (one program of one channel of one rank) is either in the heap, with the time at
  * which its next action can start, or asleep on the queue that it lacks a message or room in. Actions start in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Discrete-event simulation: all ranks run a plan on a machine of links, wires and cores that take the time that
  * the cost model's constants say. Slower than the model and sharper: it knows who waits for whom.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that another one waits for outside of calls, to make a communicator with them: whether they can come. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation compares by what all ranks choose how calls run, and what they choose: ranks that differ would wait for each other for ever. */
 #include <stdlib.h>
 #include <string.h>

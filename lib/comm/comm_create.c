@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm_create.h"
 
 #include <linux/membarrier.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The phases of creating a communicator; each ends with all ranks agreeing on how it went. */
 #ifndef COMM_CREATE_H
 #define COMM_CREATE_H

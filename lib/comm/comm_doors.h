@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the front doors (inproc.c, mpi_glue, nccl_glue) ask of communicators beside corale.h. */
 #ifndef COMM_DOORS_H
 #define COMM_DOORS_H

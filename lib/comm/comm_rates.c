@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rates of messages between nodes: given, measured or built in. */
 #include "comm_create.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which transport carries messages between nodes, and the opening of it. */
 #include <stdlib.h>
 #include <string.h>

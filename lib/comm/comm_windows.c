@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the ranks of a node come to map each other's windows. */
 #define _GNU_SOURCE
 #include "comm_create.h"

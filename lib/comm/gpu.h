@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators whose buffers are a GPU's: how their engine comes up and ends (calls reach it by call/gpu_call.h). The host engine of
  * such a communicator stays for what Corale itself tells its ranks, and its windows for the diagnosis.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How many blocks the CUDA communicators of this process have on each GPU. A block waits for its peers while it holds its multiprocessor, and calls of
  * several communicators on several streams run at one time. Where their blocks do not fit on a GPU together, a call keeps out

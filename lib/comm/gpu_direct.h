@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether messages between nodes go from and to the memory of GPUs (GPUDirect RDMA), rail by rail. All ranks find it out together at creation: by
  * registering memory, and by messages that a kernel of the receiving GPU must see. Where a step fails on any rank the rail keeps pinned slots.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of all sizes between slots in GPUs' memory, which a kernel of the receiving GPU has to see whole. */
 #include "gpu_direct.h"
 

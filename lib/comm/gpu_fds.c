@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptors of memory between the ranks of a node. */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The handshake of the ranks of a CUDA communicator, and what follows from it: the same on all ranks. Pure. */
 #ifndef GPU_HELLO_H
 #define GPU_HELLO_H

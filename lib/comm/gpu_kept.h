@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of messages between nodes that outlives its communicator: a peer that has not closed its side yet may still write there. It is freed when
  * that is through, at the next end of a communicator over several nodes of GPUs: not at a creation, as freeing pinned memory waits for kernels that wait for peers.

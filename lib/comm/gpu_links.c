@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the GPUs of a CUDA communicator reach each other: which ranks may be one node, and by which protocols small messages may travel. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the engine of a CUDA communicator comes up: the same GPU windows everywhere, passed as descriptors. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A CUDA communicator's ranks on other nodes: their indices, the proxy, and whether they make the same calls. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What ranks exchange when a communicator is made, and the check that they agree (P1): versions,
  * hosts, cores, and every setting that must be equal.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which ranks of a host can share memory by UCX although they are no node: the kernel lets each read the other's memory. */
 #define _GNU_SOURCE
 #include "hello.h"

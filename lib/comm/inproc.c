@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as threads of one process: the bootstrap. */
 #include <pthread.h>
 #include <stddef.h>

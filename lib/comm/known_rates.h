@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What this process knows of messages between nodes, from the communicators that it has made: the rates that all ranks of one have agreed on. A rank
  * tells the others a hash of the last ones, so that ranks that know the same exchange nothing more. Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers that peers may map. On the host a message by reference already reads any memory of a peer, so that these
  * calls only make the memory and keep the collective discipline; ranks of a GPU engine map each other's. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that the ranks of a communicator share beside its windows: scratch, and what the user has registered. */
 #ifndef MEM_H
 #define MEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Premultiplied sums: operators that belong to one communicator. */
 #include <stdint.h>
 #include <string.h>

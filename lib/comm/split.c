@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators from communicators. The parent's sends and receives are the bootstrap of the new ones. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The transports, the preferred one first. A new one is its files, its row here and its lines of the build (docs/design.md, To add a transport). */
 #include "transport_rows.h"
 

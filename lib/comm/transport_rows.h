@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All transports, and which of them a communicator may use. */
 #ifndef TRANSPORT_ROWS_H
 #define TRANSPORT_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The file that CORALE_TUNING names. */
 #ifndef TUNING_FILE_H
 #define TUNING_FILE_H

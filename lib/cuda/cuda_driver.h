@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The driver's functions that the runtime does not offer, errors as CORALE_E*, and memory that peers map by file descriptors. */
 #ifndef CUDA_DRIVER_H
 #define CUDA_DRIVER_H

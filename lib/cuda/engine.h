@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine of one GPU: runs a communicator's calls on the user's streams. engine_cuda*.c with kernels/; none.c where a build has no CUDA.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the CUDA engine of fused codelets share. */
 #ifndef ENGINE_CUDA_H
 #define ENGINE_CUDA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a call can be enqueued: asked before any call of its group is, and before its record is published. */
 #include "engine_cuda.h"
 

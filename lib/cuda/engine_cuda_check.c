@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors of the runtime and the driver as the engine's files report them, and what is made in several of these. */
 #include "engine_cuda.h"
 

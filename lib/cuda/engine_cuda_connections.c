@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections to ranks of other nodes. A call that first needs one has the proxy open it, and writes its offset into the kernels' table. */
 #include "engine_cuda.h"
 

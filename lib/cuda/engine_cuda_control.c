@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control stream, and the host words that kernels look at. Copies on this stream wait neither for calls that wait for a late peer nor
  * for room on the GPU. cudaMemset would be a kernel, and cudaMemcpy waits for all streams that are not made otherwise.

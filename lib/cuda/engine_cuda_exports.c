@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers of large calls that the node's other ranks read where they lie: which exports of each rank are mapped here, and where a call's buffers are. */
 #include "engine_cuda.h"
 

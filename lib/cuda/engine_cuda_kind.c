@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kind of memory at an address, for programs, before and beside all communicators: makes no CUDA context, and loads no driver. */
 #include <dlfcn.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What all launches have in common, and the log line of a launch. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which GPU is the current one, and how it reaches others: before there is an engine. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of lowered plans in memory of the GPU. */
 #include "engine_cuda.h"
 

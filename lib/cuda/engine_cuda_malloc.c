@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of the GPU that an engine makes for itself, which is given back without waiting for the GPU. */
 #include "engine_cuda.h"
 

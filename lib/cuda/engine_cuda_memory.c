@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of this GPU that travels between processes as a file descriptor. Copy engines store into it faster than into what the
  * runtime's inter-process calls map (docs/lab/gpus.md).

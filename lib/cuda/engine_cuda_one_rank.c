@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of a communicator of one rank: a copy within the GPU, or nothing. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the CUDA engine of a communicator comes up and goes down. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of one communicator run one after the other, whatever their streams. */
 #include "engine_cuda.h"
 

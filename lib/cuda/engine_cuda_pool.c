@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The pool of memory that the driver frees only when no kernel runs on the GPU, of the program neither. What engines give back serves later ones, so the
  * end of an engine does not wait for the work of others. Pinning memory takes the driver tens of milliseconds, too.

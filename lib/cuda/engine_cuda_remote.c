@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory for messages to and from ranks of other nodes: pinned, for the kernels and the proxy (kernels/remote.h), and counts on the GPU. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of the user that peers map: by file descriptors, or, as memory of cudaMalloc has none, by handles of the runtime's
  * inter-process calls. The driver counts how often an allocation is opened, so regions of one allocation and of several

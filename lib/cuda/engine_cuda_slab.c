@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory for the slots of messages between nodes, which network adapters reach (GPUDirect RDMA), and the kernel that shows whether they do. */
 #include "engine_cuda.h"
 

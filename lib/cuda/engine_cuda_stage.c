@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ordinary host memory, or memory of another GPU, in a call: memory of the GPU stands in for it. The call's stream allocates it, copies in what is sent,
  * runs the call, copies out what was received and frees it, so that order and reuse are the stream's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine's streams for what runs beside a call by copy engines. */
 #include "engine_cuda.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exports of this process and one GPU (kernels/exports.h): finds the allocation that holds a call's buffer, publishes it for the other processes of the
  * node, and maps what they publish. Each process and GPU has a board (exporter_board.h) in shared memory, which it alone writes and the others read.

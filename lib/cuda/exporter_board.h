@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The board of an exporter: shared memory that its process alone writes; other processes of the node map it read-only, and check what they read, as a
  * stray store in one process must not crash another one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a call's buffer lies, and which allocations are published. */
 #include "exporter_state.h"
 

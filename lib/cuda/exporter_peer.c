@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the thread maps of a peer, and what it tells the peer. */
 #include "exporter_state.h"
 

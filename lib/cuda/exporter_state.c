@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What several files of the exporter do with its state. */
 #include "exporter_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the exporter share. */
 #ifndef EXPORTER_STATE_H
 #define EXPORTER_STATE_H

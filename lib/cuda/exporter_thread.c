@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The thread of an exporter: it looks at the boards of the peers, and after the own exports. */
 #include "exporter_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What stands in for the CUDA engine in a build without it: it says that it is not available. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How GPUs of this machine reach each other, by their PCI bus ids, those that this process does not see too: as the driver's management
  * library (NVML) has it, which is looked up at run time, as not every container has it. Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranges around the calls of GPU communicators for profilers that take NVTX (Nsight Systems and others): the collective,
  * what runs it, and as payload the bytes. Implementations: trace_nvtx.c; trace_none.c where a build has no NVTX.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failures that concern several ranks: who ended the communicator, why, and which rank called something else. Functions that fail comm return
  * the code.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators whose calls run on a GPU: what their kernels wait for, and what has failed there. */
 #ifndef GPU_HEALTH_H
 #define GPU_HEALTH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that a GPU has been given of late, by number: what fails there, long after the call, is named by it. */
 #ifndef GPU_JOURNAL_H
 #define GPU_JOURNAL_H

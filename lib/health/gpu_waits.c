@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks of this node for which kernels of this rank wait, and which are late or gone. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a communicator: whether its ranks agree on their last collective. A collective with a root may end on a rank that has heard of no
  * other one (two ranks that are both the root of a broadcast only send), and no later call is there to show it.

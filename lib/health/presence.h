@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which ranks of a communicator are still there, and how the others have left. A rank of this node shows it in its window; one of another node says so in a
  * control message (diagnose.h), or the transport loses it.

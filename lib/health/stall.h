@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that stand still: which rank they wait for, whether it has made the call, and whether its process answers, or on this node is stopped.
  * A rank that goes on has lost nothing.

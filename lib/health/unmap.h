@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of stores into this rank's registered memory by other ranks' GPUs. A rank that gives up registered memory asks every rank of its node to
  * unmap it, and waits until each has answered: a look at flags alone could come just before a store.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One thread a process that looks after all its communicators of several ranks, some thirty times a second: whether a process of the
  * node has died, and whether a kernel has recorded a failure. So both are reported to all ranks, while the program waits for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One sequenced-packet message per direction of each pair, on a connection of its own: connect, send, close.
  * The kernel keeps the message (with its descriptors) until the peer accepts, so nobody ever waits for a peer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * File descriptors between processes of one machine and one user, over AF_UNIX sockets with random abstract names: nothing appears in the file system.
  * Everybody listens; the caller exchanges names by its own allgather; then everybody calls fdpass_exchange with the names of the others, and closes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies into the receive buffer of a call that no cache can keep until the caller reads it. A store that goes past the caches saves loading the lines that it
  * overwrites: up to a third of what a copy moves. Whether that is faster depends on the processor and on what is in its caches, so both kinds are measured. */
 #ifndef HOST_COPY_H

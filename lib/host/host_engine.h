@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The host engine: runs plans with threads as channels, over windows inside a node and the transport between nodes. It is the default without GPUs
  * and the reference for every other engine. A run is a resumable interpreter: host_channel_progress advances every program of a channel as far as

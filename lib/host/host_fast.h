@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fast path of small calls within a node: what a plan says of one rank, root and count, resolved once into a list of steps with addresses of
  * headers and offsets of buffers. A step is executed by straight code: compare the headers, fold or copy, write the headers. The messages are those of the

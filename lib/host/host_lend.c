@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A message by reference whose reader can't read the sender's memory: it runs as another user by now, a filter forbids the call, or it is memory that the
  * kernel reads for nobody (memfd_secret, devices). The reader asks in its window; the sender, whose call waits until the message is read, copies it into the

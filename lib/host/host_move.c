@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The movement of data: one action's sources folded into its targets, then the messages published and the
  * consumed ones released.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Through a slot, or by reference into the sender's memory: which way a message to another process of the node takes is decided by its sender, from what the
  * last messages of that size took each way. A slot costs two copies by the cores, a reference one copy by the kernel, which walks pages; which of them is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the processes of this machine that share communicators with this one still live. Each has one page of shared memory with a robust mutex,
  * which its watch thread (watch.h) holds. The kernel releases that when the thread ends, however it ends, before the process's memory is torn down,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that run channels, shared by all communicators of the process. They are made when first needed, sleep
  * when idle, and stay until the process ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Host streams: jobs that run in order beside the caller, on a thread that is made with the first job, or, for jobs
  * that only the user's thread may run, inside synchronize and query.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank's window: shared memory that all ranks of its node map. Its layout is a pure function of agreed numbers. It holds:
  *   control    abort word, the owner's last calls

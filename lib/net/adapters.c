@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of ports, and paths in the PCI tree. */
 #define _GNU_SOURCE
 #include "adapters.h"

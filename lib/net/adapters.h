@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RDMA adapters of a machine, their paths to its GPUs, and which of them a rank's GPU uses.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The PCI tree and the adapters in it, by hwloc. I/O objects have no depth in hwloc's tree (hwloc_get_common_ancestor_obj must not be given
  * any): their chains of parents are taken over as they are.

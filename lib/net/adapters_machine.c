@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The adapters of this machine: what its files say of ports, and which of them settings name. */
 #include <pthread.h>
 #include <stdio.h>

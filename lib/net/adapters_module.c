@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The reading of the PCI tree in libnccl.so.2, which does not link hwloc: that of a module, or adapters without their places. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of ports, as NCCL_IB_HCA has them: [^][=]name[:port[:rail[:plane]]],... '^': all but these; '=': names are exact, else they are
  * beginnings, so mlx5_1 is mlx5_10 too. No port is any port. Rail and plane, which are NCCL's own, are not used. Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In the place of adapters_hwloc.c where hwloc was not there at build time: adapters without their places. */
 #include <stdio.h>
 

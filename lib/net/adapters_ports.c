@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The ports of adapters, by the kernel's files: without a PCI tree. */
 #include <dirent.h>
 #include <stdio.h>

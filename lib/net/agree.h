@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How all ranks of a bootstrap end a phase alike. */
 #ifndef AGREE_H
 #define AGREE_H

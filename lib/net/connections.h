@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The size of connections between nodes (kernels/remote.h), from the pinned memory of a rank. Pure: it depends on facts that all ranks share, so both ends of
  * a connection agree without a message.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exchanges of a creation: a program's all-gather, of which nothing is believed but what its records show. One that fails or is cut short ends the
  * creation on this rank, as its next records may be another step's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The front of a slot (kernels/remote.h), a header or an inline message, as the proxy reads and writes it. */
 #ifndef FRONT_H
 #define FRONT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu_planners.h"
 
 #include "kernels/codelets.h"

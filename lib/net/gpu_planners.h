@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A communicator's GPUs as the choice of rows sees them, for the library, corale-plan and tests. Pure: it depends on facts that all ranks share.
  */

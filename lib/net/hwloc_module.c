@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What corale_hwloc.so exports. */
 #include "module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The cost of a message on a link. Both ends measure together; each in turn sends bursts. The parameters are LogGP's
  * (Alexandrov, Ionescu, Schauser and Scheiman 1995); how they are separated follows Culler, Liu, Martin and Yoshikawa, "Assessing fast network

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The library's side of modules: it finds, checks and starts them. */
 #define _GNU_SOURCE
 #include "module.h"

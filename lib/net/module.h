@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Parts of the library that need a library which not every machine has, as shared objects of their own: corale_ucx.so has the transport over UCX,
  * corale_hwloc.so the reading of PCI trees. libnccl.so.2 links neither library, and opens a module when a communicator first needs it. A module has its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A module's side: its copy of the log speaks by the library's. */
 #include "module.h"
 

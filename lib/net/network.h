@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What NCCL's variables say of the network between nodes, for all programs. CORALE_NET_DEVICES and UCX's own variables come first. Pure. */
 #ifndef NETWORK_H
 #define NETWORK_H

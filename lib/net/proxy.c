@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One communicator's messages: the proxy sends over links what kernels post, and hands to kernels what arrives. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The proxy carries messages between the GPUs of this process and ranks of other nodes (kernels/remote.h), over links. A communicator has one or more
  * rails, each with a transport of its own; all connections of a channel use one rail. Each rail has one thread for all communicators of the process. The proxy

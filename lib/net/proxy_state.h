@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by proxy.c and proxy_thread.c. */
 #ifndef PROXY_STATE_H
 #define PROXY_STATE_H

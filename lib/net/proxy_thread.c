@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The threads that move the messages of all communicators of the process. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <pthread.h>

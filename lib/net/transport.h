@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What carries messages between nodes: links (link.h) for all data, and best-effort control messages beside them. A transport is a row of
  * lib/comm/transport_rows.c: its name, whether ranks can use it (probe), and how one is opened. Implementations: ucx/transport_ucx.c,

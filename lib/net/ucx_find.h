@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where UCX's libraries are, for a program that does not link them. */
 #ifndef UCX_FIND_H
 #define UCX_FIND_H

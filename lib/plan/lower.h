@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lowered plans: a plan resolved for one rank, as lists of operations, one list a program. An engine that can't afford to evaluate
  * expressions runs these: on a GPU one expression costs as much as the whole operation. Groups, peers, blocks, parts and predicates are

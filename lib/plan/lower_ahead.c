@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends that go ahead of their loop (lower.h). */
 #include "lower.h"
 

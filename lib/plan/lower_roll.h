@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns of a loop that differ by a step along a circle alone (lower_plan_rolled). */
 #ifndef LOWER_ROLL_H
 #define LOWER_ROLL_H

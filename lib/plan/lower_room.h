@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a lowered call needs of a window where its messages go through slots: the size of a slot, of all slots, and of scratch. */
 #ifndef LOWER_ROOM_H
 #define LOWER_ROOM_H

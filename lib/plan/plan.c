@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Building plans, and checking their structure. How they are read is in plan_eval.h, how printed in plan_print.c. */
 #include <string.h>
 

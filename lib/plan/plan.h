@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A plan: one collective call as plain data, the same text for all ranks. Rank, root, count and
  * buffers enter by arithmetic when it is run (plan_eval.h), so a plan holds no pointer and no count,

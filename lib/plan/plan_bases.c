@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The bases of expressions (plan.h). */
 #include "plan.h"
 

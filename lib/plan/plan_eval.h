@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a plan is read: expressions, spans and a cursor that walks one program of one channel of one
  * rank and yields concrete actions. Every engine, the checker, the simulator and the printer read

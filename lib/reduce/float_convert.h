@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The narrow floating-point formats to float32 and back, without branches so that loops over them vectorize, and
  * without arithmetic on subnormal float32 numbers so that a caller's flush-to-zero mode changes nothing here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Folding on the host: the reference for every kernel. The rules of P2 in one place: one fixed order (the order of
  * the sources), 8- and 16-bit floats in float32 with one rounding at the end, no fused multiply-add, canonical NaN,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "reduce_block.h"
 
 #include "float_convert.h"

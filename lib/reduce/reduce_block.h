@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks of elements in the form in which they are reduced: float for float32 and narrower floats, double for
  * float64, 64-bit integers for integers; complex numbers as their parts, pairs as values and indices. The generic path of reduce_fold is made of these.

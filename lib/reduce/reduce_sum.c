@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "reduce_sum.h"
 
 #include "float_convert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sums of float32, float16 and bfloat16, where every input and the result are of one type: the fast path of
  * reduce_fold, once per level of vector instructions. All levels give the same bits.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles of communicators, and what else any layer does with one as it is. */
 #include "comm.h"
 

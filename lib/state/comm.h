@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A communicator: agreed facts (map, settings, planner), windows and transport, the plan cache, and the
  * sequence of its calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lists of choices that a process has made, by machine: most communicators are alike, and a list of a large machine takes longer than all else that
  * a first call does. Machines are distinguished by the hash of all that a choice looks at (plan/choose/choices_hash.h). Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plans of a communicator's calls, made on first use. */
 #ifndef PLANS_H
 #define PLANS_H

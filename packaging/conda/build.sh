@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Called by conda build with PREFIX and CPU_COUNT; where there is nvcc the library is built for GPUs, too.
 set -eu
 autoreconf -fi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Spack: copy to REPOSITORY/packages/corale/package.py; spack install corale +cuda cuda_arch=90
 from spack.package import *
 

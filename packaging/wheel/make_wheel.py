@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes Corale's wheel: corale_cu13 (corale_cu12) where there is nvcc, else corale_host, which is for host memory alone.
 
 Links again what a build directory holds, so that the package may lie anywhere: run paths begin with $ORIGIN, UCX and hwloc are opened when they are needed, as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator of one rank: what its calls launch. In place nothing, else one copy; premultiplied sums a kernel. */
 #include <stdio.h>
 #include <stdlib.h>

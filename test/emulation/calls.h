@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls on emulated GPUs, every element of their results checked against the host's folds in the order of the ranks. */
 #ifndef CALLS_H
 #define CALLS_H

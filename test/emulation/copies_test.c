@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls by copy engines on emulated GPUs: what the steps move, and that nothing is used before it is there or
  * overwritten while it is needed. Receive buffers are registered; every rank's calls follow each other without a pause, so the

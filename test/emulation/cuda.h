@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What lib/cuda/engine_cuda.h needs of CUDA's driver, where there is none. */
 #ifndef EMULATED_CUDA_H
 #define EMULATED_CUDA_H

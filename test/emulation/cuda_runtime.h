@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The words of CUDA that the fused kernels use, for a C++ compiler and gpu.h. */
 #ifndef CUDA_RUNTIME_H
 #define CUDA_RUNTIME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fused kernels of the GPU engine, compiled for the processor and run on emulated GPUs (gpu.h): results of all
  * codelets, sequences of calls, sends and receives, failures. TAP: a case a line.

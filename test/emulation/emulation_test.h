@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cases of emulation_test: the number of faults, -1 if kernels did not end. */
 #ifndef EMULATION_TEST_H
 #define EMULATION_TEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that always comes last sends no headers: what it said long ago, or never said, is nothing of the call that waits for it. */
 #include <stdio.h>
 #include <string.h>

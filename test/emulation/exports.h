@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Exported memory of ranks on emulated GPUs, as the processes' boards and mapping threads make it on real ones: one world's at a time. Buffers of calls that may be
  * zero-copy lie in a few allocations of each rank, its arenas, each of which is an export.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that can't end well: all ranks must end, with the right reason. */
 #include <stdio.h>
 

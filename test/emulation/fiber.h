@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A stack and the place where its owner stopped. */
 #ifndef FIBER_H
 #define FIBER_H

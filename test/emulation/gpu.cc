@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the fibers of emulated GPUs take turns, meet and are ordered. Never compiled for ThreadSanitizer; see gpu.h. */
 #include "gpu.h"
 

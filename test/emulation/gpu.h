@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPUs in one thread of this process, enough of them to run the fused kernels: every CUDA thread is a fiber, and so is the host
  * program of every rank. Who goes on at each point where memory of others is read or written is drawn at random, from a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What receivers grant: when senders may store, where, and how a message ends that has only one of its ends. */
 #include <stdio.h>
 #include <stdlib.h>

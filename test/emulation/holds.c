@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A kernel that fails keeps its stream: what is behind it there does not run before the host releases it. */
 #include <stdio.h>
 #include <stdlib.h>

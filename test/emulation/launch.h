@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads get LAUNCH_MOST_THREADS. */
 #ifndef LAUNCH_CUH
 #define LAUNCH_CUH

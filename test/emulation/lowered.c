@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lowered plans: every row of the algorithm table that a node of GPUs can run, by the one kernel that runs any. */
 #include "emulation_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups of sends and receives: several messages a pair, of other sizes, to oneself too, and collectives between groups. */
 #include <stdio.h>
 #include <stdlib.h>

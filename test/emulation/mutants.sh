@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Mutation test of messages between nodes, held streams, wait notes and the order of calls, by the emulator under the thread sanitizer: each mutant of mutants.table is one small change that
 # emulation_test must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or cannot be made
 # any more, 2 if a case fails without any. Needs configure, a C++ compiler and a quarter of an hour; no GPU, MPI or UCX.

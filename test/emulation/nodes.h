@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What an emulated world of several nodes has beside its engines: places of ranks, memory of messages, the wire, the proxies. */
 #ifndef NODES_H
 #define NODES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a kernel that waits long tells its host: for which rank, and in which call. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of a communicator follow each other, whatever their streams, by what their kernels count. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels/order.cu as C++. */
 #include <cuda_runtime.h>
 

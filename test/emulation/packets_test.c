@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each codelet must send what the plan sends that it stands for: between every two ranks the same bytes, each once, none
  * besides. What codelets send is read from the stores of the kernels and copies on emulated GPUs (recorded.h), what plans send

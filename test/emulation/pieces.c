@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel that copies pieces: every byte of them, whatever their addresses, widths and pitches, and no other byte. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a plan sends: one of the planner's algorithms, run for all ranks by the step executor of the host engine over a
  * transport that keeps every message. Each rank is a node of its own, so that all its messages go through the transport.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What corale-plan prints of a launch is what is launched: for each row of the GPUs of one node, in each class of memory that it takes, from addresses that
  * are aligned to 16 bytes, to 4 and not at all. The engine logs the launch that it has prepared; the emulator notes the blocks and threads of its kernels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel that looks at a network's first messages: what it says of those that are whole, of late ones, and of none. */
 #include <stdio.h>
 #include <string.h>

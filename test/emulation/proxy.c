@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/net/proxy.c as one of the fibers: others go on where it tells them something. */
 #define _GNU_SOURCE /* as it has, before the first header */
 #include "gpu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What fused kernels send: each store into another rank's memory, from the place where it lands back to the exchange, the
  * pair of ranks and the place in their vector.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks on several nodes: calls of all kinds in turn, by the kernels and the proxies of lib/net/proxy.c. */
 #include "emulation_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls over several nodes that can't end well: all kernels must end, with the right reason, and keep what they should not have. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for kernels/ring.cuh: what is requested comes as late as it may, when it is waited for. */
 #ifndef RING_CUH
 #define RING_CUH

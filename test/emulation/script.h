@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that all ranks make one after the other, each rank in its own time. */
 #ifndef SCRIPT_H
 #define SCRIPT_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The programs of test/emulation with seeds that have failed, and with one that is drawn each time: TAP, a run a line, with its seed.
 # TEST_SEED in the environment: that one instead.
 programs=${top_builddir:-.}/test/emulation

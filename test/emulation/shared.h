@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for kernels/shared.cuh. */
 #ifndef SHARED_CUH
 #define SHARED_CUH

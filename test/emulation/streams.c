@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What lib/cuda/engine_cuda_stage.c enqueues beside kernels, on a rank's streams. A copy is one warp. */
 #include <stdlib.h>
 #include <string.h>

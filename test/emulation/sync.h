@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stands in for kernels/sync.cuh. Words are read and written by relaxed atomic accesses of the processor, so that
  * ThreadSanitizer knows them; what they order is as gpu.h says. Other fibers go on at every access.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for kernels/tile.cuh: what is loaded comes when it is awaited, what is stored arrives as late as it may. */
 #ifndef TILE_CUH
 #define TILE_CUH

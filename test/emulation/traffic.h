@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The data that ranks send each other in a call, byte by byte, whatever carried it. */
 #ifndef TRAFFIC_H
 #define TRAFFIC_H

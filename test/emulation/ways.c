@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every way in which a call may go: broadcasts from each root by each codelet, slots through scratch, premultiplied sums. */
 #include "emulation_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A network between emulated ranks: a transport whose messages are late at random and come in any order but that of their link. What a
  * network may do it does: it reads a message long after it was given it, and fills a buffer piece by piece. It sees to it that its users

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks on emulated GPUs: their windows, states and engines, as lib/cuda/engine_cuda_open.c makes them on real ones. */
 #ifndef WORLD_H
 #define WORLD_H

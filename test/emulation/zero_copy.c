@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls by few blocks that read the ranks' buffers where they lie, as far as these are mapped. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What programs that run behind the MPI door use of fake_device.h, on real GPUs: loaded in front of them in libfake_device.so's place (TEST_DEVICE, test/cuda.sh).
  * Device 0 is the rank's own GPU, which is current behind the first call here; device 1 the one behind it.

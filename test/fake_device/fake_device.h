@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of 'devices' that a processor can't touch: a load or store at its address faults, and system calls fail. The data is in a second mapping. So a
  * test on hosts sees it when a library treats device memory as its own. Any thread. In a

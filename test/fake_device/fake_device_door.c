@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The fake device as the MPI door's kind of device: the door finds it by its name in the program. Copies are carried out only when the door asks for their
  * end, so one that it does not wait for is seen. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles: where a datagram goes. */
 #ifndef FAKE_VERBS_ADDRESS_H
 #define FAKE_VERBS_ADDRESS_H

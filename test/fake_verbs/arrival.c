@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a frame of another process does. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Payloads of frames in memory that a copier alone reaches. All under the lock. */
 #ifndef FAKE_VERBS_COPIED_H
 #define FAKE_VERBS_COPIED_H

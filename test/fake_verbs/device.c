@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The device fake0, as programs find, open and ask it. */
 #define _GNU_SOURCE
 #include <endian.h>

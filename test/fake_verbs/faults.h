@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults of the adapter. The environment variable FAKE_VERBS has them, words between blanks; it is read when a program lists its devices, and
  * a word that is unknown ends the process. A request is one posted to a connected queue pair by this process; the first one is 1.

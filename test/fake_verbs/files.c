@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Files that programs look for: /dev/null stands for the device's, and for those of nvidia-peermem. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

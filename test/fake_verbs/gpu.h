@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that stands for a GPU's. */
 #ifndef FAKE_VERBS_GPU_H
 #define FAKE_VERBS_GPU_H

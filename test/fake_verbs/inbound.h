@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What this process receives: the connections of others. */
 #ifndef FAKE_VERBS_INBOUND_H
 #define FAKE_VERBS_INBOUND_H

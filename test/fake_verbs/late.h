@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes that have completed before all of their bytes are in memory: into GPU memory, and into memory with relaxed ordering. All under the lock. */
 #ifndef FAKE_VERBS_LATE_H
 #define FAKE_VERBS_LATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues of things whose first member is a struct fake_node. */
 #ifndef FAKE_VERBS_LIST_H
 #define FAKE_VERBS_LIST_H

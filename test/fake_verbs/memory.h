@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Registered memory. */
 #ifndef FAKE_VERBS_MEMORY_H
 #define FAKE_VERBS_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What this process sends: to each other process a socket and the frames that wait for it. */
 #ifndef FAKE_VERBS_OUTBOUND_H
 #define FAKE_VERBS_OUTBOUND_H

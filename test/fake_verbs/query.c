@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs ask of the device. */
 #define _GNU_SOURCE
 #include <endian.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs and what belongs to them: completion queues, receives, work that waits for its answer. All under the lock. */
 #ifndef FAKE_VERBS_QUEUE_PAIR_H
 #define FAKE_VERBS_QUEUE_PAIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sockets of an adapter, and the loop that waits for them. */
 #ifndef FAKE_VERBS_SOCKETS_H
 #define FAKE_VERBS_SOCKETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What carries frames between the adapters of processes: a Unix stream socket for each direction of each pair, and one thread a
  * process that reads them. A process is addressed by the local identifier (lid) of its adapter's port. Frames from one process to another keep their order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators that are forgotten: MPI_Finalize comes before corale_comm_destroy, which then finds nothing to do, and a split one dies with
  * the process. Every rank must end with 0. */
 #include <corale_mpi.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program of NCCL, built with Corale's header against the installed library: two ranks of one thread, in host memory. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plugin that is unloaded: the library is opened by name, used by two ranks as threads, and closed; its threads must not be left
  * without code, and the process ends as usual. Usage: plugin LIBRARY */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program of MPI alone, for corale-run --mpi: prints twice the number of ranks. */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A program outside the tree: ranks as threads, C99, nothing but the installed header and library. */
 #include <corale.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 // A C++11 program outside the tree: the headers compile and names link.
 #ifdef WITH_MPI
 #include <corale_mpi.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes the machines of this folder: make.py FOLDER. They are synthetic, with the few objects that hwloc needs to load them and that decide
 which RDMA adapter a GPU uses. No comments: hwloc's own parser, for where it has no libxml2, refuses them. Ids of the DGX are those of the machine as people have printed it; the others are made up."""
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A broadcast from rank to rank. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls whose data copy engines move, in steps. In a step every rank sends to one other rank at most and receives from one at most, because two senders to
  * one receiver share its link. One barrier of one warp begins a call or round. Copies take equally long, so ranks stay in step without more barriers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of calls by copy engines share. Copies are enqueued on the user's stream; a broadcast's on two. On streams of the engine run the arrivals,
  * which signal the other ranks that copies are complete, and the work: a rank's own block, folds, copies out of scratch. The work of a round is launched before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* all_gather and all_to_all by copy engines: the block for rank r + d goes in step d. */
 #include "copies.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts by copy engines: chunks go from rank to rank. Copies go straight into registered memory, else through scratch, out of which each rank passes a
  * chunk on and takes it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * all_reduce and reduce_scatter by copy engines. In step d rank r - d copies rank r's part of the vector into rank r's scratch. The part comes in pieces; each
  * is folded while the next one comes, so the first results leave early, and the last fold is small. Vectors larger than scratch go in rounds. The rest of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the engine does with a codelet (plan/codelet/codelet.h): one struct cuda_codelet in a file of its name, lib/cuda/codelet/X.c. Its kernels and
  * their launchers are in kernels/.

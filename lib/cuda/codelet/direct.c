@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An all_reduce of messages, whose second exchange goes into registered memory. */
 #include "cuda_codelet.h"
 

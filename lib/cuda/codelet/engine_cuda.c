@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA engine: its table of functions, and queries that any thread may make. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages through slots, folded or moved. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any plan, lowered: the arguments of its launch. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One exchange of packets. */
 #include "cuda_codelet.h"
 

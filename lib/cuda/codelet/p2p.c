@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between two ranks: sends and receives that start together, the edges of an all_to_all_v, or of an all_to_all over nodes. */
 #include "cuda_codelet.h"
 

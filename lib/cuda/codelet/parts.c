@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts that several codelets have. */
 #include "cuda_codelet.h"
 

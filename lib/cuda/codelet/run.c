@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a call to its codelet. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A broadcast of messages. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A reduce-scatter and an all-gather of packets in one pass. */
 #include "cuda_codelet.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In the place of transport_ucx.c where UCX was not there at build time. */
 #include <stdio.h>
 

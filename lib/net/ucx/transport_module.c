@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport over UCX in libnccl.so.2, which does not link UCX: that of a module. */
 
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
 /* The transport over UCX: the functions of transport.h. Its parts are in ucx_*.c. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef TRANSPORT_UCX_H
 #define TRANSPORT_UCX_H
 

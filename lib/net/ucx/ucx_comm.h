@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator's part of the UCX transport: its peers, and events for its handlers. */
 #ifndef UCX_COMM_H
 #define UCX_COMM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening of UCX: a context for a rail's devices, with what Corale wants of UCX's settings. */
 #ifndef UCX_CONTEXT_H
 #define UCX_CONTEXT_H

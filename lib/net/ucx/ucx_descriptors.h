@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The descriptors that UCX opens: sockets, epolls, pipes. It leaves them to every program and child that the process starts, and as long as
  * one has a socket of a connection, peers do not see that this process has died. So exec closes them, and a forked child gives them up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The network devices of a UCX context, for people: who reaches one of them reaches the process (docs/security.md). */
 #ifndef UCX_DEVICES_H
 #define UCX_DEVICES_H

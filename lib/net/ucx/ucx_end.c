@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a communicator, in order or not: every wait has a deadline, and UCX releases the user's buffers. */
 #include "ucx_link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections to other processes, shared by the communicators, and what is known of their UCX lanes. */
 #ifndef UCX_ENDPOINT_H
 #define UCX_ENDPOINT_H

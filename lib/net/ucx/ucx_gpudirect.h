@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What this machine and its UCX have for GPUDirect RDMA, where a network adapter reads and writes a GPU's memory. UCX registers that in one of
  * two ways: by its address, which the kernel module nvidia-peermem resolves for the adapter's driver; or as a dmabuf, which UCX's cuda_copy exports.

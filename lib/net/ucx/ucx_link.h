@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Links over UCX (net/link.h). Slots are registered once and granted to the peer. Small messages carry their payload; large ones go straight into the slot, by
  * the scheme that was measured. The peer's death is reported by an endpoint with error handling, which carries small messages, too. The first large message

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of links: the sums of a BYE, messages still under way, and slots that stay. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The key of a peer's slots, which each of its endpoints unpacks for itself. */
 #include "ucx_link.h"
 

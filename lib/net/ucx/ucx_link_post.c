@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The sending side of links: messages, by the scheme that was measured, and credits. */
 #include <string.h>
 

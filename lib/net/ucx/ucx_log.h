@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* UCX's lines. */
 #ifndef UCX_LOG_H
 #define UCX_LOG_H

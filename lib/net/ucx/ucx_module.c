@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What corale_ucx.so exports. */
 #include "net/module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which network UCX opens: its devices, transports and what it tells RDMA adapters, by CORALE_NET_DEVICES, NCCL's variables and UCX's own, the user's
  * of which always win.

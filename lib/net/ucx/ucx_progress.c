@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress of a worker: by waiting threads, else by its own thread. An idle process uses no CPU. */
 #include "ucx_worker.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A GPU's memory for slots: mapped once with a rail's context, so that links take pieces of it and register nothing (net/link.h). */
 #ifndef UCX_SLAB_H
 #define UCX_SLAB_H

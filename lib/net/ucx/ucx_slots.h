@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory for a link's slots, registered with UCX, or a piece of a slab that is. A peer's puts land in the slots that it was granted whatever this side does. So
  * slots are freed when the peer's BYE has come. Without it only their pages are released.

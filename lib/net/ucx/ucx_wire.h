@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The header in front of every active message, and the check that needs no other state. */
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The worker: a UCX context and worker for all communicators of the process that have the same rail, kind of slots, devices and shares_memory.
  *

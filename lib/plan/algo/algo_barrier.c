@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Barriers: every rank signals every other, or log2(n) rounds of exchanges where that is too much.
  * Source: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization" (1988).

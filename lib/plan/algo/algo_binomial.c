@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Binomial trees: log2(n) levels, everything once along each edge; for what is small and far away. Sums grow towards the
  * root, the smallest subtree first; a broadcast goes to the largest one first.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gather and scatter along binomial trees: a subtree's blocks in one message, so the root has log2(n) messages. Positions of a subtree follow each
  * other, so its blocks do: at the root in the user's buffer, which they wrap around in, elsewhere in scratch, whose cell i is the block of the member i

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcasts that ignore nodes: the root sends to all (one write where memory is shared); or it scatters parts,
  * which then travel around a ring; or it scatters parts to the others, each of which sends its part to all others at once.

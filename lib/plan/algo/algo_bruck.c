@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bruck's all_gather: in round i a rank that has 2^i blocks, its own first, sends them to the rank so far before it and gets as many from the one so
  * far behind it; the last round sends what is missing. So ceil(log2(n)) messages for any n. Blocks go to their places at once: a message's span

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The builders of all algorithm files, and the pieces that several of them are made of. */
 #ifndef ALGO_BUILD_H
 #define ALGO_BUILD_H

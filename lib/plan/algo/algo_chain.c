@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Chain: the sum sets out behind the root and grows from rank to rank until it is there; a broadcast sets out at the root. Every rank
  * sends everything once, chunk behind chunk; fewest bytes, most steps.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Recursive doubling: log2(n) exchanges of everything; for what is small and far away. Where n is no power of two,
  * some ranks hand their data to a neighbour before it and get the result after it.

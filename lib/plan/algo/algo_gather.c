@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flat gather: every rank sends its block to the root's buffer; one step, as few bytes as there can be.
  * Source: the linear gather of Chan et al., "Collective communication: theory, practice, and experience" (2007).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Recursive halving, then doubling: a reduce-scatter in which a rank gives one half of what it still has to a partner in each
  * step, and the same way back as an all-gather. As few steps as doubling allows where each element travels but twice. Where n is no

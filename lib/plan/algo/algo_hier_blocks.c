@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical all_gather and reduce_scatter: blocks travel around the rings of the rails, one rail per
  * local rank, and spread or collect inside the nodes. A block's rail is the local rank of its owner;

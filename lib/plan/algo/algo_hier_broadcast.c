@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical broadcast: the root scatters parts over its node, each part travels along its rail, and every node
  * gathers. On the rails either from node to node (large messages: chunks follow each other, the phases overlap), or

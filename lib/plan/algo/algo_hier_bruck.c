@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bruck's rounds between nodes: the blocks of a node follow each other and travel as one, in 1 + ceil(log2(nodes)) messages of a rank, however large
  * nodes are. Every rank goes through them, along its own rail. So all bytes cross each rail, and calls must be small. Nodes are of one size, with the

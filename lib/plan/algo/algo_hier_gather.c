@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical gathers: every rank of another node sends its block to the rank of the root's node on its rail, which passes
  * it on to the root; so all links of the root's node bring blocks. Where that node is smaller than others its ranks have

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Small hierarchical all-reduce: every rank gets the vectors of its whole node and folds them, then the node's sum goes along
  * each rail, so that every rank folds the sums of all nodes for itself: no last phase inside the node. One exchange in the node and

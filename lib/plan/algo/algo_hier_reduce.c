@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical all-reduce: reduce-scatter inside each node, all-reduce of each part among the ranks of one rail,
  * all-gather inside each node. A vector has as many parts as the largest node has ranks; smaller nodes' ranks own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical reduce: reduce-scatter inside each node, a reduce of each part among the ranks of one rail, whose results
  * the ranks of the root's node give to the root. Between nodes either from node to node (large vectors: chunks follow each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hierarchical scatters: the root gives the blocks of other nodes to the ranks of its node, each of which sends along its
  * rail what the ranks on it are to have; so all links of the root's node carry blocks. Where that node is smaller than

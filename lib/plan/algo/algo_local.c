@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank: a copy, and nothing to wait for. */
 #include "algo_build.h"
 #include "base/collectives.h"

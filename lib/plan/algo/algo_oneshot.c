@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-shot: every rank sends every other all that it needs; one exchange, most bytes.
  * Source: the "one-shot" all-reduce of GPU inference engines and of OpenSHMEM-style libraries; as an idea, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ordered: contributions travel as they are, in ceil(log2(n)) messages, and a rank that needs a result folds all of them at once, in rank order. So the result
  * is bit for bit that of one-shot at any number of ranks. Cell i of scratch has the contribution of the rank i ahead of this one, so the fold begins with

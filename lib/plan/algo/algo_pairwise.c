@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pairwise exchange: all_to_all and its v-form, in round k to rank me + k and from rank me - k. Edges of send and recv.
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-shot reduce: all ranks send to the root, which folds in rank order; one step, most bytes into the root.
  * Source: the flat tree of the collectives that every message passing library begins with.

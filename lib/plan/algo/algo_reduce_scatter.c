@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce of large vectors: a reduce-scatter by one exchange, whose parts then go to the root; every rank folds one.
  * Source: Rabenseifner, "Optimization of collective reduction operations" (2004), with direct instead of halving

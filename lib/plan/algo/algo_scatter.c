@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flat scatter: the root sends each rank its block straight; one step, as few bytes as there can be.
  * Source: the linear scatter of Chan et al., "Collective communication: theory, practice, and experience" (2007).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two-shot: reduce-scatter by one exchange, all-gather by another; the bytes of a ring in two steps.
  * Source: Rabenseifner, "Optimization of collective reduction operations" (2004), with direct instead of halving

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows by what they are called, and by what runs them. */
 #include "plan/codelet/row.h"
 

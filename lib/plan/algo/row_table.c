@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of rows, a family a file, and the conditions under which they apply. */
 #include "algo_build.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of choices: where the chosen row changes over the bytes of a call. */
 #include "choices.h"
 #include "planner_room.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choices of a machine as lists: which row runs calls of up to so many bytes. The list of a collective, kind of type and class of memory is a
  * pure function of machine, rates and settings: a call's row is looked up here, and its launch is cut from it (plan/codelet/launch.h).

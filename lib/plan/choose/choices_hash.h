@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Hashes by which ranks compare what they choose by, and what they choose. Pure. */
 #ifndef CHOICES_HASH_H
 #define CHOICES_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ends of connections between nodes that rows use, counted over all ranks and, of rooted collectives, all roots. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Plans and actions as text, for people and for tests that make a changed schedule a visible difference. me, local
  * and node are this rank's indices in the world, its node and among the nodes; sums with them wrap around.

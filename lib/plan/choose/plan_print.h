@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans and actions as text. */
 #ifndef PLAN_PRINT_H
 #define PLAN_PRINT_H

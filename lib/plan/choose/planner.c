@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a key and an algorithm to a plan. Which algorithm is chosen is in planner_choose.c, what they cost in cost.c. */
 #include <math.h>
 #include <stddef.h>

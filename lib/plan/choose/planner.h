@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From a call to its plan: size class, candidates, cost, choice. Pure and deterministic: equal on all ranks
  * because it sees only what communicator creation has compared.

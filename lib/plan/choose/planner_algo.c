@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The grammar of CORALE_ALGO: items separated by commas, each [collective:][^]algorithm. An item without a
  * collective speaks of all that have the algorithm. "hier" stands for hier_ring, hier_doubling and so on as well.

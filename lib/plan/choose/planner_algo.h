@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* CORALE_ALGO: which rows of the algorithm table a text allows. */
 #ifndef PLANNER_ALGO_H
 #define PLANNER_ALGO_H

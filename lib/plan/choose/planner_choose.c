@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of a row, the only one. Of the rows with a codelet the fastest by the rates of its kernel; where none can run the call, and on hosts, of
  * the others the fastest by a walk of its plan, and among those about as fast the one that keeps ranks least busy.

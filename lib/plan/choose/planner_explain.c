@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The choice of a plan, in words. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which rows without a codelet have room for their connections between nodes. A rank has pinned memory for so many ends of connections (net/connections.h), and
  * rows get it in an order that no call changes. Rows that know nodes, or that CORALE_ALGO names, come first. Of these, and then of the others, rows of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols by their names, and what settings leave of the rows. */
 #include <string.h>
 

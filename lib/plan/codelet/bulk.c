@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages through slots, folded or moved, by few blocks whose warps divide the work: what fifo runs, for calls from about 1 MB on. Protocol BULK.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Broadcasts from rank to rank by few blocks, message behind message. Protocol BULK. */
 #include "cut.h"
 

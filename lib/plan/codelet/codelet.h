@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A codelet runs a collective of a known shape on a GPU: in one launch, or by copy engines. Choice, launch and printing know it by one struct codelet, in
  * lib/plan/codelet/X.c; the engine runs it in lib/cuda/codelet/X.c; its kernels are in kernels/ (docs/design.md names the files). Rows (row.h) say which

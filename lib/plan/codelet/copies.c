@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How calls by copy engines are cut into rounds and chunks, and how many blocks work beside the copies. Copy engines move the bytes, in steps: straight into
  * registered memory, else into scratch. Kernels of a few blocks fold, or take out of scratch, meanwhile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How several codelets cut their launches: packets, slots, parts. Pure. */
 #ifndef CUT_H
 #define CUT_H

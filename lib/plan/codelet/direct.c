@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An all_reduce of messages: a reduce-scatter through slots, an all-gather straight into registered memory. Protocol DIRECT. */
 #include "cut.h"
 

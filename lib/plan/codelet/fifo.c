@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages through slots, folded or moved: a reduce-scatter, after which an all_reduce has an all-gather; blocks. Protocol FIFO. By DIRECT a collective that
  * folds nothing stores straight into registered memory.

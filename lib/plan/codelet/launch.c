@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What launches of all codelets share: how they are cut, and how they print. */
 #include "cut.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Launches: which kernel runs a call, by how many blocks and threads, in how many pieces or rounds, and how large its messages are. The engine launches what
  * is computed here, and corale-plan prints it: the same for equal machines, settings and alignments. Pure: it depends on facts that all ranks share, and on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any plan, lowered: what GPUs run where no other codelet does. Its time is the model's (plan/cost); the engine cuts it when it runs. */
 #include "cut.h"
 

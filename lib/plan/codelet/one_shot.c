@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One exchange of packets: each rank stores its vector or blocks into the others' windows, and folds or copies what it receives. Protocol LL128. */
 #include "cut.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages between two ranks: sends and receives that start together, all_to_all_v, and all_to_all where each rank sends to many ranks of other nodes.
  * Protocol GRANTED: the receiver decides, when the call runs, how a message comes.

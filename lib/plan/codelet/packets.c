@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How calls by packets are cut. A packet is 16 bytes of data, or 16 of a line of 128, of which 120 are data. */
 #include "cut.h"
 

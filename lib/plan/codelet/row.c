@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows with a codelet: whether they run a call, in which memory, and its time. The table is in algo/row_table.c. */
 #include "row.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of rows: each is one way to run a collective, from the algorithm's plan to the kernel. The plan that a row builds is its specification: checker and
  * emulator compare the row with it. Rows without a codelet are in algo/rows_plain.def: hosts run the plan's steps, GPUs a list that is lowered from them. Rows

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A broadcast of messages: the root scatters them among the other ranks, which pass them on to each other. A block's warp groups take its messages in
  * turn; the messages of a group go to the other ranks in turn. Protocols FIFO and DIRECT.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How calls by messages through slots are cut, and the parts of a reduce-scatter and an all-gather. */
 #include "cut.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reduce-scatter and an all-gather of packets in one pass: a thread takes its packet through both exchanges. Protocol SENTINEL for sums of floats, else
  * LL128. A broadcast of few ranks likewise: the root scatters parts, which the others pass on.

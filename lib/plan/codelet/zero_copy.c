@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Zero-copy: calls by teams of warps whose ranks read each other's buffers where they lie, as far as these are mapped. What decides here all ranks share; whether
  * they are mapped the kernels agree on when they run (kernels/zero_copy.cuh), and go through slots if not.

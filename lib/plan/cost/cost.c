@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and
  * weighted, so that the price of a plan does not grow with the number of ranks. cost_rates.h says what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a plan costs by the model, and the bound that no schedule can go below. The constants are those of the topology and of cost_rates.c. Pure. */
 #ifndef COST_H
 #define COST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The arithmetic of cost_rates.h. */
 #include "cost_rates.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one action costs: the constants of the model beside those of the topology, and the arithmetic that the cost
  * model and the simulator share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the choice of a row looks at besides topology and settings: the GPUs of a node as all ranks share them, and a call. Pure data; rows that
  * run calls are in row.h.

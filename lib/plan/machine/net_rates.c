@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "net_rates.h"
 
 #include <stddef.h>

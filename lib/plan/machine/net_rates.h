@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What messages between nodes cost, from what pairs of ranks have measured to what all ranks plan by. Pure. */
 #ifndef NET_RATES_H
 #define NET_RATES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What machines take for what: the data of the cost models, a row a class of machines. Pure. The arithmetic that reads them is in plan/cost (plans:
  * hosts, and what GPUs run lowered) and in plan/codelet, where each codelet has its own rates, too.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The maps between ranks, nodes and local ranks. Parsing a machine's text is in topo_parse.c. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine as data: which rank sits on which node, and what the links between ranks cost.
  * Pure: filled at communicator creation from exchanged facts, or parsed from a text such as

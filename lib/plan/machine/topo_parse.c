@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A machine as text: "node:512 gpu:8 nvlink:390 rail:50". */
 #include <stdarg.h>
 #include <stdio.h>

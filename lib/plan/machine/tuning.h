@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rates as a file: what corale-tune has measured on a class of machines, in place of the built-in rates (rates.h). Pure: a text in, values out.
  *

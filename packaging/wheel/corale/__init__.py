@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where Corale's files lie among this Python's packages. Nothing of Corale is loaded by this."""
 import os
 
