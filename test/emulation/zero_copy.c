@@ -55,7 +55,7 @@ static struct world_params params_of(int ranks, enum exports_kind kind)
 {
 	return (struct world_params){ .ranks = ranks,
 				      .max_blocks = 1 + (int)(test_seed + (uint64_t)ranks) % 2,
-				      .window_bytes = 224 << 10,
+				      .window_bytes = (size_t)(ranks > 5 ? 320 : 224) << 10,
 				      .exports = kind,
 				      .exports_apart = (int)(test_seed + (uint64_t)ranks / 2) % 2 };
 }
