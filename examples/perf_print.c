@@ -90,10 +90,12 @@ static void add_text(struct row *row, const char *title, int width, const char *
 	snprintf(add_cell(row, title, "", width), sizeof row->cells[0].text, "%s", text);
 }
 
-static void print_row(const struct row *row)
+/* mark: in front of the first column, "#" of a title. */
+static void print_row(const struct row *row, char mark)
 {
 	for (int i = 0; i < row->n; i++)
-		printf(row->starts[i] ? "  %*s" : " %*s", row->cells[i].width, row->cells[i].text);
+		printf(row->starts[i] ? "%c %*s" : "%c%*s", i ? ' ' : mark, row->cells[i].width,
+		       row->cells[i].text);
 	printf("\n");
 	fflush(stdout);
 }
@@ -117,10 +119,7 @@ static void print_titles(struct row *row)
 		for (int i = 0; i < row->n; i++)
 			snprintf(row->cells[i].text, sizeof row->cells[i].text, "%s",
 				 line ? row->cells[i].unit : row->cells[i].title);
-		printf("#%*s", row->cells[0].width, row->cells[0].text);
-		for (int i = 1; i < row->n; i++)
-			printf(row->starts[i] ? "  %*s" : " %*s", row->cells[i].width, row->cells[i].text);
-		printf("\n");
+		print_row(row, '#');
 	}
 	fflush(stdout);
 }
@@ -474,7 +473,7 @@ void perf_print_line(const struct perf_job *job, const struct perf_call *call,
 	print_call(call);
 	make_row(&row, job, bytes, call->count, out_of_place, in_place, versus ? versus : &not_compared,
 		 one ? one : &not_timed, sampled);
-	print_row(&row);
+	print_row(&row, ' ');
 	if (job->raw)
 		fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d", job->coll->name, bytes, call->count,
 			corale_type_name(call->type), op, root);
@@ -498,7 +497,7 @@ void perf_print_beside(const struct perf_way *way, int in_place, const struct pe
 		return;
 	print_call(call);
 	make_beside_row(&row, bytes, call->count, way->name, place, b);
-	print_row(&row);
+	print_row(&row, ' ');
 	if (!job->raw)
 		return;
 	fprintf(job->raw, "%s\t%zu\t%zu\t%s\t%s\t%d\t%s\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%d\n", job->coll->name,
