@@ -6,7 +6,7 @@
 #include "plan/choose/choices.h"
 #include "plan/choose/planner_room.h"
 #include "plan/machine/rates.h"
-#include "check/sim.h"
+#include "plans/sim.h"
 
 struct plan_request {
 	const char *machine; /* text, or NULL: this machine */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plan.h"
-#include "plan/choose/plan_print.h"
+#include "plans/plan_print.h"
 
 enum { WIDTH = 1280, LEFT = 150, RIGHT = 20, TOP = 62, LANE = 16, GAP = 8, BOTTOM = 34 };
 

@@ -14,7 +14,7 @@
 
 #include "base/collectives.h"
 #include "plan_cases.h"
-#include "plan/choose/plan_print.h"
+#include "examples/plans/plan_print.h"
 #include "plan/plan_eval.h"
 
 /* A way to break a step; 0 if it does not apply to this step. */

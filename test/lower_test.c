@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "plan/choose/plan_print.h"
+#include "examples/plans/plan_print.h"
 #include "plan/lower_room.h"
 #include "lowered_walk.h"
 #include "base/collectives.h"

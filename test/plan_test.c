@@ -11,7 +11,7 @@
 
 #include "corale.h"
 #include "plan/plan_eval.h"
-#include "plan/choose/plan_print.h"
+#include "examples/plans/plan_print.h"
 #include "plan/choose/planner.h"
 #include "plan/machine/topo.h"
 

@@ -19,7 +19,7 @@
 #include "plan_cases.h"
 #include "plan/cost/cost_rates.h"
 #include "plan/plan_eval.h"
-#include "check/sim.h"
+#include "examples/plans/sim.h"
 
 static struct planner new_planner(const struct topo *topo)
 {

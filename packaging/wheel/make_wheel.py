@@ -243,7 +243,7 @@ def link_all(build, doors, package, scratch):
         link(build, os.path.join(lib, mpi, "libcorale_mpi.so.0"), other.objects("libcorale_mpi_la_OBJECTS"), [os.path.join(lib, "libcorale.so.0")] + libraries,
              name="libcorale_mpi.so.0", symbols="mpi_glue/corale_mpi.map", path="$ORIGIN/..")
     link(build, os.path.join(bin_, "corale-plan"), build.objects("examples_corale_plan_OBJECTS") + modules, system,
-         archives=[build.archive("libcheck"), common], path="$ORIGIN/../lib/corale")
+         archives=[build.archive("libplans"), common], path="$ORIGIN/../lib/corale")
     info = build.objects("examples_corale_info_OBJECTS", r"-info_(?!ucx|noucx)")
     for source, flags in (("info", ["-UHAVE_HWLOC"]), ("info_noucx", ["-DUCX_BY_MODULE"])):
         info.append(os.path.join(scratch, source + ".o"))

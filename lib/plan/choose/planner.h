@@ -107,10 +107,6 @@ uint64_t plan_hash_steps(const struct plan *plan);
 int planner_build_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
 			  const struct plan_call *call, struct plan *out);
 
-/* Why this plan: its algorithm, the lower bound, and what the others would cost or why they are out. One line without
- * its end; returns the length it needs, like snprintf. */
-size_t planner_explain(const struct planner *planner, const struct plan *plan, char *buf, size_t bytes);
-
 /* The most elements that a call of a key has. */
 static inline size_t planner_class_count(const struct plan_key *key)
 {

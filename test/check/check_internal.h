@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "plan/plan_eval.h"
-#include "plan_queue.h"
+#include "examples/plans/plan_queue.h"
 
 /* ---- check_fold.c: who contributed to an element, in which order ------------ */
 
