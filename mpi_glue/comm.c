@@ -104,8 +104,7 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra)
 			break;
 		log_line(LOG_WARN, context->rank,
 			 "a communicator of %d ranks, or one split from it, was still there at MPI_Finalize "
-			 "and is "
-			 "freed now; call corale_comm_destroy before MPI_Finalize",
+			 "and is freed now; call corale_comm_destroy before MPI_Finalize",
 			 context->size);
 		corale_private_comm_destroy_all(context); /* the last one takes the context out */
 	}
@@ -141,8 +140,8 @@ static void report_thread_level(int rank)
 	if (level < MPI_THREAD_MULTIPLE)
 		log_line(LOG_INFO, rank,
 			 "MPI has a thread level below MPI_THREAD_MULTIPLE: where MPI itself is the "
-			 "transport, calls "
-			 "on streams advance inside corale_stream_synchronize and corale_stream_query only%s",
+			 "transport, calls on streams advance inside corale_stream_synchronize and "
+			 "corale_stream_query only%s",
 			 level < MPI_THREAD_SERIALIZED
 			     ? ", and all calls come from the thread that made the communicator"
 			     : "");

@@ -139,11 +139,10 @@ static int check_thread(const struct mpi_link *l)
 {
 	return mpi_may_call(l->transport)
 		   ? 0
-		   : log_error(
-			 CORALE_ENOTSUP, l->params.rank,
-			 "transport mpi: this thread has not made the communicator, and MPI has a thread "
-			 "level below MPI_THREAD_SERIALIZED: ask MPI_Init_thread for that, or make all "
-			 "calls from one thread");
+		   : log_error(CORALE_ENOTSUP, l->params.rank,
+			       "transport mpi: this thread has not made the communicator, and MPI has a "
+			       "thread level below MPI_THREAD_SERIALIZED: ask MPI_Init_thread for that, or "
+			       "make all calls from one thread");
 }
 
 /* ---- What MPI holds: under the lock ---- */
@@ -241,12 +240,11 @@ static int ask(struct mpi_link *l, void *landing, size_t landing_bytes)
 
 static int too_long(struct mpi_link *l)
 {
-	return lose(l,
-		    log_error(CORALE_ETRANSPORT, l->params.rank,
-			      "transport mpi: rank %d sent a message of %llu bytes on link %d, whose slots "
-			      "have %zu: refused; do all ranks run the same build?",
-			      l->base.peer, (unsigned long long)l->packet.bytes, l->base.index,
-			      l->base.slot_bytes));
+	return lose(l, log_error(CORALE_ETRANSPORT, l->params.rank,
+				 "transport mpi: rank %d sent a message of %llu bytes on link %d, whose "
+				 "slots have %zu: refused; do all ranks run the same build?",
+				 l->base.peer, (unsigned long long)l->packet.bytes, l->base.index,
+				 l->base.slot_bytes));
 }
 
 /* A packet is there: completes its message, or begins to receive the payload that follows. */

@@ -275,8 +275,7 @@ static void close_mpi(struct transport *base)
 	if (!drain(t, 0) || t->held.first) /* or a rank that was given up before has not come since */
 		log_line(LOG_INFO, t->params.rank,
 			 "transport mpi: closed with %d messages that MPI has yet to bring to their ranks, "
-			 "which are "
-			 "outside of MPI; their memory is kept",
+			 "which are outside of MPI; their memory is kept",
 			 give_up(t));
 	free_transport(t);
 }

@@ -2,31 +2,13 @@
 /* One call: its checks, and what Corale is asked for. */
 #include "door.h"
 
+#include <inttypes.h>
 #include <limits.h>
 
+#include "base/collectives.h"
 #include "call/coll.h"
 #include "call/refuse.h"
 #include "log.h"
-
-struct coll_row {
-	const char *name;
-	uint8_t coll; /* a corale_coll */
-	uint8_t folds, has_root;
-};
-
-static const struct coll_row rows[DOOR_COLLS] = {
-	[DOOR_ALL_REDUCE] = { "AllReduce", CORALE_ALL_REDUCE, 1, 0 },
-	[DOOR_REDUCE] = { "Reduce", CORALE_REDUCE, 1, 1 },
-	[DOOR_REDUCE_SCATTER] = { "ReduceScatter", CORALE_REDUCE_SCATTER, 1, 0 },
-	[DOOR_ALL_GATHER] = { "AllGather", CORALE_ALL_GATHER, 0, 0 },
-	[DOOR_BROADCAST] = { "Broadcast", CORALE_BROADCAST, 0, 1 },
-	[DOOR_ALL_TO_ALL] = { "AlltoAll", CORALE_ALL_TO_ALL, 0, 0 },
-	[DOOR_GATHER] = { "Gather", CORALE_GATHER, 0, 1 },
-	[DOOR_SCATTER] = { "Scatter", CORALE_SCATTER, 0, 1 },
-	[DOOR_SEND] = { "Send", CORALE_SEND, 0, 1 },
-	[DOOR_RECV] = { "Recv", CORALE_RECV, 0, 1 },
-	[DOOR_OP_DESTROY] = { "RedOpDestroy", 0, 0, 0 },
-};
 
 /* NCCL and Corale number types and operators differently. */
 static const uint8_t types[ncclNumTypes] = {
@@ -75,39 +57,43 @@ ncclRedOp_t door_premul(corale_op op)
 /* What is wrong with the arguments alone; a call in a group says so at once, as NCCL's. */
 static ncclResult_t check(const struct door_call *c)
 {
-	const struct coll_row *row = &rows[c->coll];
+	if (c->coll == DOOR_OP_DESTROY)
+		return ncclSuccess;
+	const int is_pair = coll_is_pair(c->coll);
 	if ((int)c->type < 0 || c->type >= ncclNumTypes)
-		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no data type (0 to %d)", row->name,
+		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no data type (0 to %d)", c->name,
 				   (int)c->type, ncclNumTypes - 1);
-	if (row->folds && (int)c->op < 0)
-		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no operator", row->name, (int)c->op);
-	if (row->has_root && (c->root < 0 || c->root >= c->comm->size))
-		return door_refuse(ncclInvalidArgument, "nccl%s: %s %d is not in 0 .. %d", row->name,
-				   door_is_pair(c) ? "peer" : "root", c->root, c->comm->size - 1);
+	if (coll_folds(c->coll) && (int)c->op < 0)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no operator", c->name, (int)c->op);
+	if ((is_pair || coll_is_rooted(c->coll)) && (c->root < 0 || c->root >= c->comm->size))
+		return door_refuse(ncclInvalidArgument, "nccl%s: %s %d is not in 0 .. %d", c->name,
+				   is_pair ? "peer" : "root", c->root, c->comm->size - 1);
 	if (c->count > SIZE_MAX / 8 / (size_t)c->comm->size) /* of any type */
 		return door_refuse(ncclInvalidArgument, "nccl%s: %zu elements are more than memory can have",
-				   row->name, c->count);
+				   c->name, c->count);
 	return ncclSuccess;
 }
 
-/* NCCL compares bytes, not types, of what is only moved. */
-static size_t bytes_of(const struct door_call *c)
+/* As NCCL: without data nothing is sent, but by a pair. */
+static int is_empty(const struct door_call *c)
 {
-	return c->count * corale_type_bytes((corale_type)types[c->type]);
+	return !c->count && !coll_is_pair(c->coll);
 }
 
+/* NCCL compares bytes, not types, of what is only moved. */
 int door_issue(const struct door_call *c)
 {
-	const struct coll_row *row = &rows[c->coll];
 	void *stream = c->comm->device->is_gpu ? c->stream : NULL;
 	if (c->coll == DOOR_OP_DESTROY)
 		return corale_op_destroy(op_of(c->op), c->comm->core);
-	if (!c->count && !door_is_pair(c))
-		return 0; /* as NCCL: nothing is sent */
-	struct call call = { .record = { .coll = (corale_coll)row->coll,
-					 .count = row->folds ? c->count : bytes_of(c),
-					 .type = row->folds ? (corale_type)types[c->type] : CORALE_UINT8,
-					 .op = row->folds ? op_of(c->op) : 0,
+	if (is_empty(c))
+		return 0;
+	const corale_type type = (corale_type)types[c->type];
+	const int folds = coll_folds(c->coll);
+	struct call call = { .record = { .coll = (corale_coll)c->coll,
+					 .count = folds ? c->count : c->count * corale_type_bytes(type),
+					 .type = folds ? type : CORALE_UINT8,
+					 .op = folds ? op_of(c->op) : 0,
 					 .root = c->root },
 			     .send = c->send,
 			     .recv = c->recv };
@@ -116,20 +102,12 @@ int door_issue(const struct door_call *c)
 
 static void log_call(const struct door_call *c)
 {
-	if (!door_log_wants(DOOR_LOG_COLL))
-		return;
-	const struct door_log_call line = { .name = rows[c->coll].name,
-					    .op_count = c->comm->calls,
-					    .send = c->send,
-					    .recv = c->recv,
-					    .count = c->count,
-					    .datatype = (int)c->type,
-					    .op = (int)c->op,
-					    .root = c->root,
-					    .comm = c->comm,
-					    .nranks = c->comm->size,
-					    .stream = c->stream };
-	door_log_call(&line);
+	door_log(DOOR_LOG_COLL,
+		 "%s: opCount %" PRIx64
+		 " sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p "
+		 "[nranks=%d] stream %p",
+		 c->name, c->comm->calls, c->send, c->recv, c->count, (int)c->type, (int)c->op, c->root,
+		 (void *)c->comm, c->comm->size, (void *)c->stream);
 }
 
 /* Without being one of Corale's calls, as which others may make it. */
@@ -137,14 +115,13 @@ static void tell_refused(const struct door_call *c)
 {
 	char why[DOOR_ERROR_BYTES];
 	door_copy_error(why);
-	if (c->coll != DOOR_OP_DESTROY && (c->count || door_is_pair(c) || door_grouping()))
-		refuse_door_call(c->comm->core, (corale_coll)rows[c->coll].coll, c->root, door_grouping(),
-				 why);
+	if (c->coll != DOOR_OP_DESTROY && (!is_empty(c) || door_grouping()))
+		refuse_door_call(c->comm->core, (corale_coll)c->coll, c->root, door_grouping(), why);
 }
 
 ncclResult_t door_call(const struct door_call *call)
 {
-	ncclResult_t result = door_enter(call->comm, rows[call->coll].name);
+	ncclResult_t result = door_enter(call->comm, call->name);
 	if (result != ncclSuccess)
 		return door_group_fail(result);
 	result = check(call);

@@ -4,10 +4,11 @@
 #include "export.h"
 
 /* root: 0 where a call has none. */
-static ncclResult_t call(enum door_coll coll, const void *send, void *recv, size_t count, ncclDataType_t type,
-			 ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t call(const char *name, corale_coll coll, const void *send, void *recv, size_t count,
+			 ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .coll = coll,
+	return door_call(&(struct door_call){ .name = name,
+					      .coll = coll,
 					      .send = send,
 					      .recv = recv,
 					      .count = count,
@@ -19,45 +20,45 @@ static ncclResult_t call(enum door_coll coll, const void *send, void *recv, size
 }
 
 /* What has no operator. root: or peer. */
-static ncclResult_t move(enum door_coll coll, const void *send, void *recv, size_t count, ncclDataType_t type,
-			 int root, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t move(const char *name, corale_coll coll, const void *send, void *recv, size_t count,
+			 ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return call(coll, send, recv, count, type, (ncclRedOp_t)0, root, comm, stream);
+	return call(name, coll, send, recv, count, type, (ncclRedOp_t)0, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclAllReduce);
 ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
 			    ncclComm_t comm, cudaStream_t stream)
 {
-	return call(DOOR_ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
+	return call("AllReduce", CORALE_ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclReduce);
 ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
 			 int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return call(DOOR_REDUCE, send, recv, count, type, op, root, comm, stream);
+	return call("Reduce", CORALE_REDUCE, send, recv, count, type, op, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclReduceScatter);
 ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
 				ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-	return call(DOOR_REDUCE_SCATTER, send, recv, count, type, op, 0, comm, stream);
+	return call("ReduceScatter", CORALE_REDUCE_SCATTER, send, recv, count, type, op, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclAllGather);
 ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
 			    cudaStream_t stream)
 {
-	return move(DOOR_ALL_GATHER, send, recv, count, type, 0, comm, stream);
+	return move("AllGather", CORALE_ALL_GATHER, send, recv, count, type, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclBroadcast);
 ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			    ncclComm_t comm, cudaStream_t stream)
 {
-	return move(DOOR_BROADCAST, send, recv, count, type, root, comm, stream);
+	return move("Broadcast", CORALE_BROADCAST, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclBcast);
@@ -71,35 +72,35 @@ DOOR_EXPORT(ncclAlltoAll);
 ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
 			   cudaStream_t stream)
 {
-	return move(DOOR_ALL_TO_ALL, send, recv, count, type, 0, comm, stream);
+	return move("AlltoAll", CORALE_ALL_TO_ALL, send, recv, count, type, 0, comm, stream);
 }
 
 DOOR_EXPORT(ncclGather);
 ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			 ncclComm_t comm, cudaStream_t stream)
 {
-	return move(DOOR_GATHER, send, recv, count, type, root, comm, stream);
+	return move("Gather", CORALE_GATHER, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclScatter);
 ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
 			  ncclComm_t comm, cudaStream_t stream)
 {
-	return move(DOOR_SCATTER, send, recv, count, type, root, comm, stream);
+	return move("Scatter", CORALE_SCATTER, send, recv, count, type, root, comm, stream);
 }
 
 DOOR_EXPORT(ncclSend);
 ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return move(DOOR_SEND, send, NULL, count, type, peer, comm, stream);
+	return move("Send", CORALE_SEND, send, NULL, count, type, peer, comm, stream);
 }
 
 DOOR_EXPORT(ncclRecv);
 ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return move(DOOR_RECV, NULL, recv, count, type, peer, comm, stream);
+	return move("Recv", CORALE_RECV, NULL, recv, count, type, peer, comm, stream);
 }
 
 /* ---- Operators */
@@ -133,5 +134,6 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 DOOR_EXPORT(ncclRedOpDestroy);
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-	return door_call(&(struct door_call){ .coll = DOOR_OP_DESTROY, .op = op, .comm = comm });
+	return door_call(
+	    &(struct door_call){ .name = "RedOpDestroy", .coll = DOOR_OP_DESTROY, .op = op, .comm = comm });
 }

@@ -18,11 +18,10 @@ static void log_hints(const char *call)
 {
 	static atomic_flag logged = ATOMIC_FLAG_INIT;
 	if (!atomic_flag_test_and_set(&logged))
-		door_log(
-		    DOOR_LOG_TUNING,
-		    "nccl%sConfig: ncclCollConfig_t's hints (CTAs, CTAPolicy, algSelection, options) have no "
-		    "effect on single calls; give CTAs and CTAPolicy to ncclCommInitRankConfig",
-		    call);
+		door_log(DOOR_LOG_TUNING,
+			 "nccl%sConfig: ncclCollConfig_t's hints (CTAs, CTAPolicy, algSelection, options) "
+			 "have no effect on single calls; give CTAs and CTAPolicy to ncclCommInitRankConfig",
+			 call);
 }
 
 static ncclResult_t check(const char *call, const ncclCollConfig_t *given)

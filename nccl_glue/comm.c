@@ -62,8 +62,7 @@ ncclResult_t door_refuse_unmade(ncclComm_t comm, const char *call)
 {
 	return door_refuse(
 	    ncclInvalidArgument,
-	    "nccl%s: communicator %p is not yet made: wait until its function has returned, or "
-	    "abort it",
+	    "nccl%s: communicator %p is not yet made: wait until its function has returned, or abort it",
 	    call, (void *)comm);
 }
 

@@ -12,8 +12,6 @@
 #include <stdatomic.h>
 
 #include "comm/comm_doors.h"
-#include "base/log.h"
-#include "base/settings.h"
 #include "boot/boot.h"
 #include "config.h"
 #include "device.h"
@@ -143,23 +141,11 @@ int door_meet(struct door_meeting *meeting, const void *in, size_t bytes, void *
 
 /* ---- call.c: one call */
 
-enum door_coll {
-	DOOR_ALL_REDUCE,
-	DOOR_REDUCE,
-	DOOR_REDUCE_SCATTER,
-	DOOR_ALL_GATHER,
-	DOOR_BROADCAST,
-	DOOR_ALL_TO_ALL,
-	DOOR_GATHER,
-	DOOR_SCATTER,
-	DOOR_SEND,
-	DOOR_RECV,
-	DOOR_OP_DESTROY, /* not a call, but it comes after those before it */
-	DOOR_COLLS
-};
+enum { DOOR_OP_DESTROY = CORALE_NUM_COLLS }; /* not a call, but it comes after those before it */
 
 struct door_call {
-	enum door_coll coll;
+	const char *name; /* "AllReduce" */
+	int coll; /* a corale_coll, or DOOR_OP_DESTROY */
 	const void *send;
 	void *recv;
 	size_t count; /* elements, as NCCL counts them */
@@ -174,11 +160,6 @@ struct door_call {
 int door_type(ncclDataType_t type, corale_type *out);
 /* The number that a premultiplied sum of Corale's has here. */
 ncclRedOp_t door_premul(corale_op op);
-
-static inline int door_is_pair(const struct door_call *call)
-{
-	return call->coll == DOOR_SEND || call->coll == DOOR_RECV;
-}
 
 /* Checks, then makes the call or appends it to this thread's group. */
 ncclResult_t door_call(const struct door_call *call);

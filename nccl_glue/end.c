@@ -52,11 +52,10 @@ static ncclResult_t check_abort(ncclComm_t comm, const char *call)
 	if (comm->magic != DOOR_MAGIC)
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
 	if (process_is_forked())
-		return door_refuse(
-		    ncclInvalidUsage,
-		    "nccl%s: rank %d's communicator %p is the parent process's: a forked child "
-		    "can't end it, and need not",
-		    call, comm->rank, (void *)comm);
+		return door_refuse(ncclInvalidUsage,
+				   "nccl%s: rank %d's communicator %p is the parent process's: a forked "
+				   "child can't end it, and need not",
+				   call, comm->rank, (void *)comm);
 	if (atomic_load(&comm->state) == DOOR_ENDED)
 		return door_refuse(ncclInvalidArgument,
 				   "nccl%s: rank %d's communicator %p was destroyed or aborted before", call,
@@ -100,11 +99,10 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm)
 		return ncclSuccess;
 	ncclResult_t result = check(comm, "CommDestroy");
 	if (result == ncclSuccess && door_group_calls(comm))
-		result =
-		    door_refuse(ncclInvalidUsage,
-				"ncclCommDestroy: the open group has %zu calls of rank %d's communicator %p: "
-				"end the group first (ncclGroupEnd)",
-				door_group_calls(comm), comm->rank, (void *)comm);
+		result = door_refuse(ncclInvalidUsage,
+				     "ncclCommDestroy: the open group has %zu calls of rank %d's "
+				     "communicator %p: end the group first (ncclGroupEnd)",
+				     door_group_calls(comm), comm->rank, (void *)comm);
 	if (result == ncclSuccess && take(comm) != DOOR_ENDED)
 		result = door_job_submit(
 		    &(struct door_job){ .kind = DOOR_DESTROY, .comm = comm, .ordinal = comm->ordinal });

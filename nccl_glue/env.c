@@ -170,7 +170,7 @@ static const char *map(const struct door_mapping *mapping, const char **why)
 	const char *value = door_env(mapping->name);
 
 	*why = NULL;
-	return value ? mapping->map(value, why) : NULL;
+	return value ? door_map(mapping, value, why) : NULL;
 }
 
 /* Why the value of a variable has no effect, NULL if it has one. */
@@ -236,8 +236,7 @@ static void report(void)
 	if (n)
 		log_line(LOG_WARN, -1,
 			 "NCCL honours %s; this library does not: what happens instead is in "
-			 "docs/nccl-variables.md "
-			 "and in the lines of NCCL_DEBUG=INFO",
+			 "docs/nccl-variables.md and in the lines of NCCL_DEBUG=INFO",
 			 lost);
 	if (!door_log_wants(DOOR_LOG_ENV))
 		return;

@@ -126,8 +126,7 @@ static const char *map_algo(const char *value, const char **why)
 {
 	if (!door_map_pins_algorithm(value))
 		*why = "the planner chooses algorithms for each call; expected Tree or Ring alone, which is "
-		       "one of the "
-		       "pins of sums";
+		       "one of the pins of sums";
 	return NULL;
 }
 
@@ -140,13 +139,6 @@ static const char *map_cta_policy(const char *value, const char **why)
 	if (i < 0)
 		*why = "expected DEFAULT, EFFICIENCY or ZERO, one of them";
 	return i < 0 ? NULL : policies[i / 2];
-}
-
-/* A setting of the same name, for which the value may be in a file of NCCL's. */
-static const char *keep(const char *value, const char **why)
-{
-	(void)why;
-	return value;
 }
 
 static const char *map_net(const char *value, const char **why)
@@ -175,61 +167,43 @@ static const char *map_flush(const char *value, const char **why)
 	return strcmp(value, "1") ? NULL : "yes";
 }
 
-/* A number that settings have as a text; what is malformed is not offered. */
-static const char *keep_number(const char *value, long least, long most, const char *refusal,
-			       const char **why)
+/* A number that settings have as a text. */
+#define NUMBER(name, from, to)                                                                               \
+	{                                                                                                    \
+		name, name, .least = from, .most = to,                                                       \
+			    .refusal = "expected a whole number from " #from " to " #to                      \
+	}
+
+static const struct door_mapping mappings[] = {
+	{ "NCCL_DEBUG", "CORALE_DEBUG", .map = map_debug },
+	{ "NCCL_PROTO", "CORALE_PROTO", .map = map_proto },
+	{ "NCCL_ALGO", NULL, .map = map_algo },
+	{ "NCCL_CTA_POLICY", "CORALE_CTA_POLICY", .map = map_cta_policy },
+	{ "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", .map = NULL },
+	{ "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", .map = NULL },
+	{ "NCCL_NET", "NCCL_NET", .map = map_net },
+	{ "NCCL_NET_GDR_LEVEL", "CORALE_GPUDIRECT", .map = map_gdr_level },
+	{ "NCCL_NET_FORCE_FLUSH", "CORALE_GPUDIRECT_FLUSH", .map = map_flush },
+	{ "NCCL_IB_DISABLE", "NCCL_IB_DISABLE", .map = NULL },
+	{ "NCCL_IB_HCA", "NCCL_IB_HCA", .map = NULL },
+	NUMBER("NCCL_IB_GID_INDEX", -1, 255),
+	NUMBER("NCCL_IB_TC", 0, 255),
+	NUMBER("NCCL_IB_SL", 0, 15),
+	NUMBER("NCCL_IB_TIMEOUT", 0, 31),
+	NUMBER("NCCL_IB_RETRY_CNT", 0, 7),
+};
+
+const char *door_map(const struct door_mapping *mapping, const char *value, const char **why)
 {
 	long number;
 
-	if (!network_number(value, least, most, &number))
+	if (mapping->map)
+		return mapping->map(value, why);
+	if (!mapping->refusal || !network_number(value, mapping->least, mapping->most, &number))
 		return value;
-	*why = refusal;
+	*why = mapping->refusal;
 	return NULL;
 }
-
-static const char *map_gid_index(const char *value, const char **why)
-{
-	return keep_number(value, -1, 255, "expected a whole number from -1 to 255", why);
-}
-
-static const char *map_traffic_class(const char *value, const char **why)
-{
-	return keep_number(value, 0, 255, "expected a whole number from 0 to 255", why);
-}
-
-static const char *map_service_level(const char *value, const char **why)
-{
-	return keep_number(value, 0, 15, "expected a whole number from 0 to 15", why);
-}
-
-static const char *map_timeout(const char *value, const char **why)
-{
-	return keep_number(value, 0, 31, "expected a whole number from 0 to 31", why);
-}
-
-static const char *map_retries(const char *value, const char **why)
-{
-	return keep_number(value, 0, 7, "expected a whole number from 0 to 7", why);
-}
-
-static const struct door_mapping mappings[] = {
-	{ "NCCL_DEBUG", "CORALE_DEBUG", map_debug },
-	{ "NCCL_PROTO", "CORALE_PROTO", map_proto },
-	{ "NCCL_ALGO", NULL, map_algo },
-	{ "NCCL_CTA_POLICY", "CORALE_CTA_POLICY", map_cta_policy },
-	{ "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", keep },
-	{ "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", keep },
-	{ "NCCL_NET", "NCCL_NET", map_net },
-	{ "NCCL_NET_GDR_LEVEL", "CORALE_GPUDIRECT", map_gdr_level },
-	{ "NCCL_NET_FORCE_FLUSH", "CORALE_GPUDIRECT_FLUSH", map_flush },
-	{ "NCCL_IB_DISABLE", "NCCL_IB_DISABLE", keep },
-	{ "NCCL_IB_HCA", "NCCL_IB_HCA", keep },
-	{ "NCCL_IB_GID_INDEX", "NCCL_IB_GID_INDEX", map_gid_index },
-	{ "NCCL_IB_TC", "NCCL_IB_TC", map_traffic_class },
-	{ "NCCL_IB_SL", "NCCL_IB_SL", map_service_level },
-	{ "NCCL_IB_TIMEOUT", "NCCL_IB_TIMEOUT", map_timeout },
-	{ "NCCL_IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", map_retries },
-};
 
 enum { MAPPINGS = sizeof(mappings) / sizeof(*mappings) };
 

@@ -7,9 +7,14 @@
 struct door_mapping {
 	const char *name; /* "NCCL_PROTO" */
 	const char *setting; /* "CORALE_PROTO"; NULL: map says only why a value has no effect */
-	/* The setting's value, NULL for none; *why: why a value has no effect, NULL if it needs none. */
+	/* NULL: the value is kept, if it is a number within these bounds, or there is no refusal. */
 	const char *(*map)(const char *value, const char **why);
+	long least, most;
+	const char *refusal;
 };
+
+/* The setting's value, NULL for none; *why: why a value has no effect, unchanged if it needs none. */
+const char *door_map(const struct door_mapping *mapping, const char *value, const char **why);
 
 /* Mappings 0 .. door_mappings() - 1. */
 int door_mappings(void);

@@ -9,7 +9,6 @@
 #include "call/group.h"
 #include "door.h"
 #include "export.h"
-#include "refused.h"
 
 struct list {
 	size_t n, room, bytes; /* bytes: of an element */
@@ -194,8 +193,7 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 		return result;
 	drop_jobs(&g);
 	drop(&g);
-	return door_refuse(
-	    ncclInvalidUsage,
-	    "ncclGroupSimulateEnd is not offered: the group was dropped and no time is estimated; use "
-	    "corale-plan for the modelled time of a call");
+	return door_refuse(ncclInvalidUsage,
+			   "ncclGroupSimulateEnd is not offered: the group was dropped and no time is "
+			   "estimated; use corale-plan for the modelled time of a call");
 }

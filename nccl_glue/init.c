@@ -160,19 +160,16 @@ static int agree_pins(const struct ncclComm *comm, const struct init_place *plac
 	if (comm->rank || pinned < 0)
 		return other < 0;
 	if (other >= 0)
-		log_line(
-		    LOG_WARN, comm->rank,
-		    "rank %d pins one channel, NCCL_PROTO=Simple and one NCCL_ALGO, rank %d does not: sums "
-		    "of "
-		    "this communicator may depend on size and offset; set the variables equally on all ranks",
-		    pinned, other);
+		log_line(LOG_WARN, comm->rank,
+			 "rank %d pins one channel, NCCL_PROTO=Simple and one NCCL_ALGO, rank %d does not: "
+			 "sums of this communicator may depend on size and offset; set the variables equally "
+			 "on all ranks",
+			 pinned, other);
 	else
 		door_log(DOOR_LOG_INIT | DOOR_LOG_TUNING | DOOR_LOG_ENV,
 			 "Corale: one channel, NCCL_PROTO=Simple and one NCCL_ALGO are pinned: sums are made "
-			 "in rank "
-			 "order (CORALE_REPRODUCIBLE), whatever their size and offset; blocks and protocols "
-			 "stay the "
-			 "planner's choice");
+			 "in rank order (CORALE_REPRODUCIBLE), whatever their size and offset; blocks and "
+			 "protocols stay the planner's choice");
 	return other < 0;
 }
 
@@ -497,11 +494,10 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 		return door_group_fail(result);
 	if (!out || color < NCCL_SPLIT_NOCOLOR) {
 		door_leave(parent);
-		return door_group_fail(door_refuse(
-		    ncclInvalidArgument,
-		    "ncclCommSplit: color %d; expected 0 or more, or NCCL_SPLIT_NOCOLOR, and a place for the "
-		    "communicator",
-		    color));
+		return door_group_fail(door_refuse(ncclInvalidArgument,
+						   "ncclCommSplit: color %d; expected 0 or more, or "
+						   "NCCL_SPLIT_NOCOLOR, and a place for the communicator",
+						   color));
 	}
 	const int error =
 	    atomic_load(&parent->state) == DOOR_REVOKED ? 0 : corale_comm_async_error(parent->core);

@@ -65,8 +65,7 @@ static void open_file(void)
 	if (file_fd < 0) {
 		snprintf(text, sizeof(text),
 			 "NCCL_DEBUG_FILE: %.256s can't be used: %s; expected a regular file or FIFO of this "
-			 "user, a "
-			 "terminal, /dev/stdout or /dev/stderr",
+			 "user, a terminal, /dev/stdout or /dev/stderr",
 			 door_log_state.file, why_not);
 		write_to(STDERR_FILENO, "WARN", "Corale: ", text);
 	} else if (may_empty(file_fd) && ftruncate(file_fd, 0)) {
@@ -274,14 +273,4 @@ void door_log_path(int rank, int device, int peer, int peer_device, const char *
 {
 	door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : %d[%d] -> %d[%d] via %s", rank, device, peer,
 		 peer_device, via);
-}
-
-void door_log_call(const struct door_log_call *c)
-{
-	door_log(DOOR_LOG_COLL,
-		 "%s: opCount %" PRIx64
-		 " sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p "
-		 "[nranks=%d] stream %p",
-		 c->name, c->op_count, c->send, c->recv, c->count, c->datatype, c->op, c->root, c->comm,
-		 c->nranks, c->stream);
 }

@@ -71,18 +71,4 @@ void door_log_init(const struct door_log_comm *comm, const char *state);
 /* "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM". */
 void door_log_path(int rank, int device, int peer, int peer_device, const char *via);
 
-struct door_log_call {
-	const char *name; /* "AllReduce" */
-	uint64_t op_count;
-	const void *send, *recv;
-	size_t count;
-	int datatype, op, root;
-	const void *comm;
-	int nranks;
-	const void *stream;
-};
-
-/* "AllReduce: opCount 0 sendbuff 0x... recvbuff 0x... count 4 datatype 7 op 0 root 0 comm 0x... [nranks=2] stream 0x...". */
-void door_log_call(const struct door_log_call *call);
-
 #endif

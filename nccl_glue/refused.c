@@ -101,11 +101,9 @@ static ncclResult_t refuse_encryption(const ncclEncryptionConfig_t *config)
 	static atomic_flag logged = ATOMIC_FLAG_INIT;
 
 	if (config->mode == NCCL_ENCRYPTION_MODE_PSK)
-		return not_offered(
-		    &logged,
-		    "ncclSetEncryption: Corale does not encrypt its sockets: they carry no data of "
-		    "collectives, and ranks "
-		    "prove themselves by a key in the unique id; leave the mode NCCL_ENCRYPTION_MODE_NONE");
+		return not_offered(&logged, "ncclSetEncryption: Corale does not encrypt its sockets: they "
+					    "carry no data of collectives, and ranks prove themselves by a "
+					    "key in the unique id; leave the mode NCCL_ENCRYPTION_MODE_NONE");
 	return door_refuse(
 	    ncclInvalidArgument,
 	    "ncclSetEncryption: mode %d is none of NCCL's: it must be NCCL_ENCRYPTION_MODE_NONE",

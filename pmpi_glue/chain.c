@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "door.h"
 
 __thread char *pmpi_inside;
 const char pmpi_no_tool;
@@ -17,11 +16,10 @@ void *pmpi_find_next(pmpi_link *link, const char *name)
 {
 	void *next = dlsym(RTLD_NEXT, name);
 	if (!next) {
-		log_line(
-		    LOG_ERROR, -1,
-		    "the MPI beneath has no %s, which the MPI that Corale is built for has: build Corale "
-		    "for that one (configure --with-mpi=WRAPPER)",
-		    name);
+		log_line(LOG_ERROR, -1,
+			 "the MPI beneath has no %s, which the MPI that Corale is built for has: build "
+			 "Corale for that one (configure --with-mpi=WRAPPER)",
+			 name);
 		abort();
 	}
 	atomic_store_explicit(link, next, memory_order_relaxed);

@@ -45,15 +45,14 @@ static void warn(const struct coll_call *call, enum pmpi_reason reason)
 	static _Atomic int said[PMPI_REASONS];
 	static const char *const why[PMPI_REASONS] = {
 		[PMPI_NO_ROUTE] = "Corale has no such call",
-		[PMPI_TYPE_OR_OP] = "Corale's communicators of this device do not reduce this type by this "
-				    "operator",
+		[PMPI_TYPE_OR_OP] =
+		    "Corale's communicators of this device do not reduce this type by this operator",
 		[PMPI_HAS_REQUEST] = "calls with a request do",
 	};
 	if (why[reason] && !said[reason] && larger_bytes(call))
 		log_once(&said[reason], LOG_WARN, pmpi.rank,
 			 "%s of a device buffer goes through host memory, as %s; CORALE_DEBUG=info counts "
-			 "such calls at "
-			 "MPI_Finalize, docs/mpi.md says which calls stay on the device",
+			 "such calls at MPI_Finalize, docs/mpi.md says which calls stay on the device",
 			 pmpi_function_name(call->function), why[reason]);
 }
 

@@ -252,14 +252,12 @@ static int open_core(struct pmpi_comm *comm)
 		if (!all)
 			log_once(&said_failed, LOG_WARN, pmpi.rank,
 				 "the MPI door has no communicator of Corale for one of %d ranks, so its "
-				 "calls are "
-				 "MPI's, by way of host memory; the line above says why",
+				 "calls are MPI's, by way of host memory; the line above says why",
 				 comm->size);
 	} else if (!error) {
 		log_once(&said_room, LOG_WARN, pmpi.rank,
 			 "the MPI door has %d communicators of Corale already, so calls of a further one are "
-			 "MPI's, by way "
-			 "of host memory; raise CORALE_MPI_COMMS, or free communicators",
+			 "MPI's, by way of host memory; raise CORALE_MPI_COMMS, or free communicators",
 			 pmpi.most_comms);
 	}
 	if (!error && all) {

@@ -87,8 +87,7 @@ static void refuse_other_mpi(void)
 		return;
 	log_line(LOG_ERROR, -1,
 		 "this libcorale_pmpi.so is built for %s, and the program has another MPI (%s): build Corale "
-		 "for that one "
-		 "(configure --with-mpi=WRAPPER), or start the program without corale-run --mpi",
+		 "for that one (configure --with-mpi=WRAPPER), or start the program without corale-run --mpi",
 		 built_for, name);
 	exit(1);
 }
@@ -131,9 +130,7 @@ static int agree(void)
 	    mine.calls_before != wish.calls_before)
 		log_line(LOG_WARN, pmpi.rank,
 			 "CORALE_MPI, CORALE_MPI_COMMS or CORALE_MPI_AFTER differ from those of rank 0, "
-			 "which are used: set "
-			 "them alike on all "
-			 "ranks");
+			 "which are used: set them alike on all ranks");
 	pmpi.mode = wish.mode;
 	pmpi.most_comms = wish.most_comms;
 	pmpi.calls_before = wish.calls_before;
@@ -190,11 +187,10 @@ static int started_by(const void *tool, int error)
 {
 	if (error || is_started)
 		return error;
-	log_line(
-	    LOG_WARN, -1,
-	    "%s is linked to the program and calls MPI without the MPI door in front of it, so it is left "
-	    "out from here on: set LD_PRELOAD to it in front of corale-run --mpi",
-	    pmpi_file_of(tool));
+	log_line(LOG_WARN, -1,
+		 "%s is linked to the program and calls MPI without the MPI door in front of it, so it is "
+		 "left out from here on: set LD_PRELOAD to it in front of corale-run --mpi",
+		 pmpi_file_of(tool));
 	pmpi_forget_tools();
 	return start();
 }

@@ -33,12 +33,11 @@ int pmpi_ordinal_reaches(int ordinal, int memory)
 int pmpi_enter(int ordinal, int *before)
 {
 	if (ordinal < 0 || ordinal >= PMPI_NO_ORDINAL)
-		return log_error(
-		    CORALE_ENOTSUP, pmpi.rank,
-		    "a buffer is in the memory of GPU %d or higher, or in one of more than %d CUDA "
-		    "contexts that the program has made so far: the MPI door takes no such buffer; "
-		    "use the GPU's primary context (cudaSetDevice)",
-		    PMPI_DEVICES, PMPI_NO_ORDINAL - PMPI_DEVICES);
+		return log_error(CORALE_ENOTSUP, pmpi.rank,
+				 "a buffer is in the memory of GPU %d or higher, or in one of more than %d "
+				 "CUDA contexts that the program has made so far: the MPI door takes no such "
+				 "buffer; use the GPU's primary context (cudaSetDevice)",
+				 PMPI_DEVICES, PMPI_NO_ORDINAL - PMPI_DEVICES);
 	return pmpi.device->enter(ordinal, before);
 }
 

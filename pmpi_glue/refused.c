@@ -21,8 +21,7 @@ static void say(const char *function, const void *buffer)
 {
 	log_error(CORALE_EINVAL, pmpi.rank,
 		  "%s: the buffer %p is in device memory, which the MPI beneath can't use and the door does "
-		  "not stage in this "
-		  "function: copy it to host memory and pass that",
+		  "not stage in this function: copy it to host memory and pass that",
 		  function, buffer);
 }
 

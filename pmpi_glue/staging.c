@@ -79,11 +79,10 @@ int pmpi_stage_take(struct pmpi_staged *s)
 	s->buffer = pmpi_pinned(s->bytes);
 	return s->buffer
 		   ? 0
-		   : log_error(
-			 CORALE_ENOMEM, pmpi.rank,
-			 "no %zu bytes of pinned memory for a message of a device buffer: the host's memory "
-			 "is full, or its limit of locked memory (ulimit -l) is low",
-			 s->bytes);
+		   : log_error(CORALE_ENOMEM, pmpi.rank,
+			       "no %zu bytes of pinned memory for a message of a device buffer: the host's "
+			       "memory is full, or its limit of locked memory (ulimit -l) is low",
+			       s->bytes);
 }
 
 int pmpi_stage_again(struct pmpi_staged *s)

@@ -87,7 +87,7 @@ if [ -f "$top_builddir/.libs/corale_ucx.so" ]; then
 fi
 
 ranks NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL
-has out.0 "${start}AllReduce: opCount 0 .* count 1 datatype 2 op 0 root 0 comm 0x[0-9a-f]+ \\[nranks=2\\]" && empty err.0 err.1
+has out.0 "${start}AllReduce: opCount 0 sendbuff 0x[0-9a-f]+ recvbuff 0x[0-9a-f]+ count 1 datatype 2 op 0 root 0 comm 0x[0-9a-f]+ \\[nranks=2\\] stream .+" && empty err.0 err.1
 result $? "INFO of COLL: calls"
 
 ranks NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=P2P

@@ -57,9 +57,8 @@ static int lacks(int n, int rank, enum log_level level, const char *what)
 	const long open = count_open();
 	if (open < 0 || getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)open + (rlim_t)n <= limit.rlim_cur)
 		return 0;
-	static const char text[] =
-	    "%s needs %s%d more descriptors, and this process has %ld of at most %llu in use: raise "
-	    "the limit (ulimit -n), at most to %llu";
+	static const char text[] = "%s needs %s%d more descriptors, and this process has %ld of at most %llu "
+				   "in use: raise the limit (ulimit -n), at most to %llu";
 	const unsigned long long now = limit.rlim_cur, most = limit.rlim_max;
 	if (level == LOG_ERROR)
 		log_error(CORALE_ESYSTEM, rank, text, what, "", n, open, now, most);

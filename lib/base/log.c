@@ -241,8 +241,7 @@ void log_open(enum log_level level, const char *file)
 			fd = STDERR_FILENO;
 			log_line(LOG_WARN, -1,
 				 "CORALE_LOG_FILE=%s can't be used: %s; expected a regular file or FIFO of "
-				 "this user, a "
-				 "terminal, /dev/stdout or /dev/stderr; logging to stderr",
+				 "this user, a terminal, /dev/stdout or /dev/stderr; logging to stderr",
 				 file, why_not);
 		}
 	}

@@ -101,11 +101,10 @@ int process_refuses(const char *call)
 {
 	if (!process_is_forked())
 		return 0;
-	log_error(
-	    CORALE_ENOTSUP, -1,
-	    "%s: process %ld was forked from process %ld when Corale was in use there, and can't use it; "
-	    "fork before the first communicator is made, or let the child call exec",
-	    call, (long)getpid(), (long)started_in);
+	log_error(CORALE_ENOTSUP, -1,
+		  "%s: process %ld was forked from process %ld when Corale was in use there, and can't use "
+		  "it; fork before the first communicator is made, or let the child call exec",
+		  call, (long)getpid(), (long)started_in);
 	return 1;
 }
 

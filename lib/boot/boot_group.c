@@ -306,10 +306,10 @@ static struct boot_reason find_misfit(const struct boot_group *g, const struct b
 				 "rank %d (%s) opened a group of %d ranks; 1 to %d are supported", h->rank,
 				 peer, h->size, BOOT_MAX_RANKS);
 	if (g->size && h->size != g->size)
-		return reason_of(CORALE_EMISMATCH, h->rank,
-				 "rank %d (%s) opened the group with %d ranks, %s with %d; all must give "
-				 "the same number",
-				 h->rank, peer, h->size, who(g, first_rank(g, has_come), one), g->size);
+		return reason_of(
+		    CORALE_EMISMATCH, h->rank,
+		    "rank %d (%s) opened the group with %d ranks, %s with %d; all must give the same number",
+		    h->rank, peer, h->size, who(g, first_rank(g, has_come), one), g->size);
 	if (h->rank < 0 || h->rank >= h->size)
 		return reason_of(CORALE_EMISMATCH, h->rank,
 				 "%s opened the group as rank %d of %d; expected 0 to %d", peer, h->rank,
@@ -455,11 +455,10 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	const uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
 	process_text(&all->maker, self);
 	if (version && version != BOOT_PROTOCOL)
-		refuse(c,
-		       reason_of(CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
-				 "this process speaks version %u of the bootstrap's protocol, %s version %d; "
-				 "all processes must use the same Corale",
-				 version, self, BOOT_PROTOCOL));
+		refuse(c, reason_of(CORALE_ENOTSUP, BOOT_REFUSE_FINAL,
+				    "this process speaks version %u of the bootstrap's protocol, %s version "
+				    "%d; all processes must use the same Corale",
+				    version, self, BOOT_PROTOCOL));
 	else if (bytes != BOOT_PROOF_BYTES || !version || !boot_hello_decode(data, BOOT_HELLO_BYTES, &h))
 		c->state = BOOT_CONN_DEAD; /* a stranger, who needs no answer */
 	else if (h.process && h.process != all->maker.process)

@@ -14,16 +14,14 @@ int boot_id_check(const unsigned char bytes[BOOT_ID_BYTES], int rank, struct boo
 	case BOOT_ID_GOOD:
 		return 0;
 	case BOOT_ID_OTHER_LIBRARY:
-		return log_error(
-		    CORALE_EINVAL, rank,
-		    "bootstrap: this id was made by another NCCL library: is every process started "
-		    "under corale-run?");
+		return log_error(CORALE_EINVAL, rank,
+				 "bootstrap: this id was made by another NCCL library: is every process "
+				 "started under corale-run?");
 	case BOOT_ID_OTHER_VERSION:
-		return log_error(
-		    CORALE_ENOTSUP, rank,
-		    "bootstrap: this id was made by a Corale with version %u of the protocol, this one "
-		    "speaks version %d; all processes must use the same Corale",
-		    boot_id_version(bytes), BOOT_PROTOCOL);
+		return log_error(CORALE_ENOTSUP, rank,
+				 "bootstrap: this id was made by a Corale with version %u of the protocol, "
+				 "this one speaks version %d; all processes must use the same Corale",
+				 boot_id_version(bytes), BOOT_PROTOCOL);
 	default:
 		return log_error(CORALE_EINVAL, rank,
 				 "bootstrap: this id is damaged; all %d bytes must be passed on unchanged",

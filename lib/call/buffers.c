@@ -16,14 +16,13 @@ static int look_at(const struct comm *comm, const struct call *call, int sending
 		return 0;
 	char *writable = (char *)(uintptr_t)at;
 	const size_t good = sending ? mapped_readable(at, bytes) : mapped_writable(writable, bytes);
-	return good == bytes
-		   ? 0
-		   : log_error(CORALE_ESYSTEM, comm->rank,
-			       "%s: %zu bytes at %p are to be %s, of which this rank can %s %zu: give a "
-			       "%s buffer that is mapped as a whole%s",
-			       coll_table[call->record.coll].name, bytes, (const void *)at,
-			       sending ? "sent" : "received", sending ? "read" : "write", good,
-			       sending ? "send" : "receive", sending ? "" : ", not read-only");
+	return good == bytes ? 0
+			     : log_error(CORALE_ESYSTEM, comm->rank,
+					 "%s: %zu bytes at %p are to be %s, of which this rank can %s %zu: "
+					 "give a %s buffer that is mapped as a whole%s",
+					 coll_table[call->record.coll].name, bytes, (const void *)at,
+					 sending ? "sent" : "received", sending ? "read" : "write", good,
+					 sending ? "send" : "receive", sending ? "" : ", not read-only");
 }
 
 /* A block that is sent in place stays as it is: nothing is written to a broadcast's or scatter's root. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "arena.h"
-#include "coll.h"
 #include "own.h"
 #include "gpu_call.h"
 #include "base/log.h"
@@ -262,10 +261,9 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 	for (size_t i = 0; i < n; i++)
 		g[i].dispatch = dispatch;
 	if (pairs && dispatch == DISPATCH_SINGLE)
-		return log_error(
-		    CORALE_ENOTSUP, comm->rank,
-		    "sends and receives of one communicator and group, or these and its collectives, "
-		    "are on several host streams: put them on one");
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "sends and receives of one communicator and group, or these and its "
+				 "collectives, are on several host streams: put them on one");
 	int ret = own_check(comm, batch, (int)pairs);
 	return ret || !comm->gpu ? ret : admit_together(g, n);
 }

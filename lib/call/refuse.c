@@ -20,11 +20,10 @@ void refuse_end(struct comm *comm, const char *what, const char *why)
 	char text[COMM_ERROR_BYTES];
 	if (!concerns_others(comm))
 		return;
-	snprintf(
-	    text, sizeof text,
-	    "rank %d has refused %s that other ranks may start, so communicator %016llx ends. It was refused "
-	    "because: %s",
-	    comm->rank, what, (unsigned long long)comm->id, why);
+	snprintf(text, sizeof text,
+		 "rank %d has refused %s that other ranks may start, so communicator %016llx ends. It was "
+		 "refused because: %s",
+		 comm->rank, what, (unsigned long long)comm->id, why);
 	comm_fail_next(comm, CORALE_EMISMATCH, text);
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EMISMATCH);

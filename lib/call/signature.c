@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "signature.h"
 
-#include "base/collectives.h"
 #include "base/status.h"
 #include "health/diagnose.h"
 

@@ -195,8 +195,7 @@ int uneven_check_buffers(struct comm *comm, const struct call *call)
 				return log_error(CORALE_EINVAL, comm->rank,
 						 send.counts && recv.counts
 						     ? "%s: send and recv overlap, but are not the same "
-						       "buffer with the same "
-						       "counts and displacements"
+						       "buffer with the same counts and displacements"
 						     : "%s: send and recv overlap but are not in place",
 						 name_of(call));
 	return 0;

@@ -162,11 +162,10 @@ static void fail_mismatch(struct comm *comm, int rank, const char *call)
 			 : kind == WINDOW_IN_SHRINK ? "a shrink of the same communicator"
 			 : kind                     ? "a call"
 						    : "a split or shrink of another communicator");
-	snprintf(
-	    text, sizeof text,
-	    "ranks made different calls: this one waits for rank %d in %s, and rank %d for this one in %s, "
-	    "which it has not made",
-	    rank, call, rank, theirs);
+	snprintf(text, sizeof text,
+		 "ranks made different calls: this one waits for rank %d in %s, and rank %d for this one in "
+		 "%s, which it has not made",
+		 rank, call, rank, theirs);
 	if (diagnose_peers(comm)) /* it has ended before */
 		log_error(CORALE_EMISMATCH, comm->rank, "%s", text);
 	else

@@ -23,17 +23,16 @@ static int work_out(struct comm *comm, struct chosen *out)
 static int refuse(const struct comm *comm, const struct chosen *all, int odd)
 {
 	const int inputs = all[odd].inputs != all[0].inputs;
-	return log_error(
-	    CORALE_ESETTING, comm->rank,
-	    "ranks 0 and %d would run calls by different algorithms: %s (rank 0 has %016llx, rank %d "
-	    "%016llx): give all ranks %s",
-	    odd,
-	    inputs ? "they see different machines, rates or settings"
-		   : "they choose differently on one machine",
-	    (unsigned long long)(inputs ? all[0].inputs : all[0].sample), odd,
-	    (unsigned long long)(inputs ? all[odd].inputs : all[odd].sample),
-	    inputs ? "the same settings, and the same cores and GPUs a rank"
-		   : "the same build of the library");
+	return log_error(CORALE_ESETTING, comm->rank,
+			 "ranks 0 and %d would run calls by different algorithms: %s (rank 0 has %016llx, "
+			 "rank %d %016llx): give all ranks %s",
+			 odd,
+			 inputs ? "they see different machines, rates or settings"
+				: "they choose differently on one machine",
+			 (unsigned long long)(inputs ? all[0].inputs : all[0].sample), odd,
+			 (unsigned long long)(inputs ? all[odd].inputs : all[odd].sample),
+			 inputs ? "the same settings, and the same cores and GPUs a rank"
+				: "the same build of the library");
 }
 
 int comm_compare_choices(struct comm *comm)

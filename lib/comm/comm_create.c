@@ -52,10 +52,10 @@ static int merge_config(struct comm *comm, const corale_config *config)
 	if (!config)
 		return 0;
 	if (config->size < sizeof config->size + sizeof config->timeout_seconds || config->size > 4096)
-		return log_error(CORALE_EINVAL, comm->rank,
-				 "corale_config.size is %zu, not sizeof(corale_config): call "
-				 "corale_config_init first",
-				 config->size);
+		return log_error(
+		    CORALE_EINVAL, comm->rank,
+		    "corale_config.size is %zu, not sizeof(corale_config): call corale_config_init first",
+		    config->size);
 	corale_config c;
 	corale_config_init(&c);
 	memcpy(&c, config, config->size < sizeof c ? config->size : sizeof c);
@@ -342,10 +342,9 @@ static int end_callers(const corale_comm *handle, struct comm *comm)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	if (!has_callers(handle))
 		return 1;
-	comm_fail(
-	    comm, CORALE_EABORTED,
-	    "corale_comm_destroy was called while another thread is in a call of the communicator, which "
-	    "ends by it: one thread at a time uses a communicator");
+	comm_fail(comm, CORALE_EABORTED,
+		  "corale_comm_destroy was called while another thread is in a call of the communicator, "
+		  "which ends by it: one thread at a time uses a communicator");
 	if (comm->gpu)
 		engine_cuda.abort(comm->gpu, CORALE_EABORTED);
 	while (has_callers(handle) && wait_now_ns() < until) {
@@ -354,11 +353,10 @@ static int end_callers(const corale_comm *handle, struct comm *comm)
 	}
 	if (!has_callers(handle))
 		return 1;
-	log_line(
-	    LOG_WARN, comm->rank,
-	    "corale_comm_destroy: another thread has not left its call of the communicator for %d s: the "
-	    "communicator's memory is kept",
-	    LEAVE_S);
+	log_line(LOG_WARN, comm->rank,
+		 "corale_comm_destroy: another thread has not left its call of the communicator for %d s: "
+		 "the communicator's memory is kept",
+		 LEAVE_S);
 	return 0;
 }
 
@@ -392,11 +390,10 @@ void corale_comm_destroy(corale_comm *handle)
 		return;
 	const size_t calls = group_calls(comm);
 	if (calls) {
-		log_error(
-		    CORALE_EINVAL, comm->rank,
-		    "corale_comm_destroy: the open group of this thread has %zu calls of the communicator, "
-		    "which stays: end the group first (corale_group_end)",
-		    calls);
+		log_error(CORALE_EINVAL, comm->rank,
+			  "corale_comm_destroy: the open group of this thread has %zu calls of the "
+			  "communicator, which stays: end the group first (corale_group_end)",
+			  calls);
 		comm_keep_error(comm);
 		return;
 	}

@@ -33,8 +33,8 @@ static int open_liveness(struct comm *comm, int q, int fd)
 	if (!window_is_sealed(fd, LIVENESS_PAGE_BYTES))
 		return log_error(
 		    CORALE_EPEER, comm->rank,
-		    "what rank %d has passed on as the page that tells of its end isn't %d bytes of "
-		    "shared memory, sealed against shrinking: start all ranks with the same library",
+		    "what rank %d has passed on as the page that tells of its end isn't %d bytes of shared "
+		    "memory, sealed against shrinking: start all ranks with the same library",
 		    comm_local_rank(comm, q), LIVENESS_PAGE_BYTES);
 	comm->engine.liveness[q] = liveness_open(fd);
 	return comm->engine.liveness[q]
@@ -89,8 +89,8 @@ static void probe_references(struct comm *comm, const struct hello *hellos, cons
 	}
 	if (refused >= 0 && comm->settings.reference)
 		log_line(LOG_INFO, comm->rank,
-			 "the kernel does not let this rank read rank %d's memory: large messages "
-			 "inside the node are copied twice",
+			 "the kernel does not let this rank read rank %d's memory: large messages inside the "
+			 "node are copied twice",
 			 refused);
 }
 
@@ -156,8 +156,7 @@ static void warn_barred(const struct comm *comm, const struct hello *host, int b
 	if (!comm->rank)
 		log_once(&said, LOG_WARN, comm->rank,
 			 "rank %d can't pass descriptors of memory to other ranks of its host %s (%s): each "
-			 "rank of that "
-			 "host is a node of its own, and messages take longer",
+			 "rank of that host is a node of its own, and messages take longer",
 			 barred, host->name, why);
 }
 

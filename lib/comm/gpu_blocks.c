@@ -176,10 +176,9 @@ void gpu_blocks_log_excess(int rank, const char *gpu, const struct gpu_blocks *a
 	if (each)
 		snprintf(limit, sizeof limit, "Set %s=%d before the first one is created",
 			 atomic_load(&variables), each);
-	log_once(
-	    &warned, LOG_WARN, rank,
-	    "%d communicators hold %d blocks on rank %d's GPU %s, which has room for %d: calls of several of "
-	    "them that run at one time, on several streams, may wait for each other for ever. %s, or make "
-	    "their calls on one stream",
-	    sum->comms, sum->blocks, rank, gpu, room, limit);
+	log_once(&warned, LOG_WARN, rank,
+		 "%d communicators hold %d blocks on rank %d's GPU %s, which has room for %d: calls of "
+		 "several of them that run at one time, on several streams, may wait for each other for "
+		 "ever. %s, or make their calls on one stream",
+		 sum->comms, sum->blocks, rank, gpu, room, limit);
 }

@@ -302,8 +302,7 @@ int gpu_direct_open(struct comm *comm)
 		if (!comm->rank)
 			log_line(LOG_INFO, comm->rank,
 				 "GPUDirect RDMA: messages between nodes go from and to the GPUs' memory, "
-				 "%zu bytes "
-				 "of each, over %d rail%s%s",
+				 "%zu bytes of each, over %d rail%s%s",
 				 comm->direct->slab.bytes, comm->nrails, comm->nrails > 1 ? "s" : "",
 				 comm->direct->reads_back ? "; the adapter reads their ends back" : "");
 		return 0;

@@ -297,12 +297,11 @@ static void judge(const struct gpu_direct_probe *p, const struct probe_peer *pee
 				  (unsigned long long)checked, peer->rank, (unsigned long long)arrived);
 	} else if (wrong) {
 		o->is_late = 1;
-		gpu_direct_refuse(
-		    o, CORALE_ETRANSPORT,
-		    "a kernel did not see all bytes of messages from rank %d that had arrived (64 "
-		    "KiB: %s, 4 KiB: %s, 8 bytes: %s)",
-		    peer->rank, verdict(checked, wrong, 0), verdict(checked, wrong, 1),
-		    verdict(checked, wrong, 2));
+		gpu_direct_refuse(o, CORALE_ETRANSPORT,
+				  "a kernel did not see all bytes of messages from rank %d that had arrived "
+				  "(64 KiB: %s, 4 KiB: %s, 8 bytes: %s)",
+				  peer->rank, verdict(checked, wrong, 0), verdict(checked, wrong, 1),
+				  verdict(checked, wrong, 2));
 	}
 }
 
@@ -426,12 +425,11 @@ int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, stru
 	if (ret || o->code)
 		return ret;
 	if (direct_ns / 3 > pinned_ns / 2)
-		gpu_direct_refuse(
-		    o, CORALE_ENOTSUP,
-		    "%d KiB from and into the GPU's memory take %lld us, through pinned host memory "
-		    "%lld: the way between GPU and adapter is slow",
-		    STREAMED * PROBE_SLOT_BYTES >> 10, (long long)direct_ns / 1000,
-		    (long long)pinned_ns / 1000);
+		gpu_direct_refuse(o, CORALE_ENOTSUP,
+				  "%d KiB from and into the GPU's memory take %lld us, through pinned host "
+				  "memory %lld: the way between GPU and adapter is slow",
+				  STREAMED * PROBE_SLOT_BYTES >> 10, (long long)direct_ns / 1000,
+				  (long long)pinned_ns / 1000);
 	return 0;
 }
 

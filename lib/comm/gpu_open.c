@@ -93,11 +93,11 @@ static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 		return;
 	gpu_machine_refuse(&comm->machine, &copies_codelet);
 	if (!comm->rank)
-		log_line(LOG_INFO, comm->rank,
-			 "copy engines run no call of this communicator: rank %d and another rank of its "
-			 "process are on one GPU, where calls that wait would fill the process's hardware "
-			 "channels",
-			 rank);
+		log_line(
+		    LOG_INFO, comm->rank,
+		    "copy engines run no call of this communicator: rank %d and another rank of its process "
+		    "are on one GPU, where calls that wait would fill the process's hardware channels",
+		    rank);
 }
 
 /* The first rank whose GPU is of another class than rank 0's; -1: none. */
@@ -126,19 +126,17 @@ static void log_rates(const struct comm *comm, const struct rates *rates, const 
 	if (comm->rank || rates_are_known(rates))
 		return;
 	if (unknown < 0)
-		log_once(
-		    &said_kinds, LOG_WARN, comm->rank,
-		    "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
-		    "choose how calls run, so results are right, but calls may take longer than they need "
-		    "to; CORALE_PROTO and CORALE_ALGO force others",
-		    all->gpu, other, all[other].gpu);
+		log_once(&said_kinds, LOG_WARN, comm->rank,
+			 "the ranks' GPUs are of several kinds (rank 0: %s, rank %d: %s): conservative rates "
+			 "choose how calls run, so results are right, but calls may take longer than they "
+			 "need to; CORALE_PROTO and CORALE_ALGO force others",
+			 all->gpu, other, all[other].gpu);
 	else
-		log_once(
-		    &said_unknown, LOG_WARN, comm->rank,
-		    "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates choose "
-		    "how calls run, so results are right, but calls may take longer than they need to; "
-		    "CORALE_PROTO and CORALE_ALGO force others",
-		    unknown, all[unknown].gpu);
+		log_once(&said_unknown, LOG_WARN, comm->rank,
+			 "nobody has measured how fast a GPU like rank %d's is (%s): conservative rates "
+			 "choose how calls run, so results are right, but calls may take longer than they "
+			 "need to; CORALE_PROTO and CORALE_ALGO force others",
+			 unknown, all[unknown].gpu);
 }
 
 /*
@@ -236,11 +234,10 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, const s
 	/* of all ranks: GPUs of several classes are none that is known */
 	const struct rates *rates = rates_of_gpu(find_other(comm, all) < 0 ? all->gpu : NULL);
 	if (shares->least < 1)
-		return log_error(
-		    CORALE_ENOTSUP, comm->rank,
-		    "a CUDA communicator: more ranks of one process are on a GPU than its kernels may "
-		    "have blocks, so they can't wait for each other side by side: use fewer ranks a GPU, a "
-		    "process each, or a larger CORALE_MAX_CTAS");
+		return log_error(CORALE_ENOTSUP, comm->rank,
+				 "a CUDA communicator: more ranks of one process are on a GPU than its "
+				 "kernels may have blocks, so they can't wait for each other side by side: "
+				 "use fewer ranks a GPU, a process each, or a larger CORALE_MAX_CTAS");
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
 	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only,

@@ -9,7 +9,6 @@
 #include "gpu_direct.h"
 #include "gpu_kept.h"
 #include "net/proxy.h"
-#include "health/stall.h"
 
 static const int64_t stop_ns = 2000000000, at_once_ns = 1; /* 0 is for ever */
 
@@ -114,11 +113,10 @@ void gpu_remote_close(struct comm *comm)
 	if (comm->proxy) {
 		uint64_t in_gpu, pinned;
 		proxy_bytes(comm->proxy, &in_gpu, &pinned);
-		log_line(
-		    LOG_INFO, comm->rank,
-		    "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, %llu "
-		    "through pinned host memory",
-		    (unsigned long long)in_gpu, (unsigned long long)pinned);
+		log_line(LOG_INFO, comm->rank,
+			 "messages of GPUs to and from other nodes: %llu bytes from and into GPU memory, "
+			 "%llu through pinned host memory",
+			 (unsigned long long)in_gpu, (unsigned long long)pinned);
 		transport_close(comm->engine.transport);
 		comm->engine.transport = NULL;
 	}

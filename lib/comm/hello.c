@@ -188,13 +188,13 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 		const struct hello *h = &all[r];
 		if (h->magic != HELLO_MAGIC || h->version != all[0].version)
 			return log_error(CORALE_ESETTING, b->rank,
-					 "rank %d runs another version of Corale than rank 0 "
-					 "(%u, %u): start all ranks with the same library",
+					 "rank %d runs another version of Corale than rank 0 (%u, %u): start "
+					 "all ranks with the same library",
 					 r, h->version, all[0].version);
 		if (h->rank != r || h->size != b->size)
 			return log_error(CORALE_EINVAL, b->rank,
-					 "the bootstrap is inconsistent: entry %d of %d came from "
-					 "a rank that calls itself %d of %d",
+					 "the bootstrap is inconsistent: entry %d of %d came from a rank "
+					 "that calls itself %d of %d",
 					 r, b->size, h->rank, h->size);
 		if (h->status)
 			return h->status == all[b->rank].status && r == b->rank
@@ -211,11 +211,10 @@ int hello_compare(const corale_bootstrap *b, const struct hello *all, const stru
 					 "rank %d (%s) says that it is process %llu; expected 1 to %d", r,
 					 h->name, (unsigned long long)h->pid, INT_MAX);
 		if (h->gpu != all[0].gpu)
-			return log_error(
-			    CORALE_ESETTING, b->rank,
-			    "corale_config.device differs: %s on rank 0, %s on rank %d; give all "
-			    "ranks the same",
-			    all[0].gpu ? "CUDA" : "host", h->gpu ? "CUDA" : "host", r);
+			return log_error(CORALE_ESETTING, b->rank,
+					 "corale_config.device differs: %s on rank 0, %s on rank %d; give "
+					 "all ranks the same",
+					 all[0].gpu ? "CUDA" : "host", h->gpu ? "CUDA" : "host", r);
 		if (h->tuning != all[0].tuning)
 			return refuse_tuning(b, all, r);
 		differ |= h->settings != all[0].settings;

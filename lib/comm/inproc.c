@@ -117,17 +117,15 @@ static int give_up(struct inproc_rank *me)
 		print_missing(g, missing, sizeof missing);
 		g->given_up = 1 + me->rank;
 		pthread_cond_broadcast(&g->changed);
-		return log_error(
-		    CORALE_ETIMEDOUT, me->rank,
-		    "%s of this group of %d threads did not come within %g s (%s); make a new group, "
-		    "as this one is of no more use",
-		    missing, g->size, me->timeout, me->timeout_name);
+		return log_error(CORALE_ETIMEDOUT, me->rank,
+				 "%s of this group of %d threads did not come within %g s (%s); make a new "
+				 "group, as this one is of no more use",
+				 missing, g->size, me->timeout, me->timeout_name);
 	}
-	return log_error(
-	    CORALE_ETIMEDOUT, me->rank,
-	    "rank %d of this group of %d threads has waited too long for others, as its own line says; "
-	    "make a new group, as this one is of no more use",
-	    g->given_up - 1, g->size);
+	return log_error(CORALE_ETIMEDOUT, me->rank,
+			 "rank %d of this group of %d threads has waited too long for others, as its own "
+			 "line says; make a new group, as this one is of no more use",
+			 g->given_up - 1, g->size);
 }
 
 /* Until all have come to the all-gather of that number; 0 or CORALE_ETIMEDOUT. Threads may be many more than cores, so they sleep instead
@@ -143,13 +141,12 @@ static int wait_for_all(struct inproc_rank *me, unsigned number)
 
 static int report(const struct inproc_rank *me, const struct round *r, size_t bytes)
 {
-	return log_error(
-	    r->failed, me->rank,
-	    r->failed == CORALE_ENOMEM
-		? "no memory to gather %zu bytes of each of %d threads"
-		: "gathering %zu bytes of each of %d threads: another thread has another number of "
-		  "bytes; do all ranks create, split and register in the same order?",
-	    bytes, me->group->size);
+	return log_error(r->failed, me->rank,
+			 r->failed == CORALE_ENOMEM
+			     ? "no memory to gather %zu bytes of each of %d threads"
+			     : "gathering %zu bytes of each of %d threads: another thread has another number "
+			       "of bytes; do all ranks create, split and register in the same order?",
+			 bytes, me->group->size);
 }
 
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)

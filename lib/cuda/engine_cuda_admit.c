@@ -21,13 +21,11 @@ static int find_capture(const struct engine *e, const struct call *c, cudaStream
 	if (error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
 		return refuse(
 		    e, c,
-		    "it is on the default stream, and a stream that waits for the default stream is "
-		    "being captured: use streams of cudaStreamNonBlocking, or wait until the capture "
-		    "has ended");
+		    "it is on the default stream, and a stream that waits for the default stream is being "
+		    "captured: use streams of cudaStreamNonBlocking, or wait until the capture has ended");
 	if (error == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-		return refuse(e, c,
-			      "the capture of its stream was invalidated: end it first "
-			      "(cudaStreamEndCapture)");
+		return refuse(
+		    e, c, "the capture of its stream was invalidated: end it first (cudaStreamEndCapture)");
 	*capture = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? found : 0;
 	return engine_check_driver(e, error, "asking whether a stream is captured");
 }
@@ -44,8 +42,8 @@ static int check_last(const struct engine *e, const struct call *c, uint64_t cap
 		return ret;
 	return refuse(
 	    e, c,
-	    "the communicator's last call is in the same capture, on cudaStreamPerThread of another "
-	    "thread, so this one can't come after it: give such calls a stream that both threads name");
+	    "the communicator's last call is in the same capture, on cudaStreamPerThread of another thread, "
+	    "so this one can't come after it: give such calls a stream that both threads name");
 }
 
 /* ---- Buffers -------------------------------------------------------------------------------------------- */
@@ -75,8 +73,8 @@ static void warn_other_gpu(const struct engine *e, const struct call *c, const v
 	if (!atomic_exchange(&warned, 1))
 		log_line(LOG_WARN, e->world_rank,
 			 "%s: the buffer at %p is memory of GPU %d, the communicator is on GPU %d: such "
-			 "buffers are copied through memory of that one, which costs the call as much of "
-			 "its memory and a copy over the link between the GPUs; later calls do not say so",
+			 "buffers are copied through memory of that one, which costs the call as much of its "
+			 "memory and a copy over the link between the GPUs; later calls do not say so",
 			 corale_coll_name(c->record.coll), memory, ordinal, e->ordinal);
 }
 
@@ -144,12 +142,11 @@ static int check_scalar(const struct engine *e, const struct call *c)
 	if (ret || (kind.type &&
 		    (kind.type != CU_MEMORYTYPE_DEVICE || kind.is_managed || kind.ordinal == e->ordinal)))
 		return ret;
-	return log_error(
-	    CORALE_EINVAL, e->world_rank,
-	    "%s: the scalar of its premultiplied sum, at %p, is %s, which no kernel of GPU %d can read: give "
-	    "memory of that GPU, or use corale_op_create_premul_sum",
-	    corale_coll_name(c->record.coll), c->scalar_at,
-	    kind.type ? "memory of another GPU" : "in ordinary host memory", e->ordinal);
+	return log_error(CORALE_EINVAL, e->world_rank,
+			 "%s: the scalar of its premultiplied sum, at %p, is %s, which no kernel of GPU %d "
+			 "can read: give memory of that GPU, or use corale_op_create_premul_sum",
+			 corale_coll_name(c->record.coll), c->scalar_at,
+			 kind.type ? "memory of another GPU" : "in ordinary host memory", e->ordinal);
 }
 
 int engine_admit(struct engine *e, const struct call *c, void *stream, struct admission *out)
@@ -163,10 +160,9 @@ int engine_admit(struct engine *e, const struct call *c, void *stream, struct ad
 	if (ret || !out->capture)
 		return ret;
 	if (out->plain)
-		return refuse(
-		    e, c,
-		    "a buffer in ordinary host memory or on another GPU can't be part of a graph, because "
-		    "it is copied when the call is made: use memory of this GPU or pinned memory "
-		    "(cudaMallocHost, cudaHostRegister) in captured calls");
+		return refuse(e, c,
+			      "a buffer in ordinary host memory or on another GPU can't be part of a graph, "
+			      "because it is copied when the call is made: use memory of this GPU or pinned "
+			      "memory (cudaMallocHost, cudaHostRegister) in captured calls");
 	return check_last(e, c, out->capture);
 }

@@ -130,11 +130,10 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 				 CODELET_MAX_RANKS);
 	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
 			     l->pair_rings < CODELET_CHANNEL_RINGS))
-		return log_error(
-		    CORALE_EINVAL, e->world_rank,
-		    "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory cap) is too "
-		    "small for %d ranks: give at least %zu",
-		    window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
+		return log_error(CORALE_EINVAL, e->world_rank,
+				 "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory "
+				 "cap) is too small for %d ranks: give at least %zu",
+				 window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
 	return 0;
 }
 

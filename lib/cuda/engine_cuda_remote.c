@@ -17,11 +17,10 @@ static int check_cap(const struct engine *e, int peers, size_t cap)
 	const size_t least = connections_least_cap(peers);
 	if (cap >= least)
 		return 0;
-	return log_error(
-	    CORALE_EINVAL, e->world_rank,
-	    "CORALE_PINNED_MEMORY is %zu bytes: messages to %d ranks of other nodes need %zu: set "
-	    "it to as much on all ranks",
-	    cap, peers, least);
+	return log_error(CORALE_EINVAL, e->world_rank,
+			 "CORALE_PINNED_MEMORY is %zu bytes: messages to %d ranks of other nodes need %zu: "
+			 "set it to as much on all ranks",
+			 cap, peers, least);
 }
 
 static size_t counts_bytes(int peers)

@@ -293,8 +293,7 @@ static const char *held(const struct comm *comm)
 {
 	return comm->gpu && comm->traits.holds
 		   ? "; the stream of this call is held, so that nothing behind it computes with what did "
-		     "not arrive, "
-		     "until the communicator is aborted or destroyed, or the process exits"
+		     "not arrive, until the communicator is aborted or destroyed, or the process exits"
 		   : "";
 }
 
@@ -623,12 +622,11 @@ int diagnose_end(struct comm *comm, const struct record *call, int code)
 	const uint64_t word = abort_word(comm);
 	const struct ending ending = read_ending(comm, word);
 	if (word && ending.culprit < 0)
-		return fail_call(
-		    comm, call, code, comm->rank,
-		    ": the word by which a rank of this node ends the communicator is %#llx; expected a code "
-		    "from %d to %d above a rank from 1 to %d: something has overwritten it; look for stray "
-		    "stores in the processes of this node",
-		    (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
+		return fail_call(comm, call, code, comm->rank,
+				 ": the word by which a rank of this node ends the communicator is %#llx; "
+				 "expected a code from %d to %d above a rank from 1 to %d: something has "
+				 "overwritten it; look for stray stores in the processes of this node",
+				 (unsigned long long)word, -CORALE_EINVAL, -CORALE_EINTERNAL, comm->size);
 	if (!word || ending.culprit == comm->rank)
 		return fail_call(comm, call, code, comm->rank, ": %s: %s", corale_strerror(code),
 				 log_last_error());
@@ -641,11 +639,10 @@ int diagnose_timeout(struct comm *comm, const struct record *call, uint64_t numb
 	char which[32] = "";
 	if (number)
 		snprintf(which, sizeof which, ", call %llu,", (unsigned long long)number);
-	return fail_call(
-	    comm, call, CORALE_ETIMEDOUT, comm->rank,
-	    "%s has waited %g s (%s) without progress for %s; that rank has not made the call, is stuck, or "
-	    "its link is cut",
-	    which, comm->settings.timeout, comm->timeout_name, what);
+	return fail_call(comm, call, CORALE_ETIMEDOUT, comm->rank,
+			 "%s has waited %g s (%s) without progress for %s; that rank has not made the call, "
+			 "is stuck, or its link is cut",
+			 which, comm->settings.timeout, comm->timeout_name, what);
 }
 
 /* ---- Mismatch --------------------------------------------------------------------------- */

@@ -55,10 +55,9 @@ int last_call_compare(struct comm *comm)
 	if (ret == CORALE_EMISMATCH)
 		return diagnose_mismatch(comm, &last, NULL);
 	if (c.timed_out)
-		log_line(
-		    LOG_INFO, comm->rank,
-		    "rank %d has not made call %llu within %d ms after this rank's end: whether it is the "
-		    "same call is left to its own end",
-		    next, (unsigned long long)number, MOST_MS);
+		log_line(LOG_INFO, comm->rank,
+			 "rank %d has not made call %llu within %d ms after this rank's end: whether it is "
+			 "the same call is left to its own end",
+			 next, (unsigned long long)number, MOST_MS);
 	return 0;
 }

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "diagnose.h"
 #include "presence.h"
-#include "gpu_health.h"
 #include "net/proxy.h"
 #include "gpu_journal.h"
 
@@ -132,11 +131,10 @@ void stall_log(struct comm *comm, const struct stall_wait *wait, double seconds)
 		text_format(deadline, sizeof deadline, " within %g s without progress (%s)",
 			    comm->settings.timeout, comm->timeout_name);
 	if (rank == PLAN_NONE) {
-		log_line(
-		    LOG_WARN, comm->rank,
-		    "no message for %.1f s: this rank waits in %s%s, and every rank that it may wait for "
-		    "answers and is itself waiting",
-		    seconds, call, number);
+		log_line(LOG_WARN, comm->rank,
+			 "no message for %.1f s: this rank waits in %s%s, and every rank that it may wait "
+			 "for answers and is itself waiting",
+			 seconds, call, number);
 		return;
 	}
 	presence_print_rank(comm, rank, name, sizeof name);

@@ -116,11 +116,10 @@ static int start_thread(int rank)
 	pthread_t thread;
 	int error = process_thread(&thread, work, NULL);
 	if (error)
-		return log_error(
-		    CORALE_ESYSTEM, rank,
-		    "no thread to watch over the process's communicators: %s; raise the limit of "
-		    "threads (ulimit -u, the container's pids limit)",
-		    strerror(error));
+		return log_error(CORALE_ESYSTEM, rank,
+				 "no thread to watch over the process's communicators: %s; raise the limit "
+				 "of threads (ulimit -u, the container's pids limit)",
+				 strerror(error));
 	pthread_detach(thread);
 	while (!watch.started)
 		pthread_cond_wait(&watch.changed, &watch.lock);

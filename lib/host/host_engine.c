@@ -128,13 +128,12 @@ static void log_paths(const struct host_engine *e)
 	for (int class = 0; class < HOST_PATH_CLASSES; class ++) {
 		const struct host_path *path = busiest(e, class);
 		if (path)
-			log_line(
-			    LOG_INFO, e->rank,
-			    "messages of %zu KB and more to a process of the node, on the busiest queue: "
-			    "%u through slots, %.2f us each; %u by reference, %.2f us each",
-			    host_path_bytes(class) >> 10, path->sent[HOST_BY_SLOT],
-			    host_path_us(path, HOST_BY_SLOT), path->sent[HOST_BY_REFERENCE],
-			    host_path_us(path, HOST_BY_REFERENCE));
+			log_line(LOG_INFO, e->rank,
+				 "messages of %zu KB and more to a process of the node, on the busiest "
+				 "queue: %u through slots, %.2f us each; %u by reference, %.2f us each",
+				 host_path_bytes(class) >> 10, path->sent[HOST_BY_SLOT],
+				 host_path_us(path, HOST_BY_SLOT), path->sent[HOST_BY_REFERENCE],
+				 host_path_us(path, HOST_BY_REFERENCE));
 	}
 }
 

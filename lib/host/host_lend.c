@@ -17,11 +17,10 @@ void host_lend_refused(struct host_engine *e, int q, int error)
 	atomic_store_explicit(&own->can_read[q], 0, memory_order_relaxed);
 	if (atomic_exchange(&e->logged_unreadable, 1))
 		return;
-	log_line(
-	    LOG_INFO, e->rank,
-	    "the kernel does not let this rank read rank %d's memory any more (%s): its large messages are "
-	    "copied twice from now on",
-	    e->map.member[e->map.node_first[e->map.node_of[e->rank]] + q], strerror(error));
+	log_line(LOG_INFO, e->rank,
+		 "the kernel does not let this rank read rank %d's memory any more (%s): its large messages "
+		 "are copied twice from now on",
+		 e->map.member[e->map.node_first[e->map.node_of[e->rank]] + q], strerror(error));
 }
 
 /* Message number k of a queue, still by reference, into its slot. */
@@ -31,18 +30,16 @@ static int lend(const struct host_engine *e, const struct host_out *out, struct 
 	const size_t bytes = window_bytes(header);
 	const void *data = header->reference;
 	if (bytes > out->stride)
-		return log_error(
-		    CORALE_EINTERNAL, e->rank,
-		    "a message of this rank has %zu bytes by its header, more than a slot's %zu: "
-		    "something has overwritten this rank's window; look for stray stores",
-		    bytes, out->stride);
+		return log_error(CORALE_EINTERNAL, e->rank,
+				 "a message of this rank has %zu bytes by its header, more than a slot's "
+				 "%zu: something has overwritten this rank's window; look for stray stores",
+				 bytes, out->stride);
 	const size_t readable = mapped_readable(data, bytes);
 	if (readable < bytes)
-		return log_error(
-		    CORALE_ESYSTEM, e->rank,
-		    "%zu bytes at %p are to be sent, of which this rank can read %zu: give a send "
-		    "buffer that is mapped as a whole",
-		    bytes, data, readable);
+		return log_error(CORALE_ESYSTEM, e->rank,
+				 "%zu bytes at %p are to be sent, of which this rank can read %zu: give a "
+				 "send buffer that is mapped as a whole",
+				 bytes, data, readable);
 	header->offset = k % (uint64_t)host_room(&e->layout, out->stride) * out->stride;
 	memcpy(out->payload + header->offset, data, bytes);
 	atomic_store_explicit(&header->bytes_kind, (uint64_t)bytes << 8 | WINDOW_SLOT, memory_order_release);
@@ -120,9 +117,8 @@ void host_lend_end(const struct host_engine *e)
 		if (wait_until(&second, poll_readers, e->windows[e->local]) > 0)
 			return;
 	if (e->windows)
-		log_line(
-		    LOG_WARN, e->rank,
-		    "a call of this rank has failed, and after %d s threads of its process still read its "
-		    "buffers: free them only when the calls of the other ranks have ended, too",
-		    PATIENCE_S);
+		log_line(LOG_WARN, e->rank,
+			 "a call of this rank has failed, and after %d s threads of its process still read "
+			 "its buffers: free them only when the calls of the other ranks have ended, too",
+			 PATIENCE_S);
 }

@@ -151,11 +151,10 @@ static int unreadable(const struct move *m, const struct host_source *s, void *t
 		    (int)s->pid, bytes);
 	const size_t writable = error == EFAULT ? mapped_writable(to, bytes) : bytes;
 	if (writable < bytes)
-		return log_error(
-		    CORALE_ESYSTEM, e->rank,
-		    "%zu bytes of rank %d are received at %p, where this rank can write %zu: give "
-		    "a receive buffer that is mapped as a whole",
-		    bytes, s->rank, to, writable);
+		return log_error(CORALE_ESYSTEM, e->rank,
+				 "%zu bytes of rank %d are received at %p, where this rank can write %zu: "
+				 "give a receive buffer that is mapped as a whole",
+				 bytes, s->rank, to, writable);
 	host_lend_refused(e, e->map.local_of[s->rank], error);
 	return MOVE_LATER;
 }

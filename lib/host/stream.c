@@ -205,11 +205,10 @@ void corale_stream_destroy(corale_stream *handle)
 		return;
 	struct stream *s = handle->stream;
 	if (atomic_load(&s->held)) {
-		log_error(
-		    CORALE_EINVAL, -1,
-		    "corale_stream_destroy: an open group has %d calls on the stream, which stays: end the "
-		    "group first (corale_group_end)",
-		    atomic_load(&s->held));
+		log_error(CORALE_EINVAL, -1,
+			  "corale_stream_destroy: an open group has %d calls on the stream, which stays: end "
+			  "the group first (corale_group_end)",
+			  atomic_load(&s->held));
 		return;
 	}
 	corale_stream_synchronize(handle);

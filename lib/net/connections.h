@@ -14,7 +14,6 @@
 
 #include "kernels/remote.h"
 #include "plan/lower.h"
-#include "plan/plan.h"
 
 enum { CONNECTIONS_FAR = LOWERED_MOST_RANKS - 1 };
 

@@ -19,18 +19,16 @@ struct label {
 static int refuse(const struct exchanges *e, int rank, const struct label *front, size_t bytes)
 {
 	if (front->magic != LABEL_MAGIC)
-		return log_error(
-		    CORALE_EPEER, e->given.rank,
-		    "the bootstrap's all-gather %u returned 0, but did not give what rank %d has "
-		    "sent: is it complete, and does each rank have the same library?",
-		    e->number, rank);
-	return log_error(
-	    CORALE_EPEER, e->given.rank,
-	    "the bootstrap's all-gather is inconsistent: expected %zu bytes of rank %d in exchange %u; what "
-	    "came %s %u bytes of rank %d in exchange %u",
-	    bytes, rank, e->number,
-	    front->number == e->number && front->rank == rank ? "is a part of" : "are", front->bytes,
-	    front->rank, front->number);
+		return log_error(CORALE_EPEER, e->given.rank,
+				 "the bootstrap's all-gather %u returned 0, but did not give what rank %d "
+				 "has sent: is it complete, and does each rank have the same library?",
+				 e->number, rank);
+	return log_error(CORALE_EPEER, e->given.rank,
+			 "the bootstrap's all-gather is inconsistent: expected %zu bytes of rank %d in "
+			 "exchange %u; what came %s %u bytes of rank %d in exchange %u",
+			 bytes, rank, e->number,
+			 front->number == e->number && front->rank == rank ? "is a part of" : "are",
+			 front->bytes, front->rank, front->number);
 }
 
 /* Before anything of a record is read. */

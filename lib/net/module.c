@@ -82,11 +82,10 @@ static void open_module(enum module_name name, struct found *found)
 			 "--with-hwloc), or set CORALE_MODULES to its folder",
 			 files[name], where, library ? "it has no corale_module" : dlerror());
 	} else if (!is_of_this_build(module)) {
-		snprintf(
-		    found->why_not, WHY,
-		    "%.700s is of another build of Corale than this library (version %d.%d.%d): install both "
-		    "from one build",
-		    path, CORALE_VERSION_MAJOR, CORALE_VERSION_MINOR, CORALE_VERSION_PATCH);
+		snprintf(found->why_not, WHY,
+			 "%.700s is of another build of Corale than this library (version %d.%d.%d): install "
+			 "both from one build",
+			 path, CORALE_VERSION_MAJOR, CORALE_VERSION_MINOR, CORALE_VERSION_PATCH);
 	} else {
 		module->start(log_level, write_line, transport_exit);
 		log_line(LOG_INFO, -1, "module %s is loaded%s", path, where);

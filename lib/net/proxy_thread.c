@@ -179,10 +179,10 @@ static void find_room(struct progress_thread *m)
 	sched_setaffinity(0, sizeof all, &all);
 	m->spins = !sched_getaffinity(0, sizeof all, &all) && CPU_COUNT(&all) > 2;
 	if (m == threads && CPU_COUNT(&all) < 2)
-		log_line(LOG_WARN, -1,
-			 "the proxy that carries messages between nodes shares its only core with the "
-			 "program, so it "
-			 "sleeps between messages: start the ranks with mpirun --bind-to none");
+		log_line(
+		    LOG_WARN, -1,
+		    "the proxy that carries messages between nodes shares its only core with the program, so "
+		    "it sleeps between messages: start the ranks with mpirun --bind-to none");
 }
 
 static void *run(void *arg)
@@ -212,11 +212,10 @@ static int start_thread(struct progress_thread *m, int rank)
 	pthread_t id;
 	int error = process_thread(&id, run, m);
 	if (error)
-		return log_error(
-		    CORALE_ESYSTEM, rank,
-		    "no thread to carry messages between nodes: %s; raise the limit of threads (ulimit -u, "
-		    "the container's pids limit)",
-		    strerror(error));
+		return log_error(CORALE_ESYSTEM, rank,
+				 "no thread to carry messages between nodes: %s; raise the limit of threads "
+				 "(ulimit -u, the container's pids limit)",
+				 strerror(error));
 	pthread_detach(id);
 	m->started = 1;
 	return 0;

@@ -155,12 +155,11 @@ static int load(const char *wanted, const char *package, char *where, size_t byt
 	if ((has_adapters() && !open_first(places, 1, why, where, bytes)) ||
 	    !open_first(places, 0, why, where, bytes))
 		return 0;
-	snprintf(
-	    where, bytes,
-	    "no UCX was found (%s); install it (Debian, Ubuntu: apt install libucx0; Python: pip install "
-	    "libucx-cu12 or libucx-cu13, 1.13 or later), load HPC-X's module, or set CORALE_UCX_LIBRARY "
-	    "to the path of libucp.so.0",
-	    why);
+	snprintf(where, bytes,
+		 "no UCX was found (%s); install it (Debian, Ubuntu: apt install libucx0; Python: pip "
+		 "install libucx-cu12 or libucx-cu13, 1.13 or later), load HPC-X's module, or set "
+		 "CORALE_UCX_LIBRARY to the path of libucp.so.0",
+		 why);
 	return -1;
 }
 

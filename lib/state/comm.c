@@ -109,11 +109,10 @@ int comm_refuse_op(const struct comm *comm, const char *call, corale_op op)
 {
 	struct owner owner = { .op = op };
 	if (op >= CORALE_NUM_OPS && comm_any(print_owner, &owner))
-		return log_error(
-		    CORALE_EINVAL, comm->rank,
-		    "%s: operator %d is of %s, the call is of communicator %p (rank %d of %d): each "
-		    "communicator needs an operator of its own",
-		    call, op, owner.text, (void *)comm->handle, comm->rank, comm->size);
+		return log_error(CORALE_EINVAL, comm->rank,
+				 "%s: operator %d is of %s, the call is of communicator %p (rank %d of %d): "
+				 "each communicator needs an operator of its own",
+				 call, op, owner.text, (void *)comm->handle, comm->rank, comm->size);
 	return log_error(CORALE_EINVAL, comm->rank, "%s: %d is no operator%s", call, op,
 			 op < CORALE_NUM_OPS ? "" : ": it was destroyed, or never created");
 }

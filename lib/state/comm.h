@@ -14,7 +14,6 @@
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
 #include "plans.h"
-#include "net/connections.h"
 #include "net/exchange.h"
 #include "plan/machine/topo.h"
 #include "plan/machine/tuning.h"

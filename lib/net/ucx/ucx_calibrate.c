@@ -166,12 +166,11 @@ static void log_emulated(struct ucx_comm *c, int peer)
 	const struct ucx_class *class = ret ? NULL : p->endpoint->class;
 	ucx_unlock(c->worker);
 	if (class && class->emulates_put)
-		log_line(
-		    LOG_WARN, c->params.rank,
-		    "transport ucx: CORALE_UCX_MESSAGE=put: UCX %s emulates puts over %s, and a peer that "
-		    "dies would end this process: large messages to rank %d go as eager active messages, "
-		    "which their receiver copies; auto is faster",
-		    ucp_get_version_string(), class->lanes, peer);
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: CORALE_UCX_MESSAGE=put: UCX %s emulates puts over %s, and a peer "
+			 "that dies would end this process: large messages to rank %d go as eager active "
+			 "messages, which their receiver copies; auto is faster",
+			 ucp_get_version_string(), class->lanes, peer);
 }
 
 void ucx_calibrate(struct ucx_comm *c)

@@ -114,10 +114,9 @@ static int refuse_gpu_slots(const struct ucx_context_params *p, const char *devi
 	    "transport ucx: slots in a GPU's memory need an RDMA adapter, and UCX %s opens none of its "
 	    "transports rc, dc and srd with NET_DEVICES=%s and UCX_TLS=%s; ucx_info -d lists what it has%s",
 	    ucp_get_version_string(), devices[0] ? devices : "all", transports ? transports : "not set",
-	    ucx_minor() > NEEDS_CACHE
-		? ""
-		: "; UCX 1.13 also needs its cache of registrations: take a newer UCX, or under "
-		  "Open MPI set OMPI_MCA_memory=^patcher");
+	    ucx_minor() > NEEDS_CACHE ? ""
+				      : "; UCX 1.13 also needs its cache of registrations: take a newer UCX, "
+					"or under Open MPI set OMPI_MCA_memory=^patcher");
 }
 
 /* UCX says "No such device" alone. */
@@ -129,13 +128,12 @@ static int refuse_devices(const struct ucx_context_params *p, const char *device
 	if (listed)
 		interface_names(all, names, sizeof(names));
 	freeifaddrs(all);
-	return log_error(
-	    ucx_code(UCS_ERR_NO_DEVICE), p->rank,
-	    "transport ucx: %s; UCX %s finds none that it can use with NET_DEVICES=%s; interfaces with "
-	    "addresses: %s",
-	    others ? "there is no such network device"
-		   : "no network interface has an address that leads to other hosts",
-	    ucp_get_version_string(), devices[0] ? devices : "all", names[0] ? names : "none");
+	return log_error(ucx_code(UCS_ERR_NO_DEVICE), p->rank,
+			 "transport ucx: %s; UCX %s finds none that it can use with NET_DEVICES=%s; "
+			 "interfaces with addresses: %s",
+			 others ? "there is no such network device"
+				: "no network interface has an address that leads to other hosts",
+			 ucp_get_version_string(), devices[0] ? devices : "all", names[0] ? names : "none");
 }
 
 static int init(const struct ucx_context_params *p, const char *devices, const ucp_config_t *config,
@@ -202,13 +200,11 @@ static void warn_of_docker(const struct ucx_context_params *p, const struct ucx_
 	char devices[256];
 	ucx_devices_list(context, devices, sizeof(devices));
 	if (network->docker[0] && ucx_devices_are_tcp(devices))
-		log_once(
-		    &said, LOG_WARN, p->rank,
-		    "messages between nodes go over %s, the only network interface but lo: other hosts with "
-		    "Docker "
-		    "have one of the same address, so their ranks can't be reached; NCCL_SOCKET_IFNAME or "
-		    "CORALE_NET_DEVICES names another",
-		    network->docker);
+		log_once(&said, LOG_WARN, p->rank,
+			 "messages between nodes go over %s, the only network interface but lo: other hosts "
+			 "with Docker have one of the same address, so their ranks can't be reached; "
+			 "NCCL_SOCKET_IFNAME or CORALE_NET_DEVICES names another",
+			 network->docker);
 }
 
 int ucx_context_open(const struct ucx_context_params *p, ucp_context_h *out)

@@ -100,11 +100,10 @@ void ucx_end_flush(struct ucx_worker *w, int in_order, int64_t until_ns)
 			given_up++;
 		}
 	ucx_unlock(w);
-	log_line(
-	    in_order ? LOG_WARN : LOG_INFO, -1,
-	    "transport ucx: at the end of the last communicator %d processes of other nodes have not read "
-	    "what was sent to them: they are stopped, or the way to them is cut",
-	    given_up);
+	log_line(in_order ? LOG_WARN : LOG_INFO, -1,
+		 "transport ucx: at the end of the last communicator %d processes of other nodes have not "
+		 "read what was sent to them: they are stopped, or the way to them is cut",
+		 given_up);
 }
 
 /* ---- Failure ---- */
@@ -169,11 +168,10 @@ void ucx_end_fail(struct ucx_comm *c, int code)
 	}
 	const struct borrowed b = borrowed(c);
 	if (b.kept + b.lost)
-		log_line(
-		    b.kept ? LOG_WARN : LOG_INFO, c->params.rank,
-		    "transport ucx: gave up %d messages that their peers do not take, %d of them to peers "
-		    "that are lost; UCX may yet read their buffers",
-		    b.kept + b.lost, b.lost);
+		log_line(b.kept ? LOG_WARN : LOG_INFO, c->params.rank,
+			 "transport ucx: gave up %d messages that their peers do not take, %d of them to "
+			 "peers that are lost; UCX may yet read their buffers",
+			 b.kept + b.lost, b.lost);
 }
 
 /* ---- The end in order ---- */
@@ -260,11 +258,10 @@ void ucx_end_close(struct ucx_comm *c)
 	ucx_end_fail(c, CORALE_EABORTED);
 	const int answered = wait_until_ns(until_ns, poll_answered, c) > 0;
 	if (!answered && !hurries)
-		log_line(
-		    LOG_WARN, c->params.rank,
-		    "transport ucx: closed although a rank of another node has not answered for %d s: it is "
-		    "stopped, or the way to it is cut",
-		    (int)(IN_ORDER_NS / 1000000000));
+		log_line(LOG_WARN, c->params.rank,
+			 "transport ucx: closed although a rank of another node has not answered for %d s: "
+			 "it is stopped, or the way to it is cut",
+			 (int)(IN_ORDER_NS / 1000000000));
 	c->in_order = answered && !hurries;
 	say_goodbye(c);
 	wait_until(&forever, poll_undispatched, c);

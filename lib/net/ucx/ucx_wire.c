@@ -52,11 +52,10 @@ void ucx_wire_refuse(unsigned *refused, const struct ucx_wire *wire, size_t byte
 	const unsigned n = ++*refused;
 	if (n > 16 && (n & (n - 1)))
 		return;
-	log_line(
-	    LOG_WARN, (int)wire->to,
-	    "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
-	    "communicator %016llx, link %u, for %llu bytes: %s; it is damaged, or something else sends to "
-	    "this process: see docs/security.md",
-	    ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id, wire->index,
-	    (unsigned long long)wire->bytes, why);
+	log_line(LOG_WARN, (int)wire->to,
+		 "transport ucx: refused a %s (message %u refused) of %zu bytes that says it is of rank %u, "
+		 "communicator %016llx, link %u, for %llu bytes: %s; it is damaged, or something else sends "
+		 "to this process: see docs/security.md",
+		 ucx_wire_kind_name(wire), n, bytes, wire->from, (unsigned long long)wire->comm_id,
+		 wire->index, (unsigned long long)wire->bytes, why);
 }

@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "planner_room.h"
-#include "plan/lower.h"
 #include "plan/plan_eval.h"
 #include "plan/codelet/launch.h"
-#include "base/collectives.h"
 #include "base/hash.h"
 #include "base/status.h"
-#include "base/types.h"
 
 enum {
 	GPU_CHANNELS = 8, /* enough to hide the latency of a chunk behind the others */

@@ -51,34 +51,18 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 /* Measured with 8 to 32 blocks behind libnccl.so, 4 H100. */
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate
-	    all_reduces = { { [RATES_HOPPER] = { 22, 330, 0 }, [RATES_UNKNOWN] = { 33, 220, 0 } },
-			    2,
-			    RATES_TEAM_FOLDING },
-	    reduces = { { [RATES_HOPPER] = { 29, 220, 0 }, [RATES_UNKNOWN] = { 43, 147, 0 } },
-			2,
-			RATES_TEAM_FOLDING },
-	    sums = { { [RATES_HOPPER] = { 18, 290, 0 }, [RATES_UNKNOWN] = { 27, 193, 0 } },
-		     1,
-		     RATES_TEAM_FOLDING },
-	    broadcasts = { { [RATES_HOPPER] = { 23, 280, 0 }, [RATES_UNKNOWN] = { 34, 187, 0 } },
-			   2,
-			   RATES_TEAM_MOVING },
-	    moves = { { [RATES_HOPPER] = { 13, 280, 0 }, [RATES_UNKNOWN] = { 20, 187, 0 } },
-		      1,
-		      RATES_TEAM_MOVING };
 	(void)ranks;
 	switch (row->coll) {
 	case CORALE_ALL_REDUCE:
-		return all_reduces;
+		return codelet_rate(22, 330, 33, 220, 2, RATES_TEAM_FOLDING);
 	case CORALE_REDUCE:
-		return reduces;
+		return codelet_rate(29, 220, 43, 147, 2, RATES_TEAM_FOLDING);
 	case CORALE_REDUCE_SCATTER:
-		return sums;
+		return codelet_rate(18, 290, 27, 193, 1, RATES_TEAM_FOLDING);
 	case CORALE_BROADCAST:
-		return broadcasts;
+		return codelet_rate(23, 280, 34, 187, 2, RATES_TEAM_MOVING);
 	default:
-		return moves;
+		return codelet_rate(13, 280, 20, 187, 1, RATES_TEAM_MOVING);
 	}
 }
 

@@ -36,9 +36,7 @@ static uint64_t message_of(const struct gpu_machine *machine, uint64_t bytes, ui
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	(void)row, (void)ranks;
-	return (struct codelet_rate){ { [RATES_HOPPER] = { 13, 310, 0 }, [RATES_UNKNOWN] = { 20, 207, 0 } },
-				      1,
-				      RATES_TEAM_MOVING };
+	return codelet_rate(13, 310, 20, 207, 1, RATES_TEAM_MOVING);
 }
 
 /* Each rank between the root and the last one adds the time of a message. */

@@ -25,6 +25,16 @@ struct codelet_rate {
 	enum rates_block block; /* the rate of one CUDA block of its kernel: few blocks do not fill a link */
 };
 
+/* Of calls in one piece, on a Hopper and on an unknown GPU. */
+static inline struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unknown_us,
+					       double unknown_gbs, int exchanges, enum rates_block block)
+{
+	return (struct codelet_rate){ { [RATES_HOPPER] = { hopper_us, hopper_gbs, 0 },
+					[RATES_UNKNOWN] = { unknown_us, unknown_gbs, 0 } },
+				      exchanges,
+				      block };
+}
+
 /* Written by position, so that a codelet that lacks a part does not compile. */
 struct codelet {
 	const char *name;

@@ -61,9 +61,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	(void)row, (void)ranks;
-	return (struct codelet_rate){ { [RATES_HOPPER] = { 17.5, 392, 0 }, [RATES_UNKNOWN] = { 26, 261, 0 } },
-				      1,
-				      RATES_MOVING };
+	return codelet_rate(17.5, 392, 26, 261, 1, RATES_MOVING);
 }
 
 uint32_t launch_chain_chunks(const struct rates *rates, int ranks, uint64_t bytes)

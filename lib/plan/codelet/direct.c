@@ -13,9 +13,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	(void)row, (void)ranks;
-	return (struct codelet_rate){ { [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } },
-				      2,
-				      RATES_FOLDING };
+	return codelet_rate(14, 362, 21, 241, 2, RATES_FOLDING);
 }
 
 static void cut(struct launch *l)

@@ -25,25 +25,13 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate
-	    all_reduces = { { [RATES_HOPPER] = { 28, 323, 0 }, [RATES_UNKNOWN] = { 42, 215, 0 } },
-			    2,
-			    RATES_FOLDING },
-	    pair_sums = { { [RATES_HOPPER] = { 21, 277, 0 }, [RATES_UNKNOWN] = { 32, 185, 0 } },
-			  1,
-			  RATES_FOLDING_BLOCKS },
-	    sums = { { [RATES_HOPPER] = { 22, 300, 0 }, [RATES_UNKNOWN] = { 33, 200, 0 } },
-		     1,
-		     RATES_FOLDING_BLOCKS },
-	    direct = { { [RATES_HOPPER] = { 8, 360, 0 }, [RATES_UNKNOWN] = { 12, 240, 0 } },
-		       1,
-		       RATES_MOVING };
 	if (row->protocol == PLAN_DIRECT)
-		return direct;
+		return codelet_rate(8, 360, 12, 240, 1, RATES_MOVING);
 	if (row->coll == CORALE_ALL_REDUCE)
-		return all_reduces;
+		return codelet_rate(28, 323, 42, 215, 2, RATES_FOLDING);
 	if (coll_folds(row->coll))
-		return ranks == 2 ? pair_sums : sums;
+		return ranks == 2 ? codelet_rate(21, 277, 32, 185, 1, RATES_FOLDING_BLOCKS)
+				  : codelet_rate(22, 300, 33, 200, 1, RATES_FOLDING_BLOCKS);
 	return slots_rate_of_moves(ranks);
 }
 

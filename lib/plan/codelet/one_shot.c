@@ -22,15 +22,9 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
 	const int blocks = has_blocks(row->coll);
-	struct codelet_rate rate = { { [RATES_HOPPER] = { 1.8, 260, 0 }, [RATES_UNKNOWN] = { 2.7, 173, 0 } },
-				     1,
-				     RATES_MOVING };
+	struct codelet_rate rate = codelet_rate(1.8, 260, 2.7, 173, 1, RATES_MOVING);
 	if (blocks)
-		rate = (struct codelet_rate){
-			{ [RATES_HOPPER] = { 3.5, 320, 0 }, [RATES_UNKNOWN] = { 5.3, 213, 0 } },
-			1,
-			RATES_MOVING_BLOCKS
-		};
+		rate = codelet_rate(3.5, 320, 5.3, 213, 1, RATES_MOVING_BLOCKS);
 	if (coll_folds(row->coll))
 		rate.block = RATES_FOLDING_BLOCKS;
 	else if (!blocks && coll_is_rooted(row->coll) && ranks > 2)

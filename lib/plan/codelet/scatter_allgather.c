@@ -20,22 +20,11 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	static const struct codelet_rate
-	    pair_slots = { { [RATES_HOPPER] = { 14, 362, 0 }, [RATES_UNKNOWN] = { 21, 241, 0 } },
-			   1,
-			   RATES_MOVING },
-	    slots = { { [RATES_HOPPER] = { 30, 355, 0 }, [RATES_UNKNOWN] = { 45, 237, 0 } },
-		      2,
-		      RATES_PASSING },
-	    pair_direct = { { [RATES_HOPPER] = { 10, 367, 0 }, [RATES_UNKNOWN] = { 15, 245, 0 } },
-			    1,
-			    RATES_MOVING },
-	    direct = { { [RATES_HOPPER] = { 22, 359, 0 }, [RATES_UNKNOWN] = { 33, 239, 0 } },
-		       2,
-		       RATES_PASSING };
 	if (row->protocol == PLAN_DIRECT)
-		return ranks > 2 ? direct : pair_direct;
-	return ranks > 2 ? slots : pair_slots;
+		return ranks > 2 ? codelet_rate(22, 359, 33, 239, 2, RATES_PASSING)
+				 : codelet_rate(10, 367, 15, 245, 1, RATES_MOVING);
+	return ranks > 2 ? codelet_rate(30, 355, 45, 237, 2, RATES_PASSING)
+			 : codelet_rate(14, 362, 21, 241, 1, RATES_MOVING);
 }
 
 /* The bytes in flight cover a link's rate times the latency of a flag, whatever the number of warp groups. All messages have about one size. */

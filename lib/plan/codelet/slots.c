@@ -43,14 +43,8 @@ void slots_cut_teams(struct launch *l, uint64_t room, uint64_t most)
 
 struct codelet_rate slots_rate_of_moves(int ranks)
 {
-	static const struct codelet_rate
-	    pair = { { [RATES_HOPPER] = { 9, 344, 0 }, [RATES_UNKNOWN] = { 14, 229, 0 } },
-		     1,
-		     RATES_MOVING_BLOCKS },
-	    several = { { [RATES_HOPPER] = { 11, 340, 0 }, [RATES_UNKNOWN] = { 17, 227, 0 } },
-			1,
-			RATES_MOVING_BLOCKS };
-	return ranks == 2 ? pair : several;
+	return ranks == 2 ? codelet_rate(9, 344, 14, 229, 1, RATES_MOVING_BLOCKS)
+			  : codelet_rate(11, 340, 17, 227, 1, RATES_MOVING_BLOCKS);
 }
 
 /* Rank 0 sends rank 1 that one's part, then its own. */

@@ -24,10 +24,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 			2,
 			RATES_FOLDING };
 	if (row->coll == CORALE_BROADCAST)
-		return (
-		    struct codelet_rate){ { [RATES_HOPPER] = { 4, 280, 0 }, [RATES_UNKNOWN] = { 6, 187, 0 } },
-					  2,
-					  ranks > 2 ? RATES_SCATTERING : RATES_PAIR_MOVING };
+		return codelet_rate(4, 280, 6, 187, 2, ranks > 2 ? RATES_SCATTERING : RATES_PAIR_MOVING);
 	return ranks == 2 ? pair : several;
 }
 

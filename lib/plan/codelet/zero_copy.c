@@ -19,17 +19,10 @@ int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, con
 /* Measured on 2 H200 with 4 to 32 blocks. */
 static struct codelet_rate rate_of(corale_coll coll)
 {
-	static const struct codelet_rate
-	    all_reduces = { { [RATES_HOPPER] = { 14, 320, 0 }, [RATES_UNKNOWN] = { 21, 213, 0 } },
-			    2,
-			    RATES_READ_FOLDING },
-	    sums = { { [RATES_HOPPER] = { 12, 320, 0 }, [RATES_UNKNOWN] = { 18, 213, 0 } },
-		     1,
-		     RATES_READ_FOLDING },
-	    moves = { { [RATES_HOPPER] = { 11, 310, 0 }, [RATES_UNKNOWN] = { 17, 207, 0 } },
-		      1,
-		      RATES_READ_MOVING };
-	return coll == CORALE_ALL_REDUCE ? all_reduces : coll_folds(coll) ? sums : moves;
+	if (coll == CORALE_ALL_REDUCE)
+		return codelet_rate(14, 320, 21, 213, 2, RATES_READ_FOLDING);
+	return coll_folds(coll) ? codelet_rate(12, 320, 18, 213, 1, RATES_READ_FOLDING)
+				: codelet_rate(11, 310, 17, 207, 1, RATES_READ_MOVING);
 }
 
 double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)

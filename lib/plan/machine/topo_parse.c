@@ -121,9 +121,8 @@ static int give(struct reader *in, struct machine *machine, int what)
 {
 	const unsigned bit = 1u << what;
 	if (machine->given & bit)
-		return refuse(in,
-			      "given twice: expected one value each of node, of gpu or rank, of nvlink or "
-			      "memory, and of every other rate");
+		return refuse(in, "given twice: expected one value each of node, of gpu or rank, of nvlink "
+				  "or memory, and of every other rate");
 	machine->given |= bit;
 	return 0;
 }
@@ -151,10 +150,8 @@ static int read_word(struct reader *in, struct machine *machine)
 		return give(in, machine, (int)k->rate) ? CORALE_EINVAL : read_rate(in, k, machine->rates);
 	}
 	in->at = key;
-	return refuse(
-	    in,
-	    "unknown key; known: node gpu rank nvlink memory rail nvlink_us memory_us rail_us rail_send_us "
-	    "rail_recv_us rail_gap_us rail_core");
+	return refuse(in, "unknown key; known: node gpu rank nvlink memory rail nvlink_us memory_us rail_us "
+			  "rail_send_us rail_recv_us rail_gap_us rail_core");
 }
 
 static int read_machine(struct reader *in, struct machine *machine)
