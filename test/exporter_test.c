@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "cuda/exporter_mail.h"
 #include "cuda/exporter_state.h"
 #include "base/descriptor.h"
 #include "base/log.h"
@@ -32,7 +33,8 @@ enum { PROCESSES = 4, ALLOCATIONS = 4096, MEBI = 1 << 20, DEADLINE_S = 5 };
 
 /* ---- The driver ---- */
 
-enum kind { GPU, NOT_LEGACY, OTHER };
+/* PIECE: of cuMemCreate, with descriptors; each fills its 2 MiB where it has as many. */
+enum kind { GPU, NOT_LEGACY, OTHER, PIECE };
 
 struct allocation {
 	_Atomic uint64_t id; /* 0: free */
@@ -41,7 +43,21 @@ struct allocation {
 	_Atomic int opens[PROCESSES];
 };
 
+/* Addresses that a process has reserved, and what it has mapped there. */
+struct mapping {
+	CUdeviceptr at;
+	size_t bytes;
+	int process, index, reads, writes;
+	uint64_t id;
+};
+
 static struct allocation allocations[ALLOCATIONS];
+static struct mapping mappings[ALLOCATIONS];
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
+static const CUdeviceptr reserved_from = (CUdeviceptr)1 << 50;
+static _Atomic CUdeviceptr next_reserved = (CUdeviceptr)1 << 50;
+static _Atomic int handles, reservations, no_read_only, exports_fail;
+static void (*_Atomic before_export)(void);
 static _Atomic uint64_t last_id;
 static _Atomic int driver_is_gone; /* exit() has ended it */
 static _Atomic int fails_in[PROCESSES], open_us[PROCESSES], close_waits[PROCESSES], waiting[PROCESSES];
@@ -51,11 +67,12 @@ static pthread_rwlock_t
     kernels[PROCESSES]; /* held for reading by kernels, for writing by what waits for them */
 static _Thread_local CUcontext current;
 static _Atomic uint64_t process_is = 100;
+static uint64_t first_process; /* another one in each run of the test: sockets have names by it */
 
 uint64_t __wrap_process_number(void);
 uint64_t __wrap_process_number(void)
 {
-	return process_is;
+	return first_process + process_is;
 }
 
 static void call_driver(void)
@@ -128,16 +145,21 @@ static CUresult attribute(void *value, int which, CUdeviceptr at)
 {
 	call_driver();
 	struct allocation *a = allocation_of(at);
-	const uint64_t id = a->id;
+	const int in_piece = a->kind != PIECE || at - address(index_of(at)) < a->bytes;
+	const uint64_t id = in_piece ? a->id : 0;
 	switch (which) {
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		*(unsigned long long *)value = id;
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(CUdeviceptr *)value = address(index_of(at));
+		*(CUdeviceptr *)value =
+		    address(a->kind == PIECE ? 0 : index_of(at)); /* all reserved addresses */
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		*(size_t *)value = id ? a->bytes : 0;
+		*(size_t *)value = !id ? 0 : a->kind == PIECE ? (size_t)ALLOCATIONS * 2 * MEBI : a->bytes;
+		break;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(int *)value = a->kind == PIECE;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)value = a->kind == OTHER;
@@ -158,10 +180,138 @@ static CUresult attributes(unsigned n, CUpointer_attribute *which, void **values
 	return CUDA_SUCCESS;
 }
 
+/* Under mappings_lock. */
+static struct mapping *mapping_at(CUdeviceptr at)
+{
+	for (int i = 0; i < ALLOCATIONS; i++)
+		if (mappings[i].bytes && at - mappings[i].at < mappings[i].bytes)
+			return &mappings[i];
+	return NULL;
+}
+
 static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 {
-	*base = at;
-	*bytes = allocation_of(at)->bytes;
+	pthread_mutex_lock(&mappings_lock);
+	const struct mapping *m = mapping_at(at);
+	*base = m ? m->at : address(index_of(at));
+	*bytes = m ? m->bytes : allocation_of(at)->bytes;
+	pthread_mutex_unlock(&mappings_lock);
+	return CUDA_SUCCESS;
+}
+
+/* A handle is an allocation's id. */
+static CUresult retain(CUmemGenericAllocationHandle *handle, void *memory)
+{
+	struct allocation *a = allocation_of((CUdeviceptr)memory);
+	call_driver();
+	*handle = a->id;
+	if (a->kind != PIECE || !a->id)
+		return 1;
+	handles++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release_handle(CUmemGenericAllocationHandle handle)
+{
+	handles--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, int kind, uint64_t flags)
+{
+	const int fd = exports_fail ? -1 : memfd_create("piece", 0);
+	if (before_export)
+		(*before_export)();
+	if (fd < 0)
+		return 1;
+	assert_int_equal(write(fd, &handle, sizeof handle), sizeof handle);
+	*(int *)out = fd;
+	return CUDA_SUCCESS;
+}
+
+static CUresult import_handle(CUmemGenericAllocationHandle *handle, void *from, int kind)
+{
+	assert_int_equal(kind, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	call_driver();
+	usleep((unsigned)open_us[process_of(current)]);
+	if (fails_in[process_of(current)] ||
+	    pread((int)(uintptr_t)from, handle, sizeof *handle, 0) != sizeof *handle)
+		return 1;
+	handles++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
+{
+	if (bytes > (size_t)ALLOCATIONS * 2 * MEBI)
+		return 1;
+	*at = atomic_fetch_add(&next_reserved, (bytes / (2 * MEBI) + 2) * 2 * MEBI);
+	reservations++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unreserve(CUdeviceptr at, size_t bytes)
+{
+	pthread_mutex_lock(&mappings_lock);
+	for (int i = 0; i < ALLOCATIONS; i++)
+		assert_false(mappings[i].bytes && mappings[i].at - at < bytes);
+	pthread_mutex_unlock(&mappings_lock);
+	reservations--;
+	return CUDA_SUCCESS;
+}
+
+/* Memory that its owner has freed is there as long as a handle is. */
+static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+		    uint64_t flags)
+{
+	int i = 0, k = 0;
+	pthread_mutex_lock(&mappings_lock);
+	assert_null(mapping_at(at));
+	while (i < ALLOCATIONS && mappings[i].bytes)
+		i++;
+	while (k < ALLOCATIONS && allocations[k].id != handle)
+		k++;
+	assert_true(i < ALLOCATIONS);
+	if (k < ALLOCATIONS)
+		assert_int_equal(bytes, allocations[k].bytes);
+	mappings[i] = (struct mapping){
+		.at = at, .bytes = bytes, .process = process_of(current), .index = k, .id = handle
+	};
+	pthread_mutex_unlock(&mappings_lock);
+	opens++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+{
+	const int writes = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	assert_int_equal(access->location.id, 0);
+	if (no_read_only && !writes)
+		return 801;
+	pthread_mutex_lock(&mappings_lock);
+	for (struct mapping *m; bytes; bytes -= m->bytes, at += m->bytes) {
+		assert_non_null(m = mapping_at(at));
+		m->reads = 1;
+		m->writes = writes;
+	}
+	pthread_mutex_unlock(&mappings_lock);
+	return CUDA_SUCCESS;
+}
+
+/* Does not wait for kernels. */
+static CUresult unmap(CUdeviceptr at, size_t bytes)
+{
+	const int process = process_of(current);
+	waiting[process]++;
+	while (close_waits[process])
+		usleep(1000);
+	waiting[process]--;
+	pthread_mutex_lock(&mappings_lock);
+	struct mapping *m = mapping_at(at);
+	assert_true(m && m->at == at && m->bytes == bytes && m->process == process);
+	m->bytes = 0;
+	pthread_mutex_unlock(&mappings_lock);
+	closes++;
 	return CUDA_SUCCESS;
 }
 
@@ -170,7 +320,16 @@ static const struct cuda_driver driver = { .current_context = current_context,
 					   .pop_context = pop_context,
 					   .pointer_attribute = attribute,
 					   .pointer_attributes = attributes,
-					   .address_range = address_range };
+					   .address_range = address_range,
+					   .retain = retain,
+					   .release = release_handle,
+					   .export_handle = export_handle,
+					   .import_handle = import_handle,
+					   .reserve = reserve,
+					   .unreserve = unreserve,
+					   .map = map,
+					   .unmap = unmap,
+					   .set_access = set_access };
 
 int cuda_memory_alloc(struct cuda_device d, int for_adapters, size_t *bytes, void **out)
 {
@@ -384,6 +543,8 @@ static int prepare(void **state)
 	memset(allocations, 0, sizeof allocations);
 	cases++;
 	infos = errors = opens = closes = 0;
+	no_read_only = exports_fail = 0;
+	before_export = NULL;
 	for (int i = 0; i < PROCESSES; i++)
 		fails_in[i] = open_us[i] = close_waits[i] = 0;
 	return 0;
@@ -409,7 +570,8 @@ static void end_pair(const struct pair *p)
 	exporter_detach(p->y, p->of_x);
 	exporter_close(p->x);
 	exporter_close(p->y);
-	await(opens == closes); /* exporter_close does not wait for long */
+	await(opens == closes && !reservations); /* exporter_close does not wait for long */
+	assert_int_equal(handles, 0);
 	assert_int_equal(errors, 0);
 }
 
@@ -854,6 +1016,266 @@ static void test_three(void **state)
 	end_pair(&p);
 }
 
+/* ---- Runs: memory of cuMemCreate ---- */
+
+/* Whether a process can read an allocation there. */
+static int lies_at(uint64_t where, int process, int i)
+{
+	if (where < reserved_from)
+		return where == mapped(process, i) && allocations[i].opens[process] > 0;
+	pthread_mutex_lock(&mappings_lock);
+	const struct mapping *m = mapping_at(where);
+	const int lies =
+	    m && m->process == process && m->id == allocations[i].id && m->reads && m->at == where;
+	pthread_mutex_unlock(&mappings_lock);
+	return lies;
+}
+
+static int descriptors(void)
+{
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A buffer from the middle of the first to that of the last piece. */
+static struct export_ref find_run(struct exporter *x, int i, int pieces, int captured)
+{
+	return exporter_find(x, (void *)(address(i) + MEBI), (size_t)(pieces - 1) * 2 * MEBI, captured);
+}
+
+static void allocate_run(int i, int pieces)
+{
+	for (int k = 0; k < pieces; k++)
+		allocate(i + k, PIECE, 2 * MEBI);
+}
+
+/* Published, and mapped side by side. */
+static uint64_t open_run(const struct pair *p, int i, int pieces)
+{
+	exporter_own(p->y);
+	assert_int_equal(find_run(p->x, i, pieces, 0).number, 0);
+	assert_int_equal(find_run(p->x, i, pieces, 0).number, 0);
+	const struct export_ref ref = find_run(p->x, i, pieces, 0);
+	assert_int_not_equal(ref.number, 0);
+	assert_int_equal(ref.offset, MEBI);
+	await(usable(p->x, ref.number) == ref.number && load(&p->of_x->opened) >= ref.number);
+	for (int k = 0; k < pieces; k++)
+		assert_true(lies_at(at(p->of_x, ref.number) + (uint64_t)k * 2 * MEBI, 1, i + k));
+	assert_int_equal(find_run(p->x, i, pieces, 0).number, ref.number);
+	return ref.number;
+}
+
+static void test_pieces(void **state)
+{
+	enum { MANY = 70 /* which take three mails */ };
+	(void)state;
+	struct pair p = make_pair();
+	const struct exports *own = attach(p.x, p.x);
+	const int before = descriptors();
+	allocate_run(10, MANY);
+	for (int round = 0; round < 2; round++) {
+		no_read_only = round;
+		/* one piece, as corale_mem_alloc's: all buffers in it are in one export */
+		const int i = round ? 200 : 300;
+		allocate(i, PIECE, 2 * MEBI);
+		const uint64_t one = exporter_find(p.x, (void *)address(i), 2 * MEBI, 1).number;
+		await(usable(p.x, one) == one && load(&p.of_x->opened) >= one);
+		assert_true(lies_at(at(p.of_x, one), 1, i));
+		assert_int_equal(at(own, one), address(i));
+		assert_int_equal(exporter_find(p.x, (void *)(address(i) + 64), 64, 0).number, one);
+		assert_int_equal(exporter_find(p.x, (void *)(address(i) + 64), 64, 0).offset, 64);
+		pthread_mutex_lock(&mappings_lock);
+		assert_int_equal(mapping_at(at(p.of_x, one))->writes, round);
+		pthread_mutex_unlock(&mappings_lock);
+	}
+	const uint64_t many = open_run(&p, 10, MANY), some = open_run(&p, 10, 3), two = open_run(&p, 12, 2);
+	assert_true(many != some && some != two);
+	assert_int_equal(descriptors(), before);
+	assert_int_equal(handles, 0);
+	/* an export has what its buffer needs and no more, so others live on */
+	release(0, 10 + MANY - 1);
+	await(state_of(p.x, many) == EXPORT_FREE);
+	assert_int_equal(usable(p.x, some), some);
+	assert_true(lies_at(at(p.of_x, two), 1, 12));
+	assert_int_equal(infos, 0);
+	exporter_detach(p.x, own);
+	end_pair(&p);
+}
+
+/* A piece in the middle is another one: nothing names the export from that time on, and peers give it up while none of their calls runs. */
+static void test_remapped(void **state)
+{
+	static _Atomic int rest;
+	static struct exporter_user user = { rests, &rest, NULL };
+	(void)state;
+	struct pair p = make_pair();
+	rest = 0;
+	exporter_add_user(p.y, &user);
+	allocate_run(10, 3);
+	const uint64_t number = open_run(&p, 10, 3);
+	release(0, 11);
+	assert_int_equal(find_run(p.x, 10, 3, 0).number, 0); /* its allocations end before it does */
+	allocate(11, PIECE, 2 * MEBI);
+	const uint64_t next = open_run(&p, 10, 3);
+	assert_int_not_equal(next, number);
+	await(!at(p.of_x, number));
+	usleep(50000);
+	assert_int_equal(usable(p.x, number), 0);
+	assert_int_equal(closes, 0);
+	rest = 1;
+	await(closes == 3 && state_of(p.x, number) == EXPORT_FREE);
+	assert_int_equal(usable(p.x, next), next);
+	exporter_remove_user(p.y, &user);
+	end_pair(&p);
+}
+
+static void test_pieces_refused(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	allocate_run(10, 5);
+	allocate(12, NOT_LEGACY, 2 * MEBI); /* has no descriptor */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(find_run(p.x, 10, 5, 0).number, 0);
+	assert_int_equal(infos, 1);
+	allocate(12, OTHER, 2 * MEBI);
+	assert_int_equal(find_run(p.x, 10, 5, 1).number, 0);
+	release(0, 12);
+	assert_int_equal(find_run(p.x, 10, 5, 1).number, 0);
+	allocate(12, PIECE, MEBI); /* a hole behind it */
+	assert_int_equal(find_run(p.x, 10, 5, 1).number, 0);
+	assert_int_equal(exporter_find(p.x, (void *)address(10), SIZE_MAX, 1).number, 0);
+	allocate(12, PIECE, 2 * MEBI);
+	exports_fail = 1;
+	assert_int_equal(find_run(p.x, 10, 5, 1).number, 0);
+	exports_fail = 0;
+	assert_int_equal(find_run(p.x, 10, 5, 1).number, 0); /* for ever */
+	assert_int_equal(state_of(p.x, 1), EXPORT_FREE);
+	/* the driver of the peer does not take the second one */
+	allocate_run(20, 2);
+	fails_in[1] = 1;
+	const int before = infos;
+	exporter_own(p.y);
+	const uint64_t number = find_run(p.x, 20, 2, 1).number;
+	await(number && !find_run(p.x, 20, 2, 0).number);
+	assert_int_equal(usable(p.x, number), 0);
+	fails_in[1] = 0;
+	assert_int_equal(find_run(p.x, 20, 2, 1).number, 0);
+	assert_int_equal(infos, before + 1);
+	allocate_run(30, 2);
+	open_run(&p, 30, 2);
+	end_pair(&p);
+}
+
+static int remapped;
+static uint64_t watched_number;
+static struct exporter *watched_exporter;
+static _Atomic int was_named;
+
+static void remap_first(void)
+{
+	if (remapped++ == 2) /* the first two are made to see that it can be done */
+		allocate(10, PIECE, 2 * MEBI);
+}
+
+static void wait_a_ms(void)
+{
+	usleep(1000);
+}
+
+static void look_for_name(void)
+{
+	was_named |= usable(watched_exporter, watched_number) == watched_number;
+}
+
+/* Descriptors of a run of which a piece is remapped meanwhile are not sent; those that never come are not waited for, beside calls on other memory. */
+static void test_late_pieces(void **state)
+{
+	(void)state;
+	struct pair p = make_pair();
+	allocate_run(10, 2);
+	remapped = was_named = 0;
+	watched_exporter = p.x;
+	watched_number = 1;
+	after_copy = look_for_name;
+	before_export = remap_first;
+	assert_int_equal(find_run(p.x, 10, 2, 1).number, 1);
+	await(remapped > 2 && state_of(p.x, 1) == EXPORT_FREE);
+	after_copy = NULL;
+	before_export = NULL;
+	assert_false(was_named);
+	assert_int_equal(opens, 0);
+	allocate_run(20, 2);
+	open_us[1] = 50000; /* till exports_fail is set */
+	find_run(p.x, 20, 2, 1);
+	exports_fail = 1;
+	for (int i = 0; i < 100; i++)
+		find_run(p.x, 20, 2, 1);
+	await(usable(p.x, 2) || !find_run(p.x, 20, 2, 0).number);
+	exports_fail = open_us[1] = 0;
+	export_open(&p, allocate(30, GPU, MEBI));
+	/* the owner is slow, so it is asked again, and answers twice */
+	before_export = wait_a_ms;
+	allocate_run(100, 70);
+	open_run(&p, 100, 70);
+	before_export = NULL;
+	end_pair(&p);
+	/* the owner knows only later who asks */
+	p.x = begin(0);
+	p.y = begin(1);
+	p.of_x = attach(p.y, p.x);
+	allocate_run(200, 2);
+	const uint64_t number = find_run(p.x, 200, 2, 1).number;
+	usleep(50000);
+	assert_int_equal(load(&p.of_x->opened), 0);
+	p.of_y = attach(p.x, p.y);
+	await(load(&p.of_x->opened) >= number);
+	assert_true(lies_at(at(p.of_x, number), 1, 200));
+	end_pair(&p);
+}
+
+/* Datagrams of others change nothing, and leave no descriptor open. */
+static void test_strange_mail(void **state)
+{
+	struct mail m = { .from = 77, .number = 1, .pieces = 2, .bytes = { MEBI, MEBI } };
+	int fds[MAIL_PIECES];
+	(void)state;
+	struct pair p = make_pair();
+	const uint64_t to = p.y->board->instance;
+	const int before = descriptors(), fd = mail_open(first_process + 77);
+	assert_true(fd >= 0);
+	assert_int_equal(mail_open(first_process + 77), -1);
+	for (int i = 0; i < MAIL_PIECES; i++)
+		fds[i] = STDERR_FILENO;
+	open_us[1] = 20000;
+	allocate_run(10, 3);
+	find_run(p.x, 10, 3, 1);
+	for (int i = 0; i < 200; i++) {
+		m.from = i % 2 ? first_process + 77 : p.x->board->instance;
+		m.number = 1;
+		m.pieces = i % 3 ? 2 : 0;
+		m.first = i % 5 ? 1 : 0xffffffff;
+		mail_send(i % 7 ? to : p.x->board->instance, &m, fds);
+		m.pieces = MAIL_PIECES;
+		m.number = i % 2 ? 5 : UINT64_MAX;
+		mail_send(to, &m, fds);
+		usleep(500);
+	}
+	m = (struct mail){ .from = first_process + 77, .number = 1 };
+	mail_send(p.x->board->instance, &m, NULL);
+	usleep(100000);
+	assert_int_equal(mail_receive(fd, &m, fds), -1); /* it is no peer */
+	close(fd);
+	open_us[1] = 0;
+	await(usable(p.x, 1) == 1 || !find_run(p.x, 10, 3, 0).number);
+	allocate_run(20, 3);
+	open_run(&p, 20, 3);
+	await(descriptors() == before);
+	end_pair(&p);
+}
+
 /* Another GPU of the same process. */
 static void test_own_process(void **state)
 {
@@ -924,7 +1346,7 @@ static void test_damaged(void **state)
 			break;
 		case 4:
 			b->entries[3].number = 3 + EXPORTS_ROOM; /* a handle of nothing */
-			memset((void *)b->entries[3].handle, 1, sizeof b->entries[3].handle);
+			memset((void *)b->entries[3].handle, 1, sizeof(cudaIpcMemHandle_t));
 			b->published = 3 + EXPORTS_ROOM;
 			break;
 		case 5:
@@ -1047,7 +1469,7 @@ static void exit_busy(int close_hangs)
 	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
 	open_us[1] = 3000;
 	for (int i = 1; i < 300; i++)
-		export(p.x, allocate(i, GPU, MEBI));
+		export(p.x, allocate(i, i % 2 ? GPU : PIECE, MEBI));
 	await(load(&p.of_x->opened) > number + 3);
 	close_waits[1] = close_hangs;
 	release(0, 0);
@@ -1132,8 +1554,7 @@ static void run_kernels(struct stress *s, int owner, int reader, struct export_r
 	const uint64_t opened = load(&s->table[reader][owner]->opened);
 	if (named && opened >= named) {
 		sched_yield();
-		assert_int_equal(at(s->table[reader][owner], named), mapped(reader, i));
-		assert_true(allocations[i].opens[reader] > 0);
+		assert_true(lies_at(at(s->table[reader][owner], named), reader, i));
 		s->fast++;
 	} else {
 		s->slow++;
@@ -1154,7 +1575,7 @@ static void *call(void *arg)
 		const int i = c->process * 1000 + rand() % LIVE;
 		if (rand() % 16 == 0 || !allocations[i].id) {
 			release(c->process, i);
-			allocate(i, GPU, MEBI);
+			allocate(i, i % 3 ? GPU : PIECE, MEBI);
 		}
 		const struct export_ref ref = find(c->stress->of[c->process], i);
 		if (ref.number)
@@ -1193,7 +1614,8 @@ static void test_all(void **state)
 		exporter_detach(s.of[i / 3], s.table[i / 3][i % 3]);
 	for (int i = 0; i < 3; i++)
 		exporter_close(s.of[i]);
-	await(opens == closes);
+	await(opens == closes && !reservations);
+	assert_int_equal(handles, 0);
 	assert_int_equal(errors, 0);
 }
 
@@ -1219,6 +1641,11 @@ int main(void)
 		cmocka_unit_test_setup(test_slot, prepare),
 		cmocka_unit_test_setup(test_held, prepare),
 		cmocka_unit_test_setup(test_three, prepare),
+		cmocka_unit_test_setup(test_pieces, prepare),
+		cmocka_unit_test_setup(test_remapped, prepare),
+		cmocka_unit_test_setup(test_pieces_refused, prepare),
+		cmocka_unit_test_setup(test_late_pieces, prepare),
+		cmocka_unit_test_setup(test_strange_mail, prepare),
 		cmocka_unit_test_setup(test_own_process, prepare),
 		cmocka_unit_test_setup(test_boards, prepare),
 		cmocka_unit_test_setup(test_damaged, prepare),
@@ -1227,6 +1654,7 @@ int main(void)
 	};
 	for (int i = 0; i < PROCESSES; i++)
 		pthread_rwlock_init(&kernels[i], NULL);
+	first_process = (uint64_t)getpid() << 20;
 	log_open(LOG_INFO, NULL);
 	log_set_writer(count_line);
 	cmocka_set_test_filter(getenv("EXPORTER_TEST_ONLY"));

@@ -435,6 +435,11 @@ static uint64_t find(const struct engine *e, const void *buffer, size_t bytes)
 	return 0;
 }
 
+static void publish(struct engine *e, const void *buffer, size_t bytes)
+{
+	(void)e, (void)buffer, (void)bytes;
+}
+
 const struct engine_ops engine_cuda = { .name = "fake",
 					.available = available,
 					.open = open_engine,
@@ -478,4 +483,5 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.free = free_memory,
 					.share = share,
 					.scratch_bytes = scratch_bytes,
-					.find = find };
+					.find = find,
+					.publish = publish };

@@ -400,6 +400,8 @@ static int register_memory(struct comm *comm, void *buffer, size_t bytes, void *
 		return ret;
 	}
 	*out = keep(comm, made, (struct registration){ .buffer = buffer, .region = region });
+	if (comm->gpu && bytes) /* calls that read it where it lies need not wait for their third */
+		engine_cuda.publish(comm->gpu, buffer, bytes);
 	return 0;
 }
 

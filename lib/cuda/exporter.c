@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "exporter_state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
+#include "exporter_mail.h"
 
 enum { CLOSE_MS = 200, EXIT_MS = 1000, MS = 1000000 };
 
@@ -51,10 +53,23 @@ static void destroy(struct exporter *x)
 	board_unmap(x->board);
 	if (x->fd >= 0)
 		close(x->fd);
+	if (x->mail_fd >= 0)
+		close(x->mail_fd);
 	pthread_mutex_destroy(&x->lock);
 	pthread_mutex_destroy(&x->calls_lock);
 	pthread_cond_destroy(&x->changed);
 	free(x);
+}
+
+static int open_mail(struct exporter *x)
+{
+	x->mail_fd = mail_open(x->board->instance);
+	if (x->mail_fd >= 0)
+		return 0;
+	return log_error(CORALE_ESYSTEM, x->rank,
+			 "no local socket for descriptors of GPU memory: %s; allow it, or set "
+			 "CORALE_ZERO_COPY=no",
+			 strerror(errno));
 }
 
 static int create(struct cuda_device device, CUcontext context, struct exporter **out)
@@ -69,11 +84,13 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	x->ordinal = device.ordinal;
 	x->rank = device.rank;
 	x->bytes = sizeof *x->tables;
+	x->mail_fd = -1;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->calls_lock, NULL);
 	pthread_cond_init(&x->changed, NULL);
 	const int mode = engine_spare_captures();
 	int ret = board_create(x->rank, &x->fd, &x->board);
+	ret = ret ? ret : open_mail(x);
 	if (!ret)
 		ret = cuda_report(x->rank, x->ordinal,
 				  cudaStreamCreateWithPriority(&x->stream, cudaStreamNonBlocking, 0),

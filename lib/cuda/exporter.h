@@ -5,12 +5,14 @@
  *
  * A thread of the exporter opens what peers publish, in the order of their numbers, and closes what they give up. No caller waits for it: a call whose
  * buffers are not mapped everywhere goes through slots. The life of an export:
- *   1. exporter_find publishes an allocation of cudaMalloc at its third call (the first one, if that is captured, or when it is registered). From then on calls name its number.
+ *   1. exporter_find publishes an allocation of cudaMalloc, or the allocations of cuMemCreate that a buffer lies in (exporter_pieces.c), at its third call (the
+ *      first one, if that is captured, or when it is registered). From then on calls name its number.
  *   2. Peers open it, store its address into their table in GPU memory, then `opened`, and answer on their boards.
  *   3. When all peers that are attached have opened it, usable[index] is set, so that kernels name it. If one of them answers that it can't, the export
  *      is dead before any kernel has named it: no kernel that runs can meet a number that `opened` passes without an address. A peer that was attached
  *      later and can't open it lets `opened` not pass it, so calls with that peer go through slots, until the program frees the memory.
- *   4. The program frees the memory. CUDA lets cudaFree wait for the kernels that run, so none of this process names the export any more. The thread finds
+ *   4. The program frees the memory. CUDA lets cudaFree wait for the kernels that run, and cuMemUnmap is for programs that have, so none of this process names the
+ *      export any more. The thread finds
  *      out within some 50 ms, clears usable[index] and says on the board that the export is dead. Peers clear its address, close it, and answer.
  *      The GPU has the memory again when the last peer has closed it.
  *   5. The index is used again when all peers have answered; peers that were detached, or whose process is gone, are not waited for.
@@ -21,7 +23,8 @@
  * Closing waits for all kernels of the process that run, and the driver lets none be launched meanwhile (cudaIpcCloseMemHandle, driver 580). A kernel of a call that
  * waits for a peer, whose launch waits for a close there, would wait for ever: so mappings are closed while no call of the library runs in the process, and calls that
  * are made meanwhile wait for the close (exporter_user). Kernels of the program hold a close up, and launches with it, as cudaFree does. A second thread closes, which
- * holds no lock meanwhile, so exporter_find, attach, detach and the opening of other exports go on.
+ * holds no lock meanwhile, so exporter_find, attach, detach and the opening of other exports go on. Runs are unmapped there, too: that waits for no kernel, but kernels may
+ * read them.
  *
  * While nothing is exported or mapped, and no large call has been made for two seconds, the thread sleeps: without a timer, until the next one. Once a call was
  * captured it doesn't.
@@ -77,7 +80,7 @@ void exporter_note_capture(struct exporter *exporter);
 
 /*
  * Where a call's buffer lies. Number 0: in no export (yet), or it can't be in one, which an INFO line tells once with the reason: memory of the host, of another
- * GPU, managed, of a pool (cudaMallocAsync) or of cuMemCreate; its allocation ends before the buffer does; or there is no room. Never blocks.
+ * GPU, managed, of a pool (cudaMallocAsync), or of cuMemCreate without descriptors; its allocations end before the buffer does; or there is no room. Never blocks.
  */
 struct export_ref exporter_find(struct exporter *exporter, const void *buffer, size_t bytes, int captured);
 

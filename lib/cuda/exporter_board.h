@@ -13,7 +13,7 @@
 
 enum {
 	BOARD_PEERS = 64, /* that an exporter has attached at a time */
-	BOARD_HANDLE_WORDS = 64 / 8 /* of a cudaIpcMemHandle_t */
+	BOARD_HANDLE_WORDS = 64 / 8 + 1 /* of a struct export_handle */
 };
 
 struct board_entry {

@@ -18,9 +18,8 @@ static struct export_ref refuse(struct exporter *x, enum exporter_reason reason,
 		[REASON_UNKNOWN] = "it is no memory of a GPU",
 		[REASON_SHORT] = "its allocation ends before it does",
 		[REASON_OTHER_GPU] = "it is memory of another GPU than the rank's",
-		[REASON_KIND] = "it is not memory of cudaMalloc, but of cudaMallocAsync, cudaMallocManaged "
-				"or cuMemCreate (as "
-				"PyTorch's expandable segments are)",
+		[REASON_KIND] = "it is memory of cudaMallocAsync or cudaMallocManaged, or of cuMemCreate "
+				"without file descriptors",
 		[REASON_ROOM] = "peers have as many allocations mapped as they can, or have yet to close "
 				"more than 1 GiB that was freed",
 	};
@@ -45,37 +44,43 @@ static uint64_t next_number(const struct exporter *x)
 
 /* ---- Publishing ---- */
 
-/* By any thread, perhaps of another GPU, and in a capture. */
-static int get_handle(struct exporter *x, CUdeviceptr at, cudaIpcMemHandle_t *handle,
+/* By any thread, perhaps of another GPU, and in a capture. 0: *reason says why not. */
+static int get_handle(struct exporter *x, const struct export_range *r, struct export_handle *handle,
 		      enum exporter_reason *reason)
 {
 	CUcontext before;
-	int ordinal = -1, is_capable = 0;
-	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
-	x->driver->pointer_attribute(&is_capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at);
+	int ordinal = -1, is_capable = r->is_run, can = 1;
+	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, r->at);
+	if (!r->is_run)
+		x->driver->pointer_attribute(&is_capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+					     r->at);
 	*reason = ordinal == x->ordinal ? REASON_KIND : REASON_OTHER_GPU;
 	if (ordinal != x->ordinal || !is_capable || x->driver->push_context(x->context) != CUDA_SUCCESS)
 		return 0;
 	const int mode = engine_spare_captures();
-	const cudaError_t error = cudaIpcGetMemHandle(handle, (void *)(uintptr_t)at);
-	if (error)
+	memset(handle, 0, sizeof *handle);
+	handle->run_bytes = r->is_run ? r->bytes : 0;
+	if (r->is_run)
+		can = exporter_can_send(x, r);
+	else
+		can = cudaIpcGetMemHandle(&handle->allocation, (void *)(uintptr_t)r->at) == cudaSuccess;
+	if (!can)
 		cudaGetLastError(); /* ours, not the program's */
 	engine_end_spare(mode);
 	x->driver->pop_context(&before);
-	return !error;
+	return can;
 }
 
 /* Under the lock. */
-static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdeviceptr at, size_t bytes,
-			   const cudaIpcMemHandle_t *handle)
+static uint64_t add_export(struct exporter *x, struct export_seen *s, const struct export_range *r,
+			   const struct export_handle *handle)
 {
 	_Static_assert(sizeof *handle == BOARD_HANDLE_WORDS * sizeof(uint64_t), "a handle's room on a board");
 	const uint64_t number = next_number(x);
 	if (!number || exporter_start(x))
 		return 0;
 	s->index = (int16_t)(number % EXPORTS_ROOM);
-	x->own[s->index] =
-	    (struct export){ .state = EXPORT_ASKED, .number = number, .id = s->id, .at = at, .bytes = bytes };
+	x->own[s->index] = (struct export){ .state = EXPORT_ASKED, .number = number, .range = *r };
 	x->last_number = number;
 	board_publish(x->board, number, handle);
 	exporter_wake(x);
@@ -83,26 +88,25 @@ static uint64_t add_export(struct exporter *x, struct export_seen *s, CUdevicept
 }
 
 /* Another thread may publish it at the same time. 0: *reason says why not. */
-static uint64_t publish(struct exporter *x, unsigned long long id, CUdeviceptr at, size_t bytes,
-			enum exporter_reason *reason)
+static uint64_t publish(struct exporter *x, const struct export_range *r, enum exporter_reason *reason)
 {
-	cudaIpcMemHandle_t handle;
+	struct export_handle handle;
 	uint64_t number = 0;
-	const int has_handle = get_handle(x, at, &handle, reason);
+	const int has_handle = get_handle(x, r, &handle, reason);
 	pthread_mutex_lock(&x->lock);
-	struct export_seen *s = exporter_place_of(x, id);
+	struct export_seen *s = exporter_place_of(x, r->id);
 	if (s && !has_handle)
 		s->is_refused = 1;
 	else if (s && s->index != EXPORTER_NO_INDEX)
 		number = x->own[s->index].number;
 	else if (s && !s->is_refused)
-		number = add_export(x, s, at, bytes, &handle);
+		number = add_export(x, s, r, &handle);
 	pthread_mutex_unlock(&x->lock);
 	*reason = has_handle ? REASON_ROOM : *reason;
 	return number;
 }
 
-/* Counts a call on an allocation. *publishes: it has no number, and is to get one. */
+/* Counts a call on a range. *publishes: it has no number, and is to get one. */
 static uint64_t number_of(struct exporter *x, unsigned long long id, int captured, int *publishes)
 {
 	uint64_t number = 0;
@@ -117,26 +121,46 @@ static uint64_t number_of(struct exporter *x, unsigned long long id, int capture
 	return number;
 }
 
-struct export_ref exporter_find(struct exporter *x, const void *buffer, size_t bytes, int captured)
+/* ---- Ranges ---- */
+
+/* Of memory of cuMemCreate the driver says only which addresses were reserved, and no handle of the runtime's. */
+enum exporter_reason exporter_range(const struct exporter *x, CUdeviceptr at, size_t bytes,
+				    struct export_range *r)
 {
 	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_BUFFER_ID,
 					     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-					     CU_POINTER_ATTRIBUTE_RANGE_SIZE };
+					     CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+					     CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+					     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE };
+	unsigned long long types = 0;
+	int is_legacy = 0;
+	*r = (struct export_range){ .id = 0 };
+	void *values[] = { &r->id, &r->at, &r->bytes, &types, &is_legacy };
+	if (x->driver->pointer_attributes(5, attributes, values, at) != CUDA_SUCCESS || !r->id || !r->bytes)
+		return REASON_UNKNOWN;
+	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !is_legacy)
+		return exporter_run(x, at, bytes, r);
+	return at - r->at > r->bytes || bytes > r->bytes - (size_t)(at - r->at) ? REASON_SHORT : REASON_NONE;
+}
+
+int exporter_has(const struct exporter *x, const struct export_range *range)
+{
+	struct export_range now;
+	return exporter_range(x, range->at, range->bytes, &now) == REASON_NONE && now.id == range->id;
+}
+
+struct export_ref exporter_find(struct exporter *x, const void *buffer, size_t bytes, int captured)
+{
 	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)buffer;
-	unsigned long long id = 0;
-	CUdeviceptr start = 0;
-	size_t size = 0;
-	void *values[] = { &id, &start, &size };
-	enum exporter_reason reason;
+	struct export_range range;
 	int publishes;
 	if (atomic_load_explicit(&x->stops, memory_order_relaxed))
 		return nowhere;
-	if (x->driver->pointer_attributes(3, attributes, values, at) != CUDA_SUCCESS || !id || !size)
-		return refuse(x, REASON_UNKNOWN, buffer, bytes);
-	if (at - start > size || bytes > size - (size_t)(at - start))
-		return refuse(x, REASON_SHORT, buffer, bytes);
-	uint64_t number = number_of(x, id, captured, &publishes);
-	if (publishes && !(number = publish(x, id, start, size, &reason)))
+	enum exporter_reason reason = exporter_range(x, at, bytes, &range);
+	if (reason)
 		return refuse(x, reason, buffer, bytes);
-	return number ? (struct export_ref){ number, (uint64_t)(at - start) } : nowhere;
+	uint64_t number = number_of(x, range.id, captured, &publishes);
+	if (publishes && !(number = publish(x, &range, &reason)))
+		return refuse(x, reason, buffer, bytes);
+	return number ? (struct export_ref){ number, (uint64_t)(at - range.at) } : nowhere;
 }

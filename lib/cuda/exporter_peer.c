@@ -63,37 +63,52 @@ static uint64_t next_of(const struct export_peer *p, uint64_t published)
 	return next;
 }
 
-static void say_failed(struct exporter *x, uint64_t number, cudaError_t error)
+static void say_failed(struct exporter *x, uint64_t number, const char *why)
 {
 	if (exporter_says(x, REASON_FAILED))
 		log_line(LOG_INFO, x->rank,
 			 "allocation %llu of another process of this node can't be mapped on GPU %d: %s; "
 			 "calls on it go "
 			 "through slots; further ones are not logged",
-			 (unsigned long long)number, x->ordinal, cudaGetErrorString(error));
+			 (unsigned long long)number, x->ordinal, why);
 }
 
-/* Where it fails it is failed, or its owner has freed it meanwhile. */
-static void open_export(struct exporter *x, struct export_peer *p, uint64_t number)
+static void *open_allocation(const cudaIpcMemHandle_t *handle, const char **why)
+{
+	void *at = NULL;
+	const cudaError_t error = cudaIpcOpenMemHandle(&at, *handle, cudaIpcMemLazyEnablePeerAccess);
+	if (!error)
+		return at;
+	*why = cudaGetErrorString(error);
+	cudaGetLastError();
+	return NULL;
+}
+
+/* Where it fails it is failed, or its owner has freed it meanwhile. 0: its descriptors have yet to come. */
+static int open_export(struct exporter *x, struct export_peer *p, uint64_t number)
 {
 	struct export_mapping *mapping = &p->exports[number % EXPORTS_ROOM];
-	cudaIpcMemHandle_t handle;
+	struct export_handle handle = { .run_bytes = 0 };
+	const char *why = NULL;
 	void *at = NULL;
-	cudaError_t error = cudaSuccess;
-	if (board_read(p->board, number, &handle))
-		error = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
-	if (error)
-		cudaGetLastError();
-	if (!at && !(error && board_has(p->board, number))) {
+	if (!board_read(p->board, number, &handle))
+		exporter_end_arrival(x, p);
+	else if (!handle.run_bytes)
+		at = open_allocation(&handle.allocation, &why);
+	else if (!exporter_receive_run(x, p, number, handle.run_bytes, &at, &why))
+		return 0;
+	if (!at && !(why && board_has(p->board, number))) {
 		answer(x, p, number, BOARD_CLOSED);
-		return;
+		return 1;
 	}
 	mapping->number = number;
-	mapping->at = error ? NULL : at;
-	if (error)
-		say_failed(x, number, error);
-	else
+	mapping->at = at;
+	mapping->run_bytes = handle.run_bytes;
+	if (at)
 		exporter_put(x, &table_of(x, p)->at[number % EXPORTS_ROOM], &at, sizeof at);
+	else
+		say_failed(x, number, why);
+	return 1;
 }
 
 /* `opened` does not pass what has failed before its owner has said that it is dead: till then a kernel may name it. */
@@ -118,8 +133,8 @@ static void open_new(struct exporter *x, struct export_peer *p, uint64_t publish
 			give_up(x, p, number % EXPORTS_ROOM);
 		if (number && atomic_load(&mapping->closes))
 			return;
-		if (number)
-			open_export(x, p, number);
+		if (number && !open_export(x, p, number))
+			return;
 		p->answered = number ? number : published;
 		put_opened(x, p);
 		if (number && mapping->number)
@@ -157,7 +172,7 @@ static int is_gone(struct export_peer *p)
 int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 {
 	const uint64_t deaths = atomic_load(&p->board->deaths), published = atomic_load(&p->board->published);
-	const int changes = deaths != p->scanned || published != p->answered;
+	const uint64_t scanned = p->scanned, answered = p->answered;
 	p->is_gone = is_gone(p);
 	if (p->is_damaged)
 		return 0;
@@ -166,14 +181,14 @@ int exporter_look_at_peer(struct exporter *x, struct export_peer *p)
 	if (deaths != p->scanned)
 		give_up_some(x, p, 0);
 	p->scanned = deaths;
-	if (changes)
+	if (scanned != deaths || answered != published)
 		open_new(x, p, published);
-	return changes;
+	return scanned != deaths || answered != p->answered;
 }
 
 int exporter_maps(const struct export_peer *p)
 {
-	int maps = 0;
+	int maps = p->arrival.number != 0;
 	for (int i = 0; i < EXPORTS_ROOM; i++)
 		maps |= atomic_load(&p->exports[i].closes) || p->exports[i].number;
 	return maps;
@@ -183,6 +198,7 @@ void exporter_remove_peer(struct exporter *x, struct export_peer *p)
 {
 	const uint64_t none = 0;
 	atomic_store(&x->board->owners[p->slot], 0);
+	exporter_end_arrival(x, p);
 	give_up_some(x, p, 1);
 	exporter_put(x, &table_of(x, p)->opened, &none, sizeof none);
 	if (exporter_maps(p))

@@ -6,10 +6,15 @@
 
 enum { PROBES = 8, ACTIVE_NS = 100000000 };
 
+void exporter_stay_active(struct exporter *x)
+{
+	x->active_until_ns = wait_now_ns() + ACTIVE_NS;
+}
+
 void exporter_wake(struct exporter *x)
 {
 	x->is_asked = 1;
-	x->active_until_ns = wait_now_ns() + ACTIVE_NS;
+	exporter_stay_active(x);
 	pthread_cond_broadcast(&x->changed);
 }
 
@@ -31,7 +36,7 @@ int exporter_says(struct exporter *x, enum exporter_reason reason)
 	       !(atomic_fetch_or(&x->said, bit) & bit);
 }
 
-/* ---- What is known of an allocation, by its id ---- */
+/* ---- What is known of a range, by its id ---- */
 
 struct export_seen *exporter_place_of(struct exporter *x, unsigned long long id)
 {
@@ -50,9 +55,9 @@ struct export_seen *exporter_place_of(struct exporter *x, unsigned long long id)
 
 void exporter_forget(struct exporter *x, const struct export *e, int refused)
 {
-	struct export_seen *s = exporter_place_of(x, e->id);
+	struct export_seen *s = exporter_place_of(x, e->range.id);
 	if (s)
-		*s = (struct export_seen){ .id = refused ? e->id : 0,
+		*s = (struct export_seen){ .id = refused ? e->range.id : 0,
 					   .index = EXPORTER_NO_INDEX,
 					   .is_refused = (uint8_t)refused };
 }

@@ -9,9 +9,26 @@
 
 enum { EXPORTER_SEEN = 4096, EXPORTER_NO_INDEX = -1 };
 
-/* What exporter_find knows of an allocation. */
+/*
+ * What is exported together: an allocation of cudaMalloc, or a run: the allocations of cuMemCreate, mapped side by side, that a buffer lies in. As a run has
+ * nothing but what its buffer needs, none of its pieces is unmapped while a call that reads it goes on.
+ */
+struct export_range {
+	unsigned long long id; /* the driver's, of a run made of those of its pieces: never used again */
+	CUdeviceptr at;
+	size_t bytes;
+	int is_run;
+};
+
+/* As it stands on a board. */
+struct export_handle {
+	cudaIpcMemHandle_t allocation;
+	uint64_t run_bytes; /* of a run, whose descriptors its owner sends; 0: it is that allocation */
+};
+
+/* What exporter_find knows of a range. */
 struct export_seen {
-	unsigned long long id; /* the driver's, never used again; 0: this place is free */
+	unsigned long long id; /* 0: this place is free */
 	uint32_t calls;
 	int16_t index; /* of its export; EXPORTER_NO_INDEX */
 	uint8_t is_refused; /* for ever */
@@ -29,16 +46,25 @@ struct export
 {
 	enum export_state state;
 	uint64_t number;
-	unsigned long long id;
-	CUdeviceptr at;
-	size_t bytes;
+	struct export_range range;
 };
 
 /* A peer's export as it is mapped here. number 0: none; at NULL: it could not be opened. closes: it is the closing thread's, until that has emptied it. */
 struct export_mapping {
 	uint64_t number;
 	void *at;
+	size_t run_bytes; /* 0: it was opened by its handle */
 	_Atomic int closes;
+};
+
+/* A run whose descriptors come. Each piece is mapped when it is there. number 0: none */
+struct export_arrival {
+	uint64_t number;
+	CUdeviceptr at; /* 0: no addresses are reserved yet */
+	size_t bytes, mapped;
+	uint32_t pieces;
+	int has_failed;
+	int64_t began_ns, asked_ns;
 };
 
 /* The thread's alone but for users, which the lock protects, and what never changes. */
@@ -52,6 +78,7 @@ struct export_peer {
 	int64_t looks_ns;
 	uint64_t scanned; /* the board's deaths whose mappings were given up */
 	uint64_t answered, opened; /* numbers */
+	struct export_arrival arrival;
 	struct export_mapping exports[EXPORTS_ROOM];
 };
 
@@ -69,7 +96,7 @@ struct exporter {
 	const struct cuda_driver *driver; /* these: the engine that has made the exporter may end before it */
 	CUcontext context;
 	int ordinal, rank;
-	int fd;
+	int fd, mail_fd;
 	struct board *board;
 	cudaStream_t stream;
 	struct export_tables *tables;
@@ -109,12 +136,14 @@ int exporter_start(struct exporter *exporter);
 /* Whether no call of the library runs in the process; then none begins until exporter_end_closing. */
 int exporter_begin_closing(struct exporter *exporter);
 void exporter_end_closing(struct exporter *exporter);
-/* Under the lock. */
+/* The thread looks often for a while; exporter_wake: and at once. Under the lock. */
+void exporter_stay_active(struct exporter *exporter);
 void exporter_wake(struct exporter *exporter);
 /* To GPU memory, which has it when this returns. CORALE_EDEVICE: logged, and the exporter stops. */
 int exporter_put(struct exporter *exporter, void *to, const void *from, size_t bytes);
 
 enum exporter_reason {
+	REASON_NONE,
 	REASON_UNKNOWN,
 	REASON_SHORT,
 	REASON_OTHER_GPU,
@@ -126,10 +155,35 @@ enum exporter_reason {
 
 /* 1: the first time. */
 int exporter_says(struct exporter *exporter, enum exporter_reason reason);
-/* Of an allocation that has this id, or that of the one with the fewest calls that has no export. NULL: all that could go have one. Under the lock. */
+/* Of a range that has this id, or that of the one with the fewest calls that has no export. NULL: all that could go have one. Under the lock. */
 struct export_seen *exporter_place_of(struct exporter *exporter, unsigned long long id);
-/* The allocation is in no export any more. refused: for ever. Under the lock. */
+/* The range is in no export any more. refused: for ever. Under the lock. */
 void exporter_forget(struct exporter *exporter, const struct export *export, int refused);
+
+/* ---- exporter_find.c */
+
+/* What is to be exported for these bytes; else REASON_UNKNOWN or REASON_SHORT. */
+enum exporter_reason exporter_range(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
+				    struct export_range *out);
+/* 0: one that was exported is not there any more. */
+int exporter_has(const struct exporter *exporter, const struct export_range *range);
+
+/* ---- exporter_pieces.c: runs */
+
+/* What exporter_range does for memory of cuMemCreate. */
+enum exporter_reason exporter_run(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
+				  struct export_range *out);
+/* Whether all its pieces are this GPU's and have descriptors. */
+int exporter_can_send(const struct exporter *exporter, const struct export_range *run);
+/* 1: it is mapped at *at, or can't be, and *why says why. 0: descriptors have yet to come. */
+int exporter_receive_run(struct exporter *exporter, struct export_peer *peer, uint64_t number, size_t bytes,
+			 void **at, const char **why);
+/* Gives up one that has not come yet. */
+void exporter_end_arrival(const struct exporter *exporter, struct export_peer *peer);
+/* bytes: of the addresses. */
+void exporter_unmap_run(const struct exporter *exporter, CUdeviceptr at, size_t mapped, size_t bytes);
+/* Sends what peers ask for, and maps what comes; 1 if there was something. */
+int exporter_take_mail(struct exporter *exporter);
 
 /* ---- exporter_peer.c, exporter_thread.c */
 

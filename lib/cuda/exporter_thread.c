@@ -51,8 +51,8 @@ static enum verdict ask_peers(struct exporter *x, uint64_t index, struct export 
 static void set_state(struct exporter *x, uint64_t index, enum export_state state)
 {
 	pthread_mutex_lock(&x->lock);
-	x->dead_bytes += state == EXPORT_DEAD ? x->own[index].bytes : 0;
-	x->dead_bytes -= state == EXPORT_FREE ? x->own[index].bytes : 0;
+	x->dead_bytes += state == EXPORT_DEAD ? x->own[index].range.bytes : 0;
+	x->dead_bytes -= state == EXPORT_FREE ? x->own[index].range.bytes : 0;
 	x->own[index].state = state;
 	pthread_mutex_unlock(&x->lock);
 }
@@ -73,17 +73,10 @@ static void end_export(struct exporter *x, uint64_t index, const struct export *
 
 static void make_usable(struct exporter *x, uint64_t index, const struct export *e)
 {
-	int ret = exporter_put(x, &x->tables->self.at[index], &e->at, sizeof e->at);
+	int ret = exporter_put(x, &x->tables->self.at[index], &e->range.at, sizeof e->range.at);
 	ret = ret ? ret : exporter_put(x, &x->tables->own.usable[index], &e->number, sizeof e->number);
 	if (!ret)
 		set_state(x, index, EXPORT_USABLE);
-}
-
-static int is_freed(const struct exporter *x, const struct export *e)
-{
-	unsigned long long id = 0;
-	return x->driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, e->at) != CUDA_SUCCESS ||
-	       id != e->id;
 }
 
 /* 1 if it has changed. */
@@ -92,7 +85,7 @@ static int look_at_export(struct exporter *x, uint64_t index, int sweeps)
 	struct export e;
 	const enum verdict verdict = ask_peers(x, index, &e);
 	const int lives = e.state == EXPORT_ASKED || e.state == EXPORT_USABLE;
-	if (lives && sweeps && is_freed(x, &e))
+	if (lives && sweeps && !exporter_has(x, &e.range))
 		end_export(x, index, &e, 0);
 	else if (e.state == EXPORT_ASKED && verdict == FAILED)
 		end_export(x, index, &e, 1);
@@ -127,7 +120,9 @@ static struct export_mapping *next_closing(const struct exporter *x, int *slot)
 static int close_mapping(struct exporter *x, int slot, struct export_mapping *m)
 {
 	const int may = exporter_begin_closing(x);
-	if (may && cudaIpcCloseMemHandle(m->at))
+	if (may && m->run_bytes)
+		exporter_unmap_run(x, (CUdeviceptr)(uintptr_t)m->at, m->run_bytes, m->run_bytes);
+	else if (may && cudaIpcCloseMemHandle(m->at))
 		cudaGetLastError(); /* its owner's process has ended */
 	exporter_end_closing(x);
 	if (!may)
@@ -186,7 +181,7 @@ static uint64_t last_number(struct exporter *x)
 /* 1 if something has changed. */
 static int look(struct exporter *x, int sweeps)
 {
-	int changes = 0;
+	int changes = exporter_take_mail(x);
 	atomic_fetch_add(&x->board->looks, 1);
 	for (int i = 0; i < BOARD_PEERS && !atomic_load(&x->stops); i++) {
 		pthread_mutex_lock(&x->lock);

@@ -35,9 +35,19 @@ enum {
 	CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
 	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
 	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+	CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
 	CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
-	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+	CU_MEM_LOCATION_TYPE_DEVICE = 1,
+	CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
+	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
 };
+typedef struct {
+	struct {
+		int type, id;
+	} location;
+	int flags;
+} CUmemAccessDesc;
 typedef enum {
 	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
 	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
@@ -66,7 +76,11 @@ struct cuda_driver {
 				       CUdeviceptr at);
 	CUresult (*reserve)(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags);
 	CUresult (*unreserve)(CUdeviceptr at, size_t bytes);
+	CUresult (*map)(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+			uint64_t flags);
 	CUresult (*unmap)(CUdeviceptr at, size_t bytes);
+	CUresult (*set_access)(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n);
+	CUresult (*import_handle)(CUmemGenericAllocationHandle *handle, void *from, int kind);
 	CUresult (*retain)(CUmemGenericAllocationHandle *handle, void *memory);
 	CUresult (*release)(CUmemGenericAllocationHandle handle);
 	CUresult (*export_handle)(void *out, CUmemGenericAllocationHandle handle, int kind, uint64_t flags);

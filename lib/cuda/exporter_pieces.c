@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs: memory of cuMemCreate that a buffer lies in, of one piece or of several that are mapped side by side (PyTorch's expandable segments). Its board names a
+ * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.h), some at a time, until it has mapped all pieces side by side. The owner makes
+ * descriptors when it is asked and closes them when they are sent, the peer closes them when they are imported, so none stays open.
+ */
+#include "exporter_state.h"
+
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/wait.h"
+#include "exporter_mail.h"
+
+enum { MAILS = 64 /* that are looked at in a row */ };
+static const int64_t again_ns = 20000000, most_ns = 3000000000; /* without an answer; for a run */
+
+/* ---- Of this process ---- */
+
+struct piece {
+	unsigned long long id;
+	CUdeviceptr at;
+	size_t bytes;
+};
+
+static unsigned long long id_at(const struct exporter *x, CUdeviceptr at)
+{
+	unsigned long long id = 0;
+	const CUresult error = x->driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
+	return error == CUDA_SUCCESS ? id : 0;
+}
+
+static int find_piece(const struct exporter *x, CUdeviceptr at, struct piece *p)
+{
+	return (p->id = id_at(x, at)) != 0 &&
+	       x->driver->address_range(&p->at, &p->bytes, at) == CUDA_SUCCESS && at - p->at < p->bytes;
+}
+
+/* The id of several pieces is a number with the highest bit, which no id of the driver's has. */
+enum exporter_reason exporter_run(const struct exporter *x, CUdeviceptr at, size_t bytes,
+				  struct export_range *r)
+{
+	const unsigned long long odd = 0x9e3779b97f4a7c15u, high = 1ull << 63;
+	struct piece p;
+	if (!find_piece(x, at, &p))
+		return REASON_UNKNOWN;
+	*r = (struct export_range){ .id = p.id, .at = p.at, .bytes = p.bytes, .is_run = 1 };
+	while (bytes > r->bytes - (size_t)(at - r->at)) {
+		if (!find_piece(x, r->at + r->bytes, &p) || p.at != r->at + r->bytes)
+			return REASON_SHORT;
+		r->id = (r->id * odd + p.id) | high;
+		r->bytes += p.bytes;
+	}
+	return REASON_NONE;
+}
+
+/* Closed on exec: a program that a rank starts holds no memory of the GPU. */
+static int export_piece(const struct exporter *x, CUdeviceptr at)
+{
+	CUmemGenericAllocationHandle handle;
+	int fd = -1;
+	if (x->driver->retain(&handle, (void *)(uintptr_t)at) != CUDA_SUCCESS)
+		return -1;
+	if (x->driver->export_handle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) !=
+	    CUDA_SUCCESS)
+		fd = -1;
+	x->driver->release(handle);
+	return fd < 0 ? -1 : descriptor_adopt(fd);
+}
+
+/* A piece is what has one id; a driver that means another range by address_range is not believed. */
+static int can_send_piece(const struct exporter *x, const struct piece *p)
+{
+	int ordinal = -1;
+	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p->at);
+	if (ordinal != x->ordinal || id_at(x, p->at) != p->id || id_at(x, p->at + p->bytes - 1) != p->id)
+		return 0;
+	const int fd = export_piece(x, p->at);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int exporter_can_send(const struct exporter *x, const struct export_range *r)
+{
+	struct piece p = { .at = r->at };
+	int can = 1;
+	for (CUdeviceptr at = r->at; can && at - r->at < r->bytes; at += p.bytes)
+		can = find_piece(x, at, &p) && can_send_piece(x, &p);
+	return can;
+}
+
+static void close_all(const int *fds, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/* Those from `first` on. What was made while the run was there is of the run. */
+static void send_pieces(const struct exporter *x, const struct export_range *r, struct mail *m)
+{
+	const uint64_t to = m->from;
+	struct piece p = { .at = r->at };
+	int fds[MAIL_PIECES], fd;
+	uint32_t i = 0;
+	m->from = x->board->instance;
+	for (CUdeviceptr at = r->at; at - r->at < r->bytes && m->pieces < MAIL_PIECES; at += p.bytes, i++) {
+		if (!find_piece(x, at, &p) || (i >= m->first && (fd = export_piece(x, at)) < 0))
+			break;
+		if (i < m->first)
+			continue;
+		m->bytes[m->pieces] = p.bytes;
+		fds[m->pieces++] = fd;
+	}
+	if (m->pieces && exporter_has(x, r))
+		mail_send(to, m, fds);
+	close_all(fds, m->pieces);
+}
+
+static void serve(struct exporter *x, struct mail *m)
+{
+	pthread_mutex_lock(&x->lock);
+	const struct export e = x->own[m->number % EXPORTS_ROOM];
+	pthread_mutex_unlock(&x->lock);
+	if (e.number == m->number && e.range.is_run && (e.state == EXPORT_ASKED || e.state == EXPORT_USABLE))
+		send_pieces(x, &e.range, m);
+}
+
+/* ---- Of a peer ---- */
+
+void exporter_unmap_run(const struct exporter *x, CUdeviceptr at, size_t mapped, size_t bytes)
+{
+	struct piece p;
+	for (size_t done = 0; done < mapped; done += p.bytes) {
+		if (x->driver->address_range(&p.at, &p.bytes, at + done) != CUDA_SUCCESS ||
+		    p.at != at + done || p.bytes > mapped - done)
+			p.bytes = mapped - done;
+		x->driver->unmap(at + done, p.bytes);
+	}
+	x->driver->unreserve(at, bytes);
+}
+
+void exporter_end_arrival(const struct exporter *x, struct export_peer *p)
+{
+	if (p->arrival.at)
+		exporter_unmap_run(x, p->arrival.at, p->arrival.mapped, p->arrival.bytes);
+	p->arrival = (struct export_arrival){ .number = 0 };
+}
+
+/* Not all drivers offer access for reading alone. */
+static int give_access(const struct exporter *x, const struct export_arrival *a)
+{
+	CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = x->ordinal },
+				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READ };
+	CUresult error = x->driver->set_access(a->at, a->bytes, &access, 1);
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	if (error != CUDA_SUCCESS)
+		error = x->driver->set_access(a->at, a->bytes, &access, 1);
+	return error == CUDA_SUCCESS;
+}
+
+static void ask(struct exporter *x, const struct export_peer *p)
+{
+	const struct mail m = { .from = x->board->instance,
+				.number = p->arrival.number,
+				.first = p->arrival.pieces };
+	mail_send(p->board->instance, &m, NULL);
+	pthread_mutex_lock(&x->lock);
+	exporter_stay_active(x);
+	pthread_mutex_unlock(&x->lock);
+}
+
+int exporter_receive_run(struct exporter *x, struct export_peer *p, uint64_t number, size_t bytes, void **at,
+			 const char **why)
+{
+	struct export_arrival *a = &p->arrival;
+	const int64_t now = wait_now_ns();
+	if (a->number != number) {
+		exporter_end_arrival(x, p);
+		*a = (struct export_arrival){ .number = number, .bytes = bytes, .began_ns = now };
+	}
+	if (a->mapped == a->bytes && give_access(x, a)) {
+		*at = (void *)(uintptr_t)a->at;
+		a->number = a->at = 0;
+	} else if (a->mapped == a->bytes || a->has_failed) {
+		*why = "CUDA does not map what its descriptors stand for";
+	} else if (now - a->began_ns > most_ns) {
+		*why = "its descriptors have not come (is the limit of open files too low?)";
+	} else {
+		if (now - a->asked_ns > again_ns)
+			ask(x, p);
+		a->asked_ns = now - a->asked_ns > again_ns ? now : a->asked_ns;
+		return 0;
+	}
+	exporter_end_arrival(x, p);
+	return 1;
+}
+
+/* The mapping keeps the memory, not the handle. */
+static int map_piece(const struct exporter *x, struct export_arrival *a, int fd, size_t bytes)
+{
+	CUmemGenericAllocationHandle handle;
+	if (!bytes || bytes > a->bytes - a->mapped ||
+	    (!a->at && x->driver->reserve(&a->at, a->bytes, 0, 0, 0) != CUDA_SUCCESS) ||
+	    x->driver->import_handle(&handle, (void *)(uintptr_t)fd,
+				     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS)
+		return 0;
+	const int is_mapped = x->driver->map(a->at + a->mapped, bytes, 0, handle, 0) == CUDA_SUCCESS;
+	x->driver->release(handle);
+	a->mapped += is_mapped ? bytes : 0;
+	a->pieces++;
+	return is_mapped;
+}
+
+/* Late answers come twice. */
+static void map_pieces(const struct exporter *x, struct export_arrival *a, const struct mail *m,
+		       const int *fds)
+{
+	if (m->number != a->number || m->first != a->pieces)
+		return;
+	for (uint32_t i = 0; i < m->pieces && !a->has_failed; i++)
+		a->has_failed = !map_piece(x, a, fds[i], m->bytes[i]);
+	a->asked_ns = 0; /* for more, at once */
+}
+
+/* ---- */
+
+static struct export_peer *peer_of(struct exporter *x, uint64_t instance)
+{
+	struct export_peer *peer = NULL;
+	pthread_mutex_lock(&x->lock);
+	for (int i = 0; i < BOARD_PEERS && !peer; i++)
+		if (x->peers[i] && x->peers[i]->board->instance == instance)
+			peer = x->peers[i];
+	pthread_mutex_unlock(&x->lock);
+	return peer;
+}
+
+int exporter_take_mail(struct exporter *x)
+{
+	struct mail m;
+	int fds[MAIL_PIECES], got = 0, takes = 0;
+	for (int i = 0; i < MAILS && !atomic_load(&x->stops); i++) {
+		if ((got = mail_receive(x->mail_fd, &m, fds)) < 0)
+			break;
+		struct export_peer *p = got ? peer_of(x, m.from) : NULL;
+		const uint32_t came = got ? m.pieces : 0;
+		if (p && came)
+			map_pieces(x, &p->arrival, &m, fds);
+		else if (p)
+			serve(x, &m);
+		close_all(fds, came);
+		takes |= p != NULL;
+	}
+	return takes;
+}
