@@ -41,69 +41,35 @@ static ncclResult_t check(const char *call, const ncclCollConfig_t *given)
 	return door_group_fail(result);
 }
 
-DOOR_EXPORT(ncclAllReduceConfig);
-ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
-				  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
-				  const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("AllReduce", config);
-	return result == ncclSuccess ? pncclAllReduce(send, recv, count, type, op, comm, stream) : result;
-}
+/* clang-format off */
+#define PARAMETERS(...) (__VA_ARGS__, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
+#define ARGUMENTS(...) (__VA_ARGS__, comm, stream)
+/* clang-format on */
 
-DOOR_EXPORT(ncclReduceConfig);
-ncclResult_t pncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
-			       ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
-			       const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("Reduce", config);
-	return result == ncclSuccess ? pncclReduce(send, recv, count, type, op, root, comm, stream) : result;
-}
+/* ncclXConfig: X, as pncclX, unless the hints are wrong. parameters, arguments: without those that all calls have. */
+#define COLL_WITH_CONFIG(X, parameters, arguments)                                                           \
+	DOOR_EXPORT(nccl##X##Config);                                                                        \
+	ncclResult_t pnccl##X##Config PARAMETERS parameters                                                  \
+	{                                                                                                    \
+		const ncclResult_t result = check(#X, config);                                               \
+		return result == ncclSuccess ? pnccl##X ARGUMENTS arguments : result;                        \
+	}
 
-DOOR_EXPORT(ncclReduceScatterConfig);
-ncclResult_t pncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
-				      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
-				      const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("ReduceScatter", config);
-	return result == ncclSuccess ? pncclReduceScatter(send, recv, count, type, op, comm, stream) : result;
-}
-
-DOOR_EXPORT(ncclAllGatherConfig);
-ncclResult_t pncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
-				  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("AllGather", config);
-	return result == ncclSuccess ? pncclAllGather(send, recv, count, type, comm, stream) : result;
-}
-
-DOOR_EXPORT(ncclBroadcastConfig);
-ncclResult_t pncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-				  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("Broadcast", config);
-	return result == ncclSuccess ? pncclBroadcast(send, recv, count, type, root, comm, stream) : result;
-}
-
-DOOR_EXPORT(ncclAlltoAllConfig);
-ncclResult_t pncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
-				 ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("AlltoAll", config);
-	return result == ncclSuccess ? pncclAlltoAll(send, recv, count, type, comm, stream) : result;
-}
-
-DOOR_EXPORT(ncclGatherConfig);
-ncclResult_t pncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("Gather", config);
-	return result == ncclSuccess ? pncclGather(send, recv, count, type, root, comm, stream) : result;
-}
-
-DOOR_EXPORT(ncclScatterConfig);
-ncclResult_t pncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-				ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config)
-{
-	const ncclResult_t result = check("Scatter", config);
-	return result == ncclSuccess ? pncclScatter(send, recv, count, type, root, comm, stream) : result;
-}
+COLL_WITH_CONFIG(AllReduce, (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op),
+		 (send, recv, count, type, op))
+COLL_WITH_CONFIG(Reduce,
+		 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root),
+		 (send, recv, count, type, op, root))
+COLL_WITH_CONFIG(ReduceScatter,
+		 (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op),
+		 (send, recv, count, type, op))
+COLL_WITH_CONFIG(AllGather, (const void *send, void *recv, size_t count, ncclDataType_t type),
+		 (send, recv, count, type))
+COLL_WITH_CONFIG(Broadcast, (const void *send, void *recv, size_t count, ncclDataType_t type, int root),
+		 (send, recv, count, type, root))
+COLL_WITH_CONFIG(AlltoAll, (const void *send, void *recv, size_t count, ncclDataType_t type),
+		 (send, recv, count, type))
+COLL_WITH_CONFIG(Gather, (const void *send, void *recv, size_t count, ncclDataType_t type, int root),
+		 (send, recv, count, type, root))
+COLL_WITH_CONFIG(Scatter, (const void *send, void *recv, size_t count, ncclDataType_t type, int root),
+		 (send, recv, count, type, root))

@@ -99,12 +99,3 @@ const char *door_conf_find(const struct door_conf *conf, const char *name)
 			return conf->entries[i] + length + 1;
 	return NULL;
 }
-
-void door_conf_free(struct door_conf *conf)
-{
-	for (size_t i = 0; i < conf->n; i++)
-		free(conf->entries[i]);
-	free(conf->entries);
-	conf->entries = NULL;
-	conf->n = 0;
-}

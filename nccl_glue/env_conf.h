@@ -18,6 +18,4 @@ int door_conf_read(struct door_conf *conf, const char *path);
 /* Value of the first entry of that name, NULL if there is none. */
 const char *door_conf_find(const struct door_conf *conf, const char *name);
 
-void door_conf_free(struct door_conf *conf);
-
 #endif

@@ -68,13 +68,17 @@ void init_log_complete(const struct ncclComm *comm, const struct door_job *job,
 {
 	const struct comm *core = atomic_load(&comm->core->comm);
 	const struct transport *transport = core->engine.transport;
-	door_log_network(!transport ? "none (all ranks are on one node)" : transport->rdma ? "IB" : "Socket");
+	door_log(DOOR_LOG_INIT | DOOR_LOG_NET, "Using network %s",
+		 !transport        ? "none (all ranks are on one node)"
+		 : transport->rdma ? "IB"
+				   : "Socket");
 	if (!door_log_wants(DOOR_LOG_INIT | DOOR_LOG_P2P))
 		return;
 	for (int r = 0; r < comm->size; r++)
 		if (r != comm->rank)
-			door_log_path(comm->rank, comm->ordinal, r, (int)places[r].ordinal,
-				      path_of(comm, places, r));
+			door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : %d[%d] -> %d[%d] via %s",
+				 comm->rank, comm->ordinal, r, (int)places[r].ordinal,
+				 path_of(comm, places, r));
 	const struct door_log_comm facts = facts_of(comm, job);
 	door_log_init(&facts, "COMPLETE");
 }

@@ -189,30 +189,6 @@ static void find_host(char host[HOST_BYTES])
 			*c = '-';
 }
 
-/* form with %h the host, %p the process, %% a per cent sign; "" if it does not fit. */
-static void expand_path(const char *form, const char *host, char path[PATH_BYTES])
-{
-	size_t at = 0;
-
-	for (; *form; form++) {
-		char piece[HOST_BYTES] = { *form, '\0' };
-		if (*form == '%' && form[1] && strchr("hp%", form[1])) {
-			form++;
-			if (*form == 'h')
-				strcpy(piece, host);
-			else if (*form == 'p')
-				snprintf(piece, sizeof(piece), "%ld", (long)getpid());
-		}
-		size_t length = strlen(piece);
-		if (at + length >= PATH_BYTES) {
-			path[0] = '\0';
-			return;
-		}
-		memcpy(path + at, piece, length + 1);
-		at += length;
-	}
-}
-
 void door_log_open(int (*device)(void))
 {
 	const char *file = door_env("NCCL_DEBUG_FILE"), *subsystems = door_env("NCCL_DEBUG_SUBSYS");
@@ -220,8 +196,8 @@ void door_log_open(int (*device)(void))
 	door_log_state.device = device;
 	door_log_state.debug = read_debug(door_env("NCCL_DEBUG"));
 	find_host(door_log_state.host);
-	if (file)
-		expand_path(file, door_log_state.host, door_log_state.file);
+	if (file && !log_expand_path(file, door_log_state.host, door_log_state.file, PATH_BYTES))
+		door_log_state.file[0] = '\0';
 	if (subsystems)
 		door_log_state.subsystems = read_subsystems(subsystems, door_log_state.subsystems);
 	door_log_state.core = door_env("CORALE_DEBUG") || door_log_state.subsystems & DOOR_LOG_TUNING;
@@ -250,11 +226,6 @@ void door_log_version(int nccl, int cuda)
 		door_log(DOOR_LOG_ALL, "%s", text);
 }
 
-void door_log_network(const char *name)
-{
-	door_log(DOOR_LOG_INIT | DOOR_LOG_NET, "Using network %s", name);
-}
-
 void door_log_init(const struct door_log_comm *c, const char *state)
 {
 	char of[160];
@@ -267,10 +238,4 @@ void door_log_init(const struct door_log_comm *c, const char *state)
 	door_log(DOOR_LOG_INIT,
 		 "%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %" PRIx64 " %s - Init %s", c->call,
 		 c->comm, c->rank, c->nranks, c->cuda_dev, c->nvml_dev, (uint64_t)c->bus_id, of, state);
-}
-
-void door_log_path(int rank, int device, int peer, int peer_device, const char *via)
-{
-	door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : %d[%d] -> %d[%d] via %s", rank, device, peer,
-		 peer_device, via);
 }

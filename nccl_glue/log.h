@@ -51,9 +51,6 @@ void door_log(unsigned subsystems, const char *format, ...) __attribute__((forma
 /* Once a process, where NCCL_DEBUG asks for it: "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)". nccl: 22809; cuda: CUDA's 13000, 0: none. */
 void door_log_version(int nccl, int cuda);
 
-/* "Using network none". */
-void door_log_network(const char *name);
-
 struct door_log_comm {
 	const char *call; /* "ncclCommInitRank" */
 	const void *comm;
@@ -67,8 +64,5 @@ struct door_log_comm {
 
 /* "ncclCommInitRank comm 0x... rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x... - Init START". */
 void door_log_init(const struct door_log_comm *comm, const char *state);
-
-/* "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM". */
-void door_log_path(int rank, int device, int peer, int peer_device, const char *via);
 
 #endif

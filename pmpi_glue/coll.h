@@ -37,6 +37,8 @@ struct coll_call {
 	MPI_Comm comm;
 	struct coll_side send, recv; /* MPI_Bcast has recv alone */
 	MPI_Op op;
+	corale_type corale_type; /* of a reduction that coll_is_eligible has found: as Corale has it */
+	corale_op corale_op;
 	int root;
 	int is_big; /* counts are MPI_Count: an MPI_..._c function */
 	const void *counts; /* of MPI_Reduce_scatter, as those of a side */
@@ -109,7 +111,7 @@ void coll_unstage_side(struct coll_side *side);
 /* ---- coll_corale.c */
 
 /* Whether Corale can run the call, by what all ranks know; *bytes: the size by which its route is kept, alike on all ranks. */
-int coll_is_eligible(const struct coll_call *call, size_t *bytes);
+int coll_is_eligible(struct coll_call *call, size_t *bytes);
 /* Runs it; 0 or a CORALE_E* code, logged. */
 int coll_corale(struct coll_call *call, struct pmpi_comm *comm);
 

@@ -13,13 +13,6 @@
 
 /* ---- What all ranks know */
 
-static int has_reduction(const struct coll_call *call)
-{
-	corale_type type;
-	corale_op op;
-	return pmpi_reduction_find(call->recv.type, call->op, &type, &op);
-}
-
 /* Of the side that this rank has for certain; where it has both, their blocks have one size. */
 static size_t block_bytes(const struct coll_call *call)
 {
@@ -27,7 +20,7 @@ static size_t block_bytes(const struct coll_call *call)
 	return (size_t)own->count * coll_type_bytes(own->type);
 }
 
-int coll_is_eligible(const struct coll_call *call, size_t *bytes)
+int coll_is_eligible(struct coll_call *call, size_t *bytes)
 {
 	*bytes = 0;
 	switch (call->function) {
@@ -46,7 +39,7 @@ int coll_is_eligible(const struct coll_call *call, size_t *bytes)
 		return 1;
 	}
 	*bytes = (size_t)call->send.count * coll_type_bytes(call->recv.type);
-	return has_reduction(call);
+	return pmpi_reduction_find(call->recv.type, call->op, &call->corale_type, &call->corale_op);
 }
 
 /* ---- A side as bytes */
@@ -217,14 +210,12 @@ static int run_move(struct coll_call *call, struct pmpi_comm *comm)
 
 /* ---- Reductions */
 
-struct reduction {
-	corale_type type;
-	corale_op op;
+struct operands {
 	const char *from;
 	char *to;
 };
 
-static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
+static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct operands *o)
 {
 	size_t *counts = comm->arrays, *displs = counts + comm->size, at = 0;
 	for (int i = 0; i < comm->size; i++) {
@@ -232,8 +223,8 @@ static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const 
 		displs[i] = at;
 		at += counts[i];
 	}
-	return corale_reduce_scatter_v(r->from, counts, displs, r->to, r->type, r->op, comm->core,
-				       comm->stream);
+	return corale_reduce_scatter_v(o->from, counts, displs, o->to, call->corale_type, call->corale_op,
+				       comm->core, comm->stream);
 }
 
 /* Its elements as Corale takes them: pinned memory stands in for that of contexts that are not the core's. */
@@ -245,33 +236,34 @@ static int find_elements(struct coll_call *call, struct pmpi_comm *comm, struct 
 	return ret;
 }
 
-static int reduce(struct coll_call *call, struct pmpi_comm *comm, const struct reduction *r)
+static int reduce(struct coll_call *call, struct pmpi_comm *comm, const struct operands *o)
 {
 	const size_t count = (size_t)call->recv.count;
 	switch (call->function) {
 	case PMPI_ALLREDUCE:
-		return corale_all_reduce(r->from, r->to, count, r->type, r->op, comm->core, comm->stream);
+		return corale_all_reduce(o->from, o->to, count, call->corale_type, call->corale_op,
+					 comm->core, comm->stream);
 	case PMPI_REDUCE:
-		return corale_reduce(r->from, call->recv.blocks ? r->to : NULL, count, r->type, r->op,
-				     call->root, comm->core, comm->stream);
+		return corale_reduce(o->from, call->recv.blocks ? o->to : NULL, count, call->corale_type,
+				     call->corale_op, call->root, comm->core, comm->stream);
 	case PMPI_REDUCE_SCATTER_BLOCK:
-		return corale_reduce_scatter(r->from, r->to, count, r->type, r->op, comm->core, comm->stream);
+		return corale_reduce_scatter(o->from, o->to, count, call->corale_type, call->corale_op,
+					     comm->core, comm->stream);
 	default: /* PMPI_REDUCE_SCATTER */
-		return reduce_scatter(call, comm, r);
+		return reduce_scatter(call, comm, o);
 	}
 }
 
 static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
 {
-	struct reduction r;
+	struct operands o;
 	char *from = NULL;
-	int ret = find_elements(call, comm, &call->recv, &r.to);
+	int ret = find_elements(call, comm, &call->recv, &o.to);
 	if (!ret && call->send.buffer != MPI_IN_PLACE)
 		ret = find_elements(call, comm, &call->send, &from);
-	r.from = call->send.buffer == MPI_IN_PLACE ? r.to : from;
-	pmpi_reduction_find(call->recv.type, call->op, &r.type, &r.op);
+	o.from = call->send.buffer == MPI_IN_PLACE ? o.to : from;
 	if (!ret)
-		ret = reduce(call, comm, &r);
+		ret = reduce(call, comm, &o);
 	if (!ret)
 		ret = pmpi_comm_wait(comm);
 	if (!ret)

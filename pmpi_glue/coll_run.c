@@ -77,8 +77,7 @@ static int stage(struct coll_call *call, enum pmpi_reason reason)
 }
 
 /* What makes Corale's route impossible, or PMPI_NO_REASON; alike on all ranks. */
-static enum pmpi_reason is_impossible(const struct coll_call *call, const struct pmpi_comm *comm,
-				      size_t *bytes)
+static enum pmpi_reason is_impossible(struct coll_call *call, const struct pmpi_comm *comm, size_t *bytes)
 {
 	if ((int)call->function >= PMPI_ROUTED)
 		return PMPI_NO_ROUTE;
@@ -92,7 +91,7 @@ static enum pmpi_reason is_impossible(const struct coll_call *call, const struct
 }
 
 /* *comm: whose core runs the call; NULL: MPI does, and *reason says why. */
-static int find_route(const struct coll_call *call, struct pmpi_comm **comm, enum pmpi_reason *reason)
+static int find_route(struct coll_call *call, struct pmpi_comm **comm, enum pmpi_reason *reason)
 {
 	size_t bytes;
 	int is_routed = 0, error;

@@ -30,6 +30,21 @@ int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, do
 	return ret;
 }
 
+int pmpi_p2p_staged(enum pmpi_function function, size_t bytes, double begin, int ret)
+{
+	if (pmpi.counts)
+		pmpi_table_count(function, PMPI_IS_STAGED, PMPI_NO_ROUTE, bytes, begin);
+	return ret;
+}
+
+int pmpi_p2p_received(struct pmpi_staged *s, const MPI_Status *status, int ret, MPI_Comm comm)
+{
+	const int error = pmpi_stage_out_received(s, status);
+	pmpi_stage_end(s);
+	pmpi_requests_progress();
+	return ret || !error ? ret : pmpi_fail(comm);
+}
+
 struct pmpi_p2p *pmpi_p2p_make(const struct pmpi_staged *in, const struct pmpi_staged *out)
 {
 	const struct pmpi_staged none = { .ordinal = -1 };

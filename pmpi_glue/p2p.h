@@ -12,6 +12,18 @@ int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count
 /* Behind a call that MPI has run (ret) as the program made it; s: what pmpi_p2p_find has left. Returns ret. */
 int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, double begin, int ret);
 
+/* Behind one that it has run on staged buffers, of `bytes` bytes. Returns ret. */
+int pmpi_p2p_staged(enum pmpi_function function, size_t bytes, double begin, int ret);
+
+/* Behind a receive: the message goes to the device, even a part of it that came with an error. ret, or what the copy to the device was. */
+int pmpi_p2p_received(struct pmpi_staged *s, const MPI_Status *status, int ret, MPI_Comm comm);
+
+/* The peer of an exchange that needs the buffer, if any does. */
+static inline int pmpi_p2p_peer(int to, int from)
+{
+	return to == MPI_PROC_NULL ? from : to;
+}
+
 /* The buffers of an operation that a request stands for. */
 struct pmpi_p2p {
 	struct pmpi_staged in, out; /* what is sent, and what is received; one buffer for both: out */

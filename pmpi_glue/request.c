@@ -41,8 +41,11 @@ static void end_claims(struct claims *c)
 	pmpi_requests_progress();
 }
 
-/* 1: some have work; 0: none, and there is nothing to end; -1: no memory. */
-static int claim(struct claims *c, int n, const MPI_Request *requests)
+/*
+ * 1: some have work, and *statuses is there, also for a program that ignores it; 0: none has, and there is nothing to end; -1: no memory. statuses: NULL for
+ * a function without.
+ */
+static int claim(struct claims *c, int n, const MPI_Request *requests, MPI_Status **statuses)
 {
 	if (!atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed) || n <= 0 || !requests) {
 		pmpi_requests_progress();
@@ -59,6 +62,8 @@ static int claim(struct claims *c, int n, const MPI_Request *requests)
 	}
 	if (!c->found)
 		end_claims(c);
+	else if (statuses && (*statuses == MPI_STATUS_IGNORE || *statuses == MPI_STATUSES_IGNORE))
+		*statuses = c->own;
 	return c->found > 0;
 }
 
@@ -82,10 +87,8 @@ static void complete(struct claims *c, int i, MPI_Status *status, int *ret)
 PMPI_ENTRY(MPI_Wait, (MPI_Request * request, MPI_Status *status), (request, status))
 {
 	struct claims c;
-	if (claim(&c, 1, request) <= 0)
+	if (claim(&c, 1, request, &status) <= 0)
 		return PMPI_Wait(request, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = c.own;
 	int ret = PMPI_Wait(request, status);
 	if (!ret || *request == MPI_REQUEST_NULL)
 		complete(&c, 0, status, &ret);
@@ -96,10 +99,8 @@ PMPI_ENTRY(MPI_Wait, (MPI_Request * request, MPI_Status *status), (request, stat
 PMPI_ENTRY(MPI_Test, (MPI_Request * request, int *flag, MPI_Status *status), (request, flag, status))
 {
 	struct claims c;
-	if (claim(&c, 1, request) <= 0)
+	if (claim(&c, 1, request, &status) <= 0)
 		return PMPI_Test(request, flag, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = c.own;
 	int ret = PMPI_Test(request, flag, status);
 	if ((!ret && *flag) || *request == MPI_REQUEST_NULL)
 		complete(&c, 0, status, &ret);
@@ -112,10 +113,8 @@ PMPI_ENTRY(MPI_Request_get_status, (MPI_Request request, int *flag, MPI_Status *
 	   (request, flag, status))
 {
 	struct claims c;
-	if (claim(&c, 1, &request) <= 0)
+	if (claim(&c, 1, &request, &status) <= 0)
 		return PMPI_Request_get_status(request, flag, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = c.own;
 	int ret = PMPI_Request_get_status(request, flag, status);
 	if (!ret && *flag)
 		ret = pmpi_pending_deliver(c.pending[0], status);
@@ -126,7 +125,7 @@ PMPI_ENTRY(MPI_Request_get_status, (MPI_Request request, int *flag, MPI_Status *
 PMPI_ENTRY(MPI_Request_free, (MPI_Request * request), (request))
 {
 	struct claims c;
-	if (claim(&c, 1, request) <= 0)
+	if (claim(&c, 1, request, NULL) <= 0)
 		return PMPI_Request_free(request);
 	int ret = MPI_SUCCESS;
 	if (pmpi_pending_free(c.pending[0]))
@@ -172,11 +171,9 @@ static int complete_any(struct claims *c, const MPI_Request *requests, int index
 PMPI_ENTRY(MPI_Waitall, (int n, MPI_Request *requests, MPI_Status *statuses), (n, requests, statuses))
 {
 	struct claims c;
-	const int claimed = claim(&c, n, requests);
+	const int claimed = claim(&c, n, requests, &statuses);
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : PMPI_Waitall(n, requests, statuses);
-	if (statuses == MPI_STATUSES_IGNORE)
-		statuses = c.own;
 	const int ret = complete_all(&c, requests, statuses, PMPI_Waitall(n, requests, statuses));
 	end_claims(&c);
 	return ret;
@@ -186,11 +183,9 @@ PMPI_ENTRY(MPI_Testall, (int n, MPI_Request *requests, int *flag, MPI_Status *st
 	   (n, requests, flag, statuses))
 {
 	struct claims c;
-	const int claimed = claim(&c, n, requests);
+	const int claimed = claim(&c, n, requests, &statuses);
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : PMPI_Testall(n, requests, flag, statuses);
-	if (statuses == MPI_STATUSES_IGNORE)
-		statuses = c.own;
 	int ret = PMPI_Testall(n, requests, flag, statuses);
 	if (ret || *flag)
 		ret = complete_all(&c, requests, statuses, ret);
@@ -202,11 +197,9 @@ PMPI_ENTRY(MPI_Waitany, (int n, MPI_Request *requests, int *index, MPI_Status *s
 	   (n, requests, index, status))
 {
 	struct claims c;
-	const int claimed = claim(&c, n, requests);
+	const int claimed = claim(&c, n, requests, &status);
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : PMPI_Waitany(n, requests, index, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = c.own;
 	*index = MPI_UNDEFINED;
 	int ret = PMPI_Waitany(n, requests, index, status);
 	ret = complete_any(&c, requests, *index, status, ret);
@@ -218,11 +211,9 @@ PMPI_ENTRY(MPI_Testany, (int n, MPI_Request *requests, int *index, int *flag, MP
 	   (n, requests, index, flag, status))
 {
 	struct claims c;
-	const int claimed = claim(&c, n, requests);
+	const int claimed = claim(&c, n, requests, &status);
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : PMPI_Testany(n, requests, index, flag, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = c.own;
 	*index = MPI_UNDEFINED;
 	int ret = PMPI_Testany(n, requests, index, flag, status);
 	if (ret || *flag)
@@ -237,11 +228,9 @@ static int some(some_function *mpi, int n, MPI_Request *requests, int *count, in
 		MPI_Status *statuses)
 {
 	struct claims c;
-	const int claimed = claim(&c, n, requests);
+	const int claimed = claim(&c, n, requests, &statuses);
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : mpi(n, requests, count, indices, statuses);
-	if (statuses == MPI_STATUSES_IGNORE)
-		statuses = c.own;
 	*count = MPI_UNDEFINED;
 	int ret = mpi(n, requests, count, indices, statuses);
 	ret = complete_some(&c, requests, *count, indices, statuses, ret);

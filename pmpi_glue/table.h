@@ -33,12 +33,6 @@ static inline double pmpi_table_begin(void)
 }
 void pmpi_table_count(enum pmpi_function function, enum pmpi_outcome outcome, enum pmpi_reason reason,
 		      size_t bytes, double begin);
-static inline void pmpi_table_end(enum pmpi_function function, enum pmpi_outcome outcome,
-				  enum pmpi_reason reason, size_t bytes, double begin)
-{
-	if (pmpi.counts)
-		pmpi_table_count(function, outcome, reason, bytes, begin);
-}
 
 /* This rank's table, to the log. */
 void pmpi_table_print(void);

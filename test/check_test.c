@@ -16,6 +16,7 @@
 #include "plan_cases.h"
 #include "examples/plans/plan_print.h"
 #include "plan/plan_eval.h"
+#include "test/row_find.h"
 
 /* A way to break a step; 0 if it does not apply to this step. */
 typedef int mutate(struct plan *plan, struct plan_step *step);

@@ -18,6 +18,7 @@
 #include "plan_cases.h"
 #include "plan/choose/choices.h"
 #include "plan/choose/planner.h"
+#include "test/row_find.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 #define WINDOW ((uint64_t)62 << 20)

@@ -20,6 +20,7 @@
 #include "plan/choose/planner_room.h"
 #include "plan/machine/rates.h"
 #include "plan/machine/topo.h"
+#include "test/row_find.h"
 
 enum { CAP = 64 << 20, SLOTS = 8 << 20, KIBI = 1 << 10 };
 

@@ -14,6 +14,7 @@
 #include "lowered_walk.h"
 #include "base/collectives.h"
 #include "plan_cases.h"
+#include "test/row_find.h"
 
 enum { MOST_RANKS = 1024 };
 

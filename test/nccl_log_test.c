@@ -72,8 +72,8 @@ static int speak(void)
 	door_log_version(NCCL_CODE, CUDA_CODE);
 	door_log_version(NCCL_CODE, CUDA_CODE);
 	door_log_init(&comm, "START");
-	door_log_network("Socket");
-	door_log_path(0, 0, 1, 1, "P2P/CUMEM");
+	door_log(DOOR_LOG_INIT | DOOR_LOG_NET, "Using network Socket");
+	door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM");
 	door_log_init(&comm, "COMPLETE");
 	door_log_init(&child, "START");
 	door_log(DOOR_LOG_COLL, "AllReduce: opCount %x", 0x1f);

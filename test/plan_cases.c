@@ -9,6 +9,7 @@
 
 #include "plan_cases.h"
 #include "base/collectives.h"
+#include "test/row_find.h"
 
 struct topo *cases_topo(int n, enum plan_split split)
 {

@@ -20,6 +20,7 @@
 #include "plan/cost/cost_rates.h"
 #include "plan/plan_eval.h"
 #include "examples/plans/sim.h"
+#include "test/row_find.h"
 
 static struct planner new_planner(const struct topo *topo)
 {

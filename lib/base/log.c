@@ -150,24 +150,25 @@ const char *log_last_error(void)
 	return last_error;
 }
 
-/* file with each "%p" replaced by the process id; 0 if it does not fit. */
-static int expand_path(const char *file, char *path, size_t bytes)
+int log_expand_path(const char *form, const char *host_name, char *path, size_t bytes)
 {
 	size_t at = 0;
 
-	while (*file && at < bytes) {
-		if (file[0] == '%' && file[1] == 'p') {
-			int n = snprintf(path + at, bytes - at, "%ld", (long)getpid());
-			at += n > 0 ? (size_t)n : 0;
-			file += 2;
-		} else {
-			path[at++] = *file++;
-		}
+	for (; *form; form++) {
+		char piece[64] = { *form, '\0' };
+		const char mark = *form == '%' ? form[1] : '\0';
+		if (mark == 'p')
+			snprintf(piece, sizeof(piece), "%ld", (long)getpid());
+		else if (host_name && mark == 'h')
+			snprintf(piece, sizeof(piece), "%s", host_name);
+		form += mark == 'p' || (host_name && (mark == 'h' || mark == '%'));
+		const size_t length = strlen(piece);
+		if (at + length >= bytes)
+			return 0;
+		memcpy(path + at, piece, length + 1);
+		at += length;
 	}
-	if (at >= bytes)
-		return 0;
-	path[at] = '\0';
-	return 1;
+	return at > 0;
 }
 
 /* Why lines do not go where fd leads: others could read them, or stop or redirect the process. NULL: they do. */
@@ -236,7 +237,7 @@ void log_open(enum log_level level, const char *file)
 
 	log_level = level;
 	if (file && file[0]) {
-		fd = expand_path(file, path, sizeof(path)) ? log_open_path(path, &why_not) : -1;
+		fd = log_expand_path(file, NULL, path, sizeof(path)) ? log_open_path(path, &why_not) : -1;
 		if (fd < 0) {
 			fd = STDERR_FILENO;
 			log_line(LOG_WARN, -1,

@@ -7,6 +7,7 @@
 #define LOG_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 /* libcorale_mpi speaks by libcorale's log: what it needs is exported, under names no program has. */
 #define LOG_EXPORT(name) __asm__("corale_private_" name) __attribute__((visibility("default")))
@@ -52,6 +53,9 @@ void log_write(int fd, const char *line);
 
 /* Where log_open has led lines: its file's descriptor, or that of stderr. */
 int log_descriptor(void);
+
+/* form with "%p" as the process id and, where there is a host_name, "%h" as that and "%%" as "%"; 0: it does not fit. */
+int log_expand_path(const char *form, const char *host_name, char *path, size_t bytes);
 
 /* A descriptor for lines at path, under log_open's rules; -1: *why_not says why. A file that was there is added to. */
 int log_open_path(const char *path, const char **why_not);

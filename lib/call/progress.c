@@ -200,9 +200,7 @@ static int poll_reason(void *arg)
 {
 	const struct search *s = arg;
 	struct comm *comm = s->comm;
-	struct transport *transport = comm->engine.transport;
-	if (transport)
-		transport->ops->progress(transport);
+	transport_progress(comm->engine.transport);
 	liveness_look();
 	diagnose_deaths(comm);
 	return diagnose_peers(comm) || find_gone(comm, s->run) >= 0;

@@ -273,8 +273,7 @@ void diagnose_send_refusal(struct comm *comm)
 			send_text(comm, WINDOW_REFUSED, r);
 			diagnose_send_calls(comm, r);
 		}
-	if (e->transport) /* which may have no thread */
-		e->transport->ops->progress(e->transport);
+	transport_progress(e->transport); /* which may have no thread */
 }
 
 static void spread(struct comm *comm, const struct ending *end)
@@ -531,9 +530,7 @@ struct left {
 static int poll_left(void *arg)
 {
 	const struct left *left = arg;
-	struct transport *t = left->comm->engine.transport;
-	if (t)
-		t->ops->progress(t);
+	transport_progress(left->comm->engine.transport);
 	return presence_of(left->comm, left->rank) != IS_PRESENT;
 }
 
@@ -657,9 +654,7 @@ struct collect {
 static int poll_records(void *arg)
 {
 	struct collect *c = arg;
-	struct transport *t = c->comm->engine.transport;
-	if (t)
-		t->ops->progress(t);
+	transport_progress(c->comm->engine.transport);
 	int known = 0;
 	for (int r = 0; r < c->comm->size; r++)
 		known += record_of(c->comm, r, c->number).number != 0;
@@ -823,9 +818,7 @@ struct finder {
 static int poll_finder(void *arg)
 {
 	struct finder *f = arg;
-	struct transport *t = f->comm->engine.transport;
-	if (t)
-		t->ops->progress(t);
+	transport_progress(f->comm->engine.transport);
 	return read_text(f->comm, WINDOW_ENDED, f->rank, f->reason);
 }
 
@@ -892,10 +885,8 @@ int diagnose_refused(struct comm *comm, const struct record *call, int peer)
 static int poll_refused(void *arg)
 {
 	struct finder *f = arg;
-	struct transport *t = f->comm->engine.transport;
-	if (t)
-		t->ops->progress(t);
-	return !t || diagnose_refuses(f->comm, f->rank);
+	transport_progress(f->comm->engine.transport);
+	return !f->comm->engine.transport || diagnose_refuses(f->comm, f->rank);
 }
 
 int diagnose_mismatch(struct comm *comm, const struct record *call, const struct host_mismatch *mismatch)

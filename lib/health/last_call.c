@@ -20,9 +20,7 @@ struct comparison {
 static int poll_peer(void *arg)
 {
 	struct comparison *c = arg;
-	struct transport *t = c->comm->engine.transport;
-	if (t)
-		t->ops->progress(t);
+	transport_progress(c->comm->engine.transport);
 	if (diagnose_peers(c->comm))
 		return diagnose_peers(c->comm);
 	const int called = diagnose_has_called(c->comm, c->next, c->number); /* before its call is read */

@@ -129,6 +129,13 @@ int transport_control(struct transport *t, int peer, const void *message, size_t
 /* NULL is allowed. */
 void transport_close(struct transport *t);
 
+/* NULL: nothing is moved. */
+static inline void transport_progress(struct transport *t)
+{
+	if (t)
+		t->ops->progress(t);
+}
+
 /* end: called once the process's exit handlers have run, while libraries of transports can still be used. Before the first transport is opened. */
 void transport_on_exit(void (*end)(void));
 /* Calls it: the end of a library comes that a transport uses. */

@@ -61,11 +61,6 @@ static void store_64(const union reduce_block *block, void *data, size_t n)
 	memcpy(data, block, 8 * n);
 }
 
-static void load_complex64(union reduce_block *block, const void *data, size_t n)
-{
-	memcpy(block, data, 8 * n);
-}
-
 static void load_complex128(union reduce_block *block, const void *data, size_t n)
 {
 	memcpy(block, data, 16 * n);
@@ -132,7 +127,7 @@ static const struct {
 	[CORALE_INT16] = { REDUCE_SIGNED, load_int16, store_16 },
 	[CORALE_UINT16] = { REDUCE_UNSIGNED, load_uint16, store_16 },
 	[CORALE_BOOL] = { REDUCE_UNSIGNED, load_uint8, store_8 },
-	[CORALE_COMPLEX64] = { REDUCE_COMPLEX_FLOAT, load_complex64, store_complex64 },
+	[CORALE_COMPLEX64] = { REDUCE_COMPLEX_FLOAT, load_64, store_complex64 },
 	[CORALE_COMPLEX128] = { REDUCE_COMPLEX_DOUBLE, load_complex128, store_complex128 },
 	[CORALE_PAIR_FLOAT32] = { REDUCE_PAIR_DOUBLE, load_pair_float32, store_pair_float32 },
 	[CORALE_PAIR_FLOAT64] = { REDUCE_PAIR_DOUBLE, load_pair_float64, store_pair_float64 },

@@ -10,6 +10,7 @@
 #include "plan/codelet/row.h"
 #include "script.h"
 #include "thin.h"
+#include "test/row_find.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

@@ -70,9 +70,6 @@ struct row {
 /* The table; *count rows. Those of one collective in the order of preference. */
 const struct row *row_table(int *count);
 
-/* The first row of a collective by an algorithm of that name, or -1. */
-int row_find(corale_coll coll, const char *name);
-
 /* The next row with a codelet of a collective behind row (NULL: the first one), or NULL. */
 const struct row *row_next_codelet(corale_coll coll, const struct row *row);
 
