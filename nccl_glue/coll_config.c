@@ -7,12 +7,6 @@
 #include "export.h"
 #include "log.h"
 
-static int has_hint(const struct door_coll_config *config)
-{
-	return config->min_ctas || config->max_ctas || config->cta_policy >= 0 || config->algorithm[0] ||
-	       config->options;
-}
-
 /* Once a process, because a program gives the same hints to every call. */
 static void log_hints(const char *call)
 {
@@ -36,7 +30,7 @@ static ncclResult_t check(const char *call, const ncclCollConfig_t *given)
 				     "nccl%sConfig: Corale does not offer ncclCollConfig_t's "
 				     "launchCompletionEvent; call cudaEventRecord after the call",
 				     call);
-	else if (has_hint(&config))
+	else if (config.has_hint)
 		log_hints(call);
 	return door_group_fail(result);
 }

@@ -232,13 +232,8 @@ ncclResult_t door_coll_config_read(const ncclCollConfig_t *given, struct door_co
 		config.launchCompletionEvent = NULL;
 	if (refuse_coll(&config, why, bytes))
 		return ncclInvalidArgument;
-	memset(out, 0, sizeof(*out));
-	out->min_ctas = ctas(config.minCTAs);
-	out->max_ctas = ctas(config.maxCTAs);
-	out->cta_policy = config.CTAPolicy == UNSET ? -1 : policy(config.CTAPolicy);
-	out->force_algorithm = config.forceAlgSelection != 0;
-	copy_name(out->algorithm, config.algSelection);
+	out->has_hint = config.minCTAs > 0 || config.maxCTAs > 0 || config.CTAPolicy != UNSET ||
+			(config.algSelection && *config.algSelection) || config.ext;
 	out->launched = config.launchCompletionEvent;
-	out->options = config.ext;
 	return ncclSuccess;
 }

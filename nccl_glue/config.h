@@ -46,14 +46,10 @@ ncclResult_t door_config_read(const ncclConfig_t *given, struct door_config *out
 /* Writes the names of the fields in config->ignored, separated by commas, and returns how many they are. */
 int door_config_ignored(const struct door_config *config, char *text, size_t bytes);
 
-/* Hints for one call. */
+/* Of one call: whether hints are given, which say how the communicator is to run it, and an event for its launch, or NULL. */
 struct door_coll_config {
-	int min_ctas, max_ctas; /* as above */
-	int cta_policy; /* -1: the communicator's */
-	bool force_algorithm; /* a selection that cannot be had is an error */
-	char algorithm[DOOR_NAME_BYTES]; /* "": automatic */
-	cudaEvent_t launched; /* to be recorded at the launch, or NULL */
-	const ncclConfigExt_t *options; /* the program's list: valid during the call alone */
+	bool has_hint;
+	cudaEvent_t launched;
 };
 
 /* Like door_config_read. */

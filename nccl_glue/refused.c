@@ -52,49 +52,39 @@ REFUSE(ncclSignal, (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_
 REFUSE(ncclWaitSignal, (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream),
        ONE_SIDED, USE_SEND)
 
-#define DEVICE_API "NCCL's interface for kernels of the program"
-#define USE_HOST "call collectives from the host (ncclCommQueryProperties says deviceApiSupport = false)"
-REFUSE(ncclDevCommCreate, (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm),
-       DEVICE_API, USE_HOST)
-REFUSE(ncclLsaBarrierCreateRequirement,
-       (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
-	ncclDevResourceRequirements_t *outReq),
-       DEVICE_API, USE_HOST)
-REFUSE(ncclGinBarrierCreateRequirement,
-       (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
-	ncclDevResourceRequirements_t *outReq),
-       DEVICE_API, USE_HOST)
-REFUSE(ncclGinOutboxCreateRequirement,
-       (int nBlocks, int size_log2, ncclGinOutboxHandle_t *outHandle, ncclDevResourceRequirements_t *outReq),
-       DEVICE_API, USE_HOST)
-REFUSE(ncclGinInboxA2ACreateRequirement,
-       (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle_t *outHandle,
-	ncclDevResourceRequirements_t *outReq),
-       DEVICE_API, USE_HOST)
-REFUSE(ncclLLA2ACreateRequirement,
-       (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle, ncclDevResourceRequirements_t *outReq),
-       DEVICE_API, USE_HOST)
+#define REFUSE_DEVICE(name, parameters)                                                                      \
+	REFUSE(name, parameters, "NCCL's interface for kernels of the program",                              \
+	       "call collectives from the host (ncclCommQueryProperties says deviceApiSupport = false)")
+REFUSE_DEVICE(ncclDevCommCreate,
+	      (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm))
+REFUSE_DEVICE(ncclLsaBarrierCreateRequirement,
+	      (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
+	       ncclDevResourceRequirements_t *outReq))
+REFUSE_DEVICE(ncclGinBarrierCreateRequirement,
+	      (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
+	       ncclDevResourceRequirements_t *outReq))
+REFUSE_DEVICE(ncclGinOutboxCreateRequirement, (int nBlocks, int size_log2, ncclGinOutboxHandle_t *outHandle,
+					       ncclDevResourceRequirements_t *outReq))
+REFUSE_DEVICE(ncclGinInboxA2ACreateRequirement,
+	      (ncclTeam_t peers, int nBlocks, int size_log2, ncclGinInboxA2AHandle_t *outHandle,
+	       ncclDevResourceRequirements_t *outReq))
+REFUSE_DEVICE(ncclLLA2ACreateRequirement,
+	      (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle, ncclDevResourceRequirements_t *outReq))
 
-#define WINDOWS "windows"
-#define NULL_WINDOW "ncclCommWindowRegister gives NULL, so use the buffer itself in collectives"
-REFUSE(ncclGetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void **outPtr), WINDOWS,
-       NULL_WINDOW)
-REFUSE(ncclGetMultimemDevicePointer,
-       (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr), WINDOWS,
-       NULL_WINDOW)
-REFUSE(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr), WINDOWS,
-       NULL_WINDOW)
-REFUSE(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr), WINDOWS,
-       NULL_WINDOW)
-REFUSE(ncclGetMultimemDeviceLeInfo, (ncclWindow_t window, size_t offset, ncclCftLeId *leId, size_t *leOffset),
-       WINDOWS, NULL_WINDOW)
-REFUSE(ncclGetCftDeviceLeInfo,
-       (ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam, ncclCftLeId *leId,
-	size_t *leOffset),
-       WINDOWS, NULL_WINDOW)
-REFUSE(ncclGetPeerDeviceLeInfo,
-       (ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId *leId, size_t *leOffset), WINDOWS,
-       NULL_WINDOW)
+#define REFUSE_WINDOW(name, parameters)                                                                      \
+	REFUSE(name, parameters, "windows",                                                                  \
+	       "ncclCommWindowRegister gives NULL, so use the buffer itself in collectives")
+REFUSE_WINDOW(ncclGetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void **outPtr))
+REFUSE_WINDOW(ncclGetMultimemDevicePointer,
+	      (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr))
+REFUSE_WINDOW(ncclGetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void **outPtr))
+REFUSE_WINDOW(ncclGetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void **outPtr))
+REFUSE_WINDOW(ncclGetMultimemDeviceLeInfo,
+	      (ncclWindow_t window, size_t offset, ncclCftLeId *leId, size_t *leOffset))
+REFUSE_WINDOW(ncclGetCftDeviceLeInfo, (ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam,
+				       ncclCftLeId *leId, size_t *leOffset))
+REFUSE_WINDOW(ncclGetPeerDeviceLeInfo,
+	      (ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId *leId, size_t *leOffset))
 
 static ncclResult_t refuse_encryption(const ncclEncryptionConfig_t *config)
 {

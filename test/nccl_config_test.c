@@ -358,25 +358,28 @@ static void test_coll_config(void **state)
 
 	(void)state;
 	assert_int_equal(door_coll_config_read(NULL, &config, why, sizeof(why)), ncclSuccess);
-	assert_int_equal(config.cta_policy, -1);
-	assert_true(config.force_algorithm);
-	assert_string_equal(config.algorithm, "");
-	assert_null(config.options);
-	given.ext = &option;
+	assert_false(config.has_hint);
+	assert_null(config.launched);
+	for (int hint = 0; hint < 5; hint++) {
+		ncclCollConfig_t one = NCCL_COLLCONFIG_INITIALIZER;
+		if (hint == 0)
+			one.ext = &option;
+		else if (hint == 1)
+			one.minCTAs = 2;
+		else if (hint == 2)
+			one.maxCTAs = 200;
+		else if (hint == 3)
+			one.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+		else
+			one.algSelection = "RING_SIMPLE";
+		assert_int_equal(door_coll_config_read(&one, &config, why, sizeof(why)), ncclSuccess);
+		assert_true(config.has_hint);
+	}
 	given.minCTAs = 2;
-	given.maxCTAs = 200;
-	given.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
-	given.algSelection = "RING_SIMPLE";
 	given.forceAlgSelection = 0;
 	given.launchCompletionEvent = event;
 	assert_int_equal(door_coll_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
-	assert_int_equal(config.min_ctas, 2);
-	assert_int_equal(config.max_ctas, DOOR_MAX_CTAS);
-	assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_EFFICIENCY);
-	assert_false(config.force_algorithm);
-	assert_string_equal(config.algorithm, "RING_SIMPLE");
 	assert_ptr_equal(config.launched, event);
-	assert_ptr_equal(config.options, &option);
 	given.size = 64; /* of 2.31, without the event */
 	given.version = 23102;
 	ncclCollConfig_t *old = malloc(64);
@@ -384,7 +387,7 @@ static void test_coll_config(void **state)
 	memcpy(old, &given, 64);
 	assert_int_equal(door_coll_config_read(old, &config, why, sizeof(why)), ncclSuccess);
 	assert_null(config.launched);
-	assert_int_equal(config.min_ctas, 2);
+	assert_true(config.has_hint);
 	free(old);
 	given.size = 10000;
 	given.version = 29900;
@@ -394,11 +397,11 @@ static void test_coll_config(void **state)
 
 static void refuse_coll(ncclCollConfig_t given, const char *word)
 {
-	struct door_coll_config config = { .min_ctas = 17 };
+	struct door_coll_config config = { .has_hint = true };
 
 	assert_int_equal(door_coll_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
 	assert_non_null(strstr(why, word));
-	assert_int_equal(config.min_ctas, 17);
+	assert_true(config.has_hint);
 }
 
 static void test_coll_config_refused(void **state)

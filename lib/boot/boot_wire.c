@@ -92,6 +92,13 @@ static void start_mac(struct hmac *h, const unsigned char key[BOOT_KEY_BYTES], c
 	hmac_add(h, word, strlen(word) + 1);
 }
 
+static void add_number(struct hmac *h, uint64_t value, int bytes)
+{
+	unsigned char number[8];
+	frame_put(number, value, bytes);
+	hmac_add(h, number, (size_t)bytes);
+}
+
 uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
 {
 	struct hmac h;
@@ -104,29 +111,22 @@ uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
 void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
 		    unsigned char key[BOOT_KEY_BYTES])
 {
-	unsigned char number[8];
 	struct hmac h;
 	start_mac(&h, parent, "child");
-	frame_put(number, tag, 8);
-	hmac_add(&h, number, 8);
-	frame_put(number, (uint32_t)n, 4);
-	hmac_add(&h, number, 4);
-	for (int i = 0; i < n; i++) {
-		frame_put(number, (uint32_t)ranks[i], 4);
-		hmac_add(&h, number, 4);
-	}
+	add_number(&h, tag, 8);
+	add_number(&h, (uint32_t)n, 4);
+	for (int i = 0; i < n; i++)
+		add_number(&h, (uint32_t)ranks[i], 4);
 	hmac_end(&h, key);
 }
 
 void boot_feed_key(const unsigned char group[BOOT_KEY_BYTES], const unsigned char nonce[BOOT_NONCE_BYTES],
 		   int rank, unsigned char key[BOOT_KEY_BYTES])
 {
-	unsigned char number[4];
 	struct hmac h;
 	start_mac(&h, group, "feed");
 	hmac_add(&h, nonce, BOOT_NONCE_BYTES);
-	frame_put(number, (uint32_t)rank, 4);
-	hmac_add(&h, number, 4);
+	add_number(&h, (uint32_t)rank, 4);
 	hmac_end(&h, key);
 }
 

@@ -44,14 +44,14 @@ int corale_inproc_create(int n, corale_inproc **out)
 	if (n < 1 || !out)
 		return log_error(CORALE_EINVAL, -1, "corale_inproc_create: %d ranks", n);
 	corale_inproc *g = calloc(1, sizeof *g);
-	if (!g)
-		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %d threads", n);
-	g->size = n;
-	g->here = calloc((size_t)n, 1);
-	if (!g->here) {
+	unsigned char *here = calloc((size_t)n, 1);
+	if (!g || !here) {
 		free(g);
+		free(here);
 		return log_error(CORALE_ENOMEM, -1, "no memory for a group of %d threads", n);
 	}
+	g->size = n;
+	g->here = here;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	*out = g;

@@ -35,6 +35,12 @@ struct hello {
 	int32_t id, nfds; /* nfds < 0: the sender can't pass any */
 };
 
+/* Room for the descriptors of a message. */
+union control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
+};
+
 struct exchange {
 	struct fdpass *pass;
 	int peers, my_id, nfds;
@@ -128,10 +134,7 @@ static int send_hello(const struct exchange *x, int fd)
 {
 	struct hello hello = { .cookie = x->cookie, .id = x->my_id, .nfds = x->barred ? -1 : x->nfds };
 	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
-	} control;
+	union control control;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	if (hello.nfds > 0) {
 		memset(&control, 0, sizeof(control));
@@ -225,10 +228,7 @@ static int receive(struct exchange *x, int fd)
 {
 	struct hello hello;
 	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
-	} control;
+	union control control;
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
 			      .msg_control = control.bytes,
