@@ -22,7 +22,6 @@
 
 #include <cmocka.h>
 
-#include "cuda/exporter_mail.h"
 #include "cuda/exporter_state.h"
 #include "base/descriptor.h"
 #include "base/log.h"

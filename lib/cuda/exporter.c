@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
-#include "exporter_mail.h"
 
 enum { CLOSE_MS = 200, EXIT_MS = 1000, MS = 1000000 };
 
@@ -61,17 +60,6 @@ static void destroy(struct exporter *x)
 	free(x);
 }
 
-static int open_mail(struct exporter *x)
-{
-	x->mail_fd = mail_open(x->board->instance);
-	if (x->mail_fd >= 0)
-		return 0;
-	return log_error(CORALE_ESYSTEM, x->rank,
-			 "no local socket for descriptors of GPU memory: %s; allow it, or set "
-			 "CORALE_ZERO_COPY=no",
-			 strerror(errno));
-}
-
 static int create(struct cuda_device device, CUcontext context, struct exporter **out)
 {
 	struct exporter *x = calloc(1, sizeof *x);
@@ -90,7 +78,11 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	pthread_cond_init(&x->changed, NULL);
 	const int mode = engine_spare_captures();
 	int ret = board_create(x->rank, &x->fd, &x->board);
-	ret = ret ? ret : open_mail(x);
+	if (!ret && (x->mail_fd = mail_open(x->board->instance)) < 0)
+		ret = log_error(CORALE_ESYSTEM, x->rank,
+				"no local socket for descriptors of GPU memory: %s; allow it, or set "
+				"CORALE_ZERO_COPY=no",
+				strerror(errno));
 	if (!ret)
 		ret = cuda_report(x->rank, x->ordinal,
 				  cudaStreamCreateWithPriority(&x->stream, cudaStreamNonBlocking, 0),
@@ -232,13 +224,12 @@ int exporter_start(struct exporter *x)
 	return 0;
 }
 
-/* The peer with that board, or else the first free slot. */
-static struct export_peer *find_peer(const struct exporter *x, const struct board *board, int *slot)
+struct export_peer *exporter_find_peer(const struct exporter *x, uint64_t instance, int *slot)
 {
 	*slot = BOARD_PEERS;
 	for (int i = BOARD_PEERS - 1; i >= 0; i--) {
 		struct export_peer *p = x->peers[i];
-		if (p && p->users && p->board->instance == board->instance)
+		if (p && p->users && p->board->instance == instance)
 			return p;
 		*slot = p ? *slot : i;
 	}
@@ -286,7 +277,7 @@ int exporter_attach(struct exporter *x, int fd, const struct exports **table)
 	pthread_mutex_lock(&x->lock);
 	if (board->process == x->board->process)
 		*table = own_table(x, board);
-	else if ((p = find_peer(x, board, &slot)) || !(ret = add_peer(x, board, slot))) {
+	else if ((p = exporter_find_peer(x, board->instance, &slot)) || !(ret = add_peer(x, board, slot))) {
 		p = p ? p : x->peers[slot];
 		p->users++;
 		*table = &x->tables->peers[p->slot];

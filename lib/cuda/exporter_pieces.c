@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs: memory of cuMemCreate that a buffer lies in, of one piece or of several that are mapped side by side (PyTorch's expandable segments). Its board names a
- * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.h), some at a time, until it has mapped all pieces side by side. The owner makes
+ * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.c), some at a time, until it has mapped all pieces side by side. The owner makes
  * descriptors when it is asked and closes them when they are sent, the peer closes them when they are imported, so none stays open.
  */
 #include "exporter_state.h"
@@ -10,7 +10,6 @@
 
 #include "base/descriptor.h"
 #include "base/wait.h"
-#include "exporter_mail.h"
 
 enum { MAILS = 64 /* that are looked at in a row */ };
 static const int64_t again_ns = 20000000, most_ns = 3000000000; /* without an answer; for a run */
@@ -69,25 +68,19 @@ static int export_piece(const struct exporter *x, CUdeviceptr at)
 }
 
 /* A piece is what has one id; a driver that means another range by address_range is not believed. */
-static int can_send_piece(const struct exporter *x, const struct piece *p)
-{
-	int ordinal = -1;
-	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p->at);
-	if (ordinal != x->ordinal || id_at(x, p->at) != p->id || id_at(x, p->at + p->bytes - 1) != p->id)
-		return 0;
-	const int fd = export_piece(x, p->at);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
 int exporter_can_send(const struct exporter *x, const struct export_range *r)
 {
 	struct piece p = { .at = r->at };
-	int can = 1;
-	for (CUdeviceptr at = r->at; can && at - r->at < r->bytes; at += p.bytes)
-		can = find_piece(x, at, &p) && can_send_piece(x, &p);
-	return can;
+	for (CUdeviceptr at = r->at; at - r->at < r->bytes; at += p.bytes) {
+		int ordinal = -1, fd = -1;
+		x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+		if (ordinal == x->ordinal && find_piece(x, at, &p) && id_at(x, at + p.bytes - 1) == p.id)
+			fd = export_piece(x, at);
+		if (fd < 0)
+			return 0;
+		close(fd);
+	}
+	return 1;
 }
 
 static void close_all(const int *fds, uint32_t n)
@@ -96,34 +89,23 @@ static void close_all(const int *fds, uint32_t n)
 		close(fds[i]);
 }
 
-/* Those from `first` on. What was made while the run was there is of the run. */
+/* Pieces of a run, from m->first on. What was made while the run was there is of the run. */
 static void send_pieces(const struct exporter *x, const struct export_range *r, struct mail *m)
 {
 	const uint64_t to = m->from;
 	struct piece p = { .at = r->at };
-	int fds[MAIL_PIECES], fd;
+	int fds[MAIL_PIECES];
 	uint32_t i = 0;
 	m->from = x->board->instance;
 	for (CUdeviceptr at = r->at; at - r->at < r->bytes && m->pieces < MAIL_PIECES; at += p.bytes, i++) {
-		if (!find_piece(x, at, &p) || (i >= m->first && (fd = export_piece(x, at)) < 0))
+		if (!find_piece(x, at, &p) || (i >= m->first && (fds[m->pieces] = export_piece(x, at)) < 0))
 			break;
-		if (i < m->first)
-			continue;
 		m->bytes[m->pieces] = p.bytes;
-		fds[m->pieces++] = fd;
+		m->pieces += i >= m->first;
 	}
 	if (m->pieces && exporter_has(x, r))
 		mail_send(to, m, fds);
 	close_all(fds, m->pieces);
-}
-
-static void serve(struct exporter *x, struct mail *m)
-{
-	pthread_mutex_lock(&x->lock);
-	const struct export e = x->own[m->number % EXPORTS_ROOM];
-	pthread_mutex_unlock(&x->lock);
-	if (e.number == m->number && e.range.is_run && (e.state == EXPORT_ASKED || e.state == EXPORT_USABLE))
-		send_pieces(x, &e.range, m);
 }
 
 /* ---- Of a peer ---- */
@@ -150,23 +132,21 @@ void exporter_end_arrival(const struct exporter *x, struct export_peer *p)
 /* Not all drivers offer access for reading alone. */
 static int give_access(const struct exporter *x, const struct export_arrival *a)
 {
-	CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = x->ordinal },
+	CUmemAccessDesc access = { .location = { CU_MEM_LOCATION_TYPE_DEVICE, x->ordinal },
 				   .flags = CU_MEM_ACCESS_FLAGS_PROT_READ };
-	CUresult error = x->driver->set_access(a->at, a->bytes, &access, 1);
+	if (x->driver->set_access(a->at, a->bytes, &access, 1) == CUDA_SUCCESS)
+		return 1;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	if (error != CUDA_SUCCESS)
-		error = x->driver->set_access(a->at, a->bytes, &access, 1);
-	return error == CUDA_SUCCESS;
+	return x->driver->set_access(a->at, a->bytes, &access, 1) == CUDA_SUCCESS;
 }
 
-static void ask(struct exporter *x, const struct export_peer *p)
+static void ask(struct exporter *x, struct export_peer *p, int64_t now)
 {
-	const struct mail m = { .from = x->board->instance,
-				.number = p->arrival.number,
-				.first = p->arrival.pieces };
+	const struct mail m = { x->board->instance, p->arrival.number, p->arrival.pieces, 0, { 0 } };
 	mail_send(p->board->instance, &m, NULL);
+	p->arrival.asked_ns = now;
 	pthread_mutex_lock(&x->lock);
-	exporter_stay_active(x);
+	exporter_wake(x); /* it looks often then */
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -188,8 +168,7 @@ int exporter_receive_run(struct exporter *x, struct export_peer *p, uint64_t num
 		*why = "its descriptors have not come (is the limit of open files too low?)";
 	} else {
 		if (now - a->asked_ns > again_ns)
-			ask(x, p);
-		a->asked_ns = now - a->asked_ns > again_ns ? now : a->asked_ns;
+			ask(x, p, now);
 		return 0;
 	}
 	exporter_end_arrival(x, p);
@@ -225,32 +204,31 @@ static void map_pieces(const struct exporter *x, struct export_arrival *a, const
 
 /* ---- */
 
-static struct export_peer *peer_of(struct exporter *x, uint64_t instance)
+static int take(struct exporter *x, struct mail *m, const int *fds)
 {
-	struct export_peer *peer = NULL;
+	int slot;
 	pthread_mutex_lock(&x->lock);
-	for (int i = 0; i < BOARD_PEERS && !peer; i++)
-		if (x->peers[i] && x->peers[i]->board->instance == instance)
-			peer = x->peers[i];
+	struct export_peer *p = exporter_find_peer(x, m->from, &slot);
+	const struct export e = x->own[m->number % EXPORTS_ROOM];
 	pthread_mutex_unlock(&x->lock);
-	return peer;
+	if (p && m->pieces)
+		map_pieces(x, &p->arrival, m, fds);
+	else if (p && e.number == m->number && e.range.is_run &&
+		 (e.state == EXPORT_ASKED || e.state == EXPORT_USABLE))
+		send_pieces(x, &e.range, m);
+	return p != NULL;
 }
 
 int exporter_take_mail(struct exporter *x)
 {
 	struct mail m;
-	int fds[MAIL_PIECES], got = 0, takes = 0;
+	int fds[MAIL_PIECES], got, takes = 0;
 	for (int i = 0; i < MAILS && !atomic_load(&x->stops); i++) {
 		if ((got = mail_receive(x->mail_fd, &m, fds)) < 0)
 			break;
-		struct export_peer *p = got ? peer_of(x, m.from) : NULL;
 		const uint32_t came = got ? m.pieces : 0;
-		if (p && came)
-			map_pieces(x, &p->arrival, &m, fds);
-		else if (p)
-			serve(x, &m);
+		takes |= got && take(x, &m, fds);
 		close_all(fds, came);
-		takes |= p != NULL;
 	}
 	return takes;
 }

@@ -6,15 +6,10 @@
 
 enum { PROBES = 8, ACTIVE_NS = 100000000 };
 
-void exporter_stay_active(struct exporter *x)
-{
-	x->active_until_ns = wait_now_ns() + ACTIVE_NS;
-}
-
 void exporter_wake(struct exporter *x)
 {
 	x->is_asked = 1;
-	exporter_stay_active(x);
+	x->active_until_ns = wait_now_ns() + ACTIVE_NS;
 	pthread_cond_broadcast(&x->changed);
 }
 

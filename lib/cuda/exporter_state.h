@@ -121,7 +121,7 @@ struct exporter {
 	int64_t active_until_ns;
 	struct export_peer *peers[BOARD_PEERS];
 	struct export own[EXPORTS_ROOM];
-	uint64_t last_number;
+	_Atomic uint64_t last_number;
 	size_t dead_bytes; /* freed, and mapped by peers yet */
 	struct export_seen seen[EXPORTER_SEEN];
 };
@@ -130,14 +130,15 @@ struct exporter {
 
 /* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
 int exporter_start(struct exporter *exporter);
+/* The peer that has that board, or NULL: *slot is the first free one then. Under the lock. */
+struct export_peer *exporter_find_peer(const struct exporter *exporter, uint64_t instance, int *slot);
 
 /* ---- exporter_state.c */
 
 /* Whether no call of the library runs in the process; then none begins until exporter_end_closing. */
 int exporter_begin_closing(struct exporter *exporter);
 void exporter_end_closing(struct exporter *exporter);
-/* The thread looks often for a while; exporter_wake: and at once. Under the lock. */
-void exporter_stay_active(struct exporter *exporter);
+/* Under the lock. */
 void exporter_wake(struct exporter *exporter);
 /* To GPU memory, which has it when this returns. CORALE_EDEVICE: logged, and the exporter stops. */
 int exporter_put(struct exporter *exporter, void *to, const void *from, size_t bytes);
@@ -167,6 +168,25 @@ enum exporter_reason exporter_range(const struct exporter *exporter, CUdeviceptr
 				    struct export_range *out);
 /* 0: one that was exported is not there any more. */
 int exporter_has(const struct exporter *exporter, const struct export_range *range);
+
+/* ---- exporter_mail.c: descriptors from one exporter to another of the node. Only processes of this user get and send any */
+
+enum { MAIL_PIECES = 32 };
+
+/* No pieces: `from` asks for the receiver's export of that number, from piece `first` on. Else an export of `from`, and the descriptors of some pieces. */
+struct mail {
+	uint64_t from; /* a board's instance */
+	uint64_t number;
+	uint32_t first, pieces;
+	uint64_t bytes[MAIL_PIECES]; /* of each piece */
+};
+
+/* The socket of a board's owner. -1: see errno. */
+int mail_open(uint64_t instance);
+/* To the owner of another board. The descriptors stay the caller's. */
+void mail_send(uint64_t to, const struct mail *mail, const int *fds);
+/* 1: some mail, whose descriptors are the caller's. 0: mail that was dropped. -1: there is none. */
+int mail_receive(int listening, struct mail *mail, int fds[MAIL_PIECES]);
 
 /* ---- exporter_pieces.c: runs */
 

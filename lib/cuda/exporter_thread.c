@@ -170,14 +170,6 @@ static void start_closing(struct exporter *x)
 
 /* ---- */
 
-static uint64_t last_number(struct exporter *x)
-{
-	pthread_mutex_lock(&x->lock);
-	const uint64_t number = x->last_number;
-	pthread_mutex_unlock(&x->lock);
-	return number;
-}
-
 /* 1 if something has changed. */
 static int look(struct exporter *x, int sweeps)
 {
@@ -194,7 +186,7 @@ static int look(struct exporter *x, int sweeps)
 			exporter_remove_peer(x, p);
 	}
 	start_closing(x);
-	const uint64_t last = last_number(x);
+	const uint64_t last = atomic_load(&x->last_number);
 	for (uint64_t i = 0; i < EXPORTS_ROOM && i <= last && !atomic_load(&x->stops); i++)
 		changes |= look_at_export(x, i, sweeps);
 	return changes;
