@@ -1168,7 +1168,7 @@ static void test_pieces_refused(void **state)
 	end_pair(&p);
 }
 
-static int remapped;
+static _Atomic int remapped;
 static uint64_t watched_number;
 static struct exporter *watched_exporter;
 static _Atomic int was_named;
