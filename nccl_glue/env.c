@@ -60,14 +60,14 @@ int door_env_count(void)
 {
 	int n = 0;
 
-	while (n < door_env_rows() && door_env_row(n)->class != DOOR_ENV_NOT_NCCLS)
+	while (door_env_rows[n].name && door_env_rows[n].class != DOOR_ENV_NOT_NCCLS)
 		n++;
 	return n;
 }
 
 const char *door_env_name(int i)
 {
-	return i >= 0 && i < door_env_count() ? door_env_row(i)->name : NULL;
+	return i >= 0 && i < door_env_count() ? door_env_rows[i].name : NULL;
 }
 
 /* True for the first call with a name of the table; always for others, which the library itself never asks for. */
@@ -75,8 +75,8 @@ static int is_first_complaint(const char *name)
 {
 	static atomic_flag logged[LOGGED];
 
-	for (int i = 0; i < door_env_rows() && i < LOGGED; i++)
-		if (!strcmp(door_env_row(i)->name, name))
+	for (int i = 0; door_env_rows[i].name && i < LOGGED; i++)
+		if (!strcmp(door_env_rows[i].name, name))
 			return !atomic_flag_test_and_set(&logged[i]);
 	return 1;
 }
@@ -151,8 +151,7 @@ static int list_lost(char *list, size_t bytes)
 	int n = 0;
 
 	list[0] = '\0';
-	for (int i = 0; i < door_env_rows(); i++) {
-		const struct door_env_row *row = door_env_row(i);
+	for (const struct door_env_row *row = door_env_rows; row->name; row++) {
 		const char *value = door_env(row->name);
 		if (!value || !is_lost(row, value))
 			continue;
@@ -178,9 +177,9 @@ static const char *find_refusal(const char *name)
 {
 	const char *why = NULL;
 
-	for (int i = 0; i < door_mappings(); i++)
-		if (!strcmp(door_mapping(i)->name, name))
-			map(door_mapping(i), &why);
+	for (const struct door_mapping *m = door_mappings; m->name; m++)
+		if (!strcmp(m->name, name))
+			map(m, &why);
 	return why;
 }
 
@@ -259,11 +258,10 @@ static int is_open;
 
 static void offer_settings(void)
 {
-	for (int i = 0; i < door_mappings(); i++) {
-		const struct door_mapping *mapping = door_mapping(i);
-		const char *why, *value = map(mapping, &why);
-		if (value && mapping->setting)
-			settings_offer(mapping->setting, value);
+	for (const struct door_mapping *m = door_mappings; m->name; m++) {
+		const char *why, *value = map(m, &why);
+		if (value && m->setting)
+			settings_offer(m->setting, value);
 	}
 }
 

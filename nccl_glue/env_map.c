@@ -174,7 +174,7 @@ static const char *map_flush(const char *value, const char **why)
 			    .refusal = "expected a whole number from " #from " to " #to                      \
 	}
 
-static const struct door_mapping mappings[] = {
+const struct door_mapping door_mappings[] = {
 	{ "NCCL_DEBUG", "CORALE_DEBUG", .map = map_debug },
 	{ "NCCL_PROTO", "CORALE_PROTO", .map = map_proto },
 	{ "NCCL_ALGO", NULL, .map = map_algo },
@@ -191,6 +191,7 @@ static const struct door_mapping mappings[] = {
 	NUMBER("NCCL_IB_SL", 0, 15),
 	NUMBER("NCCL_IB_TIMEOUT", 0, 31),
 	NUMBER("NCCL_IB_RETRY_CNT", 0, 7),
+	{ .name = NULL },
 };
 
 const char *door_map(const struct door_mapping *mapping, const char *value, const char **why)
@@ -203,16 +204,4 @@ const char *door_map(const struct door_mapping *mapping, const char *value, cons
 		return value;
 	*why = mapping->refusal;
 	return NULL;
-}
-
-enum { MAPPINGS = sizeof(mappings) / sizeof(*mappings) };
-
-int door_mappings(void)
-{
-	return MAPPINGS;
-}
-
-const struct door_mapping *door_mapping(int i)
-{
-	return i >= 0 && i < MAPPINGS ? &mappings[i] : NULL;
 }

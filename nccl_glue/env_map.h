@@ -16,9 +16,7 @@ struct door_mapping {
 /* The setting's value, NULL for none; *why: why a value has no effect, unchanged if it needs none. */
 const char *door_map(const struct door_mapping *mapping, const char *value, const char **why);
 
-/* Mappings 0 .. door_mappings() - 1. */
-int door_mappings(void);
-const struct door_mapping *door_mapping(int i);
+extern const struct door_mapping door_mappings[]; /* the last one has no name */
 
 /* 1 if a value (NULL: none) of NCCL_ALGO leaves all_reduce Tree or Ring alone, of NCCL_PROTO Simple alone. */
 int door_map_pins_algorithm(const char *value);

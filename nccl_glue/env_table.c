@@ -37,7 +37,7 @@
 #define BLOCK_LIMIT "Limits the blocks of a kernel; the lower one of the two limits counts."
 #define BLOCK_MINIMUM "Raises the default limit of blocks; the planner may take fewer for small calls."
 
-static const struct door_env_row rows[] = {
+const struct door_env_row door_env_rows[] = {
 	/* Bootstrap */
 	HONOURED("NCCL_SOCKET_IFNAME", "Chooses the interfaces of the bootstrap and of tcp between nodes: "
 				       "prefixes, ^ excludes, = names exactly."),
@@ -269,19 +269,8 @@ static const struct door_env_row rows[] = {
 	OTHERS("NCCL_LIB_DIR", "Where a build looks for NCCL."),
 	OTHERS("NCCL_LIBRARY", "Where a build looks for NCCL."),
 	OTHERS("NCCL_LIBRARIES", "Where a build looks for NCCL."),
+	{ .name = NULL },
 };
-
-enum { ROWS = sizeof(rows) / sizeof(*rows) };
-
-int door_env_rows(void)
-{
-	return ROWS;
-}
-
-const struct door_env_row *door_env_row(int i)
-{
-	return i >= 0 && i < ROWS ? &rows[i] : NULL;
-}
 
 static int is_name_of(const struct door_env_row *row, const char *name)
 {
@@ -293,10 +282,10 @@ static int is_name_of(const struct door_env_row *row, const char *name)
 
 const struct door_env_row *door_env_find(const char *name)
 {
-	for (int i = 0; i < ROWS; i++)
-		if (is_name_of(&rows[i], name))
-			return &rows[i];
-	return NULL;
+	const struct door_env_row *row = door_env_rows;
+	while (row->name && !is_name_of(row, name))
+		row++;
+	return row->name ? row : NULL;
 }
 
 const char *door_env_class_name(enum door_env_class class)

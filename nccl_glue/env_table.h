@@ -18,9 +18,8 @@ struct door_env_row {
 	const char *harmless; /* LOST: with this value nothing is lost; NULL: there is none */
 };
 
-/* Rows 0 .. door_env_rows() - 1; those that are not NCCL's come last. */
-int door_env_rows(void);
-const struct door_env_row *door_env_row(int i);
+extern const struct door_env_row
+    door_env_rows[]; /* those that are not NCCL's come last; behind them one without a name */
 
 /* The row of a variable, NULL if it has none. */
 const struct door_env_row *door_env_find(const char *name);

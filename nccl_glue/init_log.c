@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "init_log.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "log.h"
 
-static struct door_log_comm facts_of(const struct ncclComm *comm, const struct door_job *job)
+void init_log_line(const struct ncclComm *comm, const struct door_job *job, const char *state)
 {
-	static const char *const calls[] = { [DOOR_INIT] = "ncclCommInitRank",
-					     [DOOR_SPLIT] = "ncclCommSplit",
-					     [DOOR_SHRINK] = "ncclCommShrink" };
+	static const char *const calls[] = {
+		[DOOR_INIT] = "InitRank", [DOOR_SPLIT] = "Split", [DOOR_SHRINK] = "Shrink"
+	};
+	char of[160];
 	uint64_t id = job->tag;
-	for (size_t i = 0; job->kind == DOOR_INIT && i < sizeof job->id.internal;
-	     i++) /* FNV-1a: the id itself is secret */
+	for (size_t i = 0; i < sizeof job->id.internal; i++) /* FNV-1a: the id itself is secret */
 		id = (id ^ (unsigned char)job->id.internal[i]) * 0x100000001b3u;
-	return (struct door_log_comm){ .call = calls[job->kind],
-				       .comm = comm,
-				       .rank = comm->rank,
-				       .nranks = comm->size,
-				       .cuda_dev = comm->ordinal,
-				       .nvml_dev = comm->ordinal,
-				       .bus_id = comm->device->bus_id(comm->ordinal),
-				       .comm_id = id,
-				       .parent = job->kind == DOOR_INIT ? NULL : job->comm,
-				       .split_count = (int)(job->tag / 4),
-				       .color = job->color,
-				       .key = job->key };
+	if (job->kind == DOOR_INIT)
+		snprintf(of, sizeof of, "commId 0x%" PRIx64, id);
+	else
+		snprintf(of, sizeof of, "parent %p splitCount %d color %d key %d", (void *)job->comm,
+			 (int)(job->tag / 4), job->color, job->key);
+	door_log(DOOR_LOG_INIT,
+		 "ncclComm%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %" PRIx64 " %s - Init %s",
+		 calls[job->kind], (const void *)comm, comm->rank, comm->size, comm->ordinal, comm->ordinal,
+		 (uint64_t)comm->device->bus_id(comm->ordinal), of, state);
 }
 
 void init_log_start(const struct ncclComm *comm, const struct door_job *job, int version)
@@ -33,8 +33,7 @@ void init_log_start(const struct ncclComm *comm, const struct door_job *job, int
 		door_log_version(version, comm->device->version());
 	if (!door_log_wants(DOOR_LOG_INIT))
 		return;
-	const struct door_log_comm facts = facts_of(comm, job);
-	door_log_init(&facts, "START");
+	init_log_line(comm, job, "START");
 	if (door_config_ignored(&job->config, ignored, sizeof ignored))
 		door_log(DOOR_LOG_INIT, "Corale: rank %d: without effect in ncclConfig_t: %s", comm->rank,
 			 ignored);
@@ -79,6 +78,5 @@ void init_log_complete(const struct ncclComm *comm, const struct door_job *job,
 			door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : %d[%d] -> %d[%d] via %s",
 				 comm->rank, comm->ordinal, r, (int)places[r].ordinal,
 				 path_of(comm, places, r));
-	const struct door_log_comm facts = facts_of(comm, job);
-	door_log_init(&facts, "COMPLETE");
+	init_log_line(comm, job, "COMPLETE");
 }

@@ -12,6 +12,9 @@ struct init_place {
 	int64_t pins; /* what pins its sums: door_pins_sums */
 };
 
+/* "ncclCommInitRank comm 0x... rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x... - Init START". */
+void init_log_line(const struct ncclComm *comm, const struct door_job *job, const char *state);
+
 /* Before the ranks meet: NCCL's version, the network, the start, fields of ncclConfig_t that have no effect. */
 void init_log_start(const struct ncclComm *comm, const struct door_job *job, int version);
 

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "log.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -224,18 +223,4 @@ void door_log_version(int nccl, int cuda)
 		log_write(debug_file() == NO_FILE ? STDOUT_FILENO : debug_file(), text);
 	else
 		door_log(DOOR_LOG_ALL, "%s", text);
-}
-
-void door_log_init(const struct door_log_comm *c, const char *state)
-{
-	char of[160];
-
-	if (c->parent)
-		snprintf(of, sizeof(of), "parent %p splitCount %d color %d key %d", c->parent, c->split_count,
-			 c->color, c->key);
-	else
-		snprintf(of, sizeof(of), "commId 0x%" PRIx64, c->comm_id);
-	door_log(DOOR_LOG_INIT,
-		 "%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %" PRIx64 " %s - Init %s", c->call,
-		 c->comm, c->rank, c->nranks, c->cuda_dev, c->nvml_dev, (uint64_t)c->bus_id, of, state);
 }

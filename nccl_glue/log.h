@@ -7,9 +7,6 @@
 #ifndef DOOR_LOG_H
 #define DOOR_LOG_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/log.h"
 
 /* Subsystems of NCCL_DEBUG_SUBSYS, in the order of log.c's names. */
@@ -50,19 +47,5 @@ void door_log(unsigned subsystems, const char *format, ...) __attribute__((forma
 
 /* Once a process, where NCCL_DEBUG asks for it: "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)". nccl: 22809; cuda: CUDA's 13000, 0: none. */
 void door_log_version(int nccl, int cuda);
-
-struct door_log_comm {
-	const char *call; /* "ncclCommInitRank" */
-	const void *comm;
-	int rank, nranks;
-	int cuda_dev, nvml_dev;
-	int64_t bus_id; /* 0x1b000 is bus 1b of domain 0 */
-	uint64_t comm_id;
-	const void *parent; /* of a split, whose numbers follow; NULL: none */
-	int split_count, color, key;
-};
-
-/* "ncclCommInitRank comm 0x... rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x... - Init START". */
-void door_log_init(const struct door_log_comm *comm, const char *state);
 
 #endif

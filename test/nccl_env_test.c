@@ -104,21 +104,17 @@ static int count(const char *text, const char *what)
 static void print_markdown(FILE *to)
 {
 	fprintf(to, "| variable | class | what happens | no warning |\n|---|---|---|---|\n");
-	for (int i = 0; i < door_env_rows(); i++) {
-		const struct door_env_row *row = door_env_row(i);
+	for (const struct door_env_row *row = door_env_rows; row->name; row++)
 		fprintf(to, "| `%s` | %s | %s | %s |\n", row->name, door_env_class_name(row->class),
 			row->here, row->harmless ? row->harmless : "");
-	}
 }
 
 static void test_table(void **state)
 {
-	int others = 0;
+	int others = 0, rows = 0;
 
 	(void)state;
-	assert_true(door_env_rows() > 150 && door_env_rows() <= 256);
-	for (int i = 0; i < door_env_rows(); i++) {
-		const struct door_env_row *row = door_env_row(i);
+	for (const struct door_env_row *row = door_env_rows; row->name; row++, rows++) {
 		size_t length = strlen(row->here);
 		if (door_env_find(row->name) != row)
 			fail_msg("%s is twice in the table", row->name);
@@ -130,11 +126,11 @@ static void test_table(void **state)
 		others += row->class == DOOR_ENV_NOT_NCCLS;
 		assert_true(row->class == DOOR_ENV_NOT_NCCLS || !others); /* last */
 	}
-	assert_int_equal(door_env_count(), door_env_rows() - others);
-	assert_string_equal(door_env_name(0), door_env_row(0)->name);
+	assert_true(rows > 150 && rows <= 256);
+	assert_int_equal(door_env_count(), rows - others);
+	assert_string_equal(door_env_name(0), door_env_rows->name);
 	assert_null(door_env_name(-1));
 	assert_null(door_env_name(door_env_count()));
-	assert_null(door_env_row(door_env_rows()));
 	assert_int_equal(door_env_find("NCCL_TESTS_DEVICE")->class, DOOR_ENV_NOT_NCCLS);
 	assert_int_equal(door_env_find("NCCL_ALGO")->class, DOOR_ENV_MAPPED);
 	assert_int_equal(door_env_find("NCCL_P2P_DISABLE")->class, DOOR_ENV_HONOURED);
@@ -427,15 +423,14 @@ static void test_mappings(void **state)
 	(void)state;
 	for (size_t c = 0; c < sizeof(map_cases) / sizeof(*map_cases); c++) {
 		const char *why = NULL, *got = "nobody maps it";
-		for (int i = 0; i < door_mappings(); i++)
-			if (!strcmp(door_mapping(i)->name, map_cases[c].name))
-				got = door_map(door_mapping(i), map_cases[c].value, &why);
+		for (const struct door_mapping *m = door_mappings; m->name; m++)
+			if (!strcmp(m->name, map_cases[c].name))
+				got = door_map(m, map_cases[c].value, &why);
 		const char *want = map_cases[c].setting;
 		if (!!got != !!want || (got && strcmp(got, want)) || !!why != map_cases[c].is_told)
 			fail_msg("%s=%s became %s (%s)", map_cases[c].name, map_cases[c].value,
 				 got ? got : "nothing", why ? why : "");
 	}
-	assert_null(door_mapping(door_mappings()));
 }
 
 static int check_settings(void)
@@ -495,8 +490,8 @@ static void test_all_variables(void **state)
 	char log[LOG_BYTES], *variables[257] = { NULL };
 
 	(void)state;
-	for (int i = 0; i < door_env_rows(); i++) {
-		const char *name = door_env_row(i)->name;
+	for (int i = 0; door_env_rows[i].name; i++) {
+		const char *name = door_env_rows[i].name;
 		snprintf(entries[i], sizeof(entries[i]), "%s=%s", name,
 			 strcmp(name, "NCCL_DEBUG_FILE") ? "7" : log_file);
 		variables[i] = entries[i];
@@ -505,12 +500,12 @@ static void test_all_variables(void **state)
 	assert_int_equal(count(log, "\n"), 1);
 	assert_non_null(strstr(log, "NCCL WARN Corale: NCCL honours NCCL_"));
 	*strstr(log, "; this library does not") = ','; /* a comma behind each name */
-	for (int i = 0; i < door_env_rows(); i++) {
+	for (const struct door_env_row *row = door_env_rows; row->name; row++) {
 		char name[80];
-		snprintf(name, sizeof(name), " %s,", door_env_row(i)->name);
-		if (count(log, name) != (door_env_row(i)->class == DOOR_ENV_LOST))
-			fail_msg("%s of class '%s' is named wrongly", door_env_row(i)->name,
-				 door_env_class_name(door_env_row(i)->class));
+		snprintf(name, sizeof(name), " %s,", row->name);
+		if (count(log, name) != (row->class == DOOR_ENV_LOST))
+			fail_msg("%s of class '%s' is named wrongly", row->name,
+				 door_env_class_name(row->class));
 	}
 }
 

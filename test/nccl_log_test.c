@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "nccl_glue/env.h"
+#include "nccl_glue/init_log.h"
 #include "nccl_glue/log.h"
 
 enum { PATIENCE_S = 60, TEXT_BYTES = 16384, NCCL_CODE = 22809, CUDA_CODE = 13000 };
@@ -47,35 +48,31 @@ static int device(void)
 	return 3;
 }
 
+static int64_t bus_id(int ordinal)
+{
+	return ordinal == 3 ? 0x1b000 : 0;
+}
+
+static const struct door_device fake = { .bus_id = bus_id };
+static struct ncclComm comm = { .rank = 0, .size = 2, .ordinal = 3, .device = &fake },
+		       child = { .rank = 0, .size = 1, .device = &fake };
+
 /* One line of each kind. */
 static int speak(void)
 {
 	const struct settings *s;
-	const struct door_log_comm comm = { .call = "ncclCommInitRank",
-					    .comm = (void *)0x1230,
-					    .rank = 0,
-					    .nranks = 2,
-					    .cuda_dev = 3,
-					    .nvml_dev = 5,
-					    .bus_id = 0x1b000,
-					    .comm_id = 0xabc };
-	const struct door_log_comm child = { .call = "ncclCommSplit",
-					     .comm = (void *)0x1240,
-					     .nranks = 1,
-					     .parent = (void *)0x1230,
-					     .split_count = 1,
-					     .color = 2,
-					     .key = -1 };
+	const struct door_job init = { .kind = DOOR_INIT },
+			      split = { .kind = DOOR_SPLIT, .comm = &comm, .tag = 4, .color = 2, .key = -1 };
 
 	if (door_env_open(device, &s))
 		return 1;
 	door_log_version(NCCL_CODE, CUDA_CODE);
 	door_log_version(NCCL_CODE, CUDA_CODE);
-	door_log_init(&comm, "START");
+	init_log_line(&comm, &init, "START");
 	door_log(DOOR_LOG_INIT | DOOR_LOG_NET, "Using network Socket");
 	door_log(DOOR_LOG_INIT | DOOR_LOG_P2P, "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM");
-	door_log_init(&comm, "COMPLETE");
-	door_log_init(&child, "START");
+	init_log_line(&comm, &init, "COMPLETE");
+	init_log_line(&child, &split, "START");
 	door_log(DOOR_LOG_COLL, "AllReduce: opCount %x", 0x1f);
 	log_line(LOG_INFO, 1, "a plan");
 	log_line(LOG_WARN, -1, "a stall");
@@ -170,24 +167,29 @@ static void test_version(void **state)
 
 static void test_info(void **state)
 {
-	static const char *const lines[] = {
+	char init[128], split[192];
+	const char *const lines[] = {
 		"[3] NCCL INFO NCCL_DEBUG set by environment to INFO.\n",
 		"[3] NCCL INFO NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n",
-		"[3] NCCL INFO ncclCommInitRank comm 0x1230 rank 0 nranks 2 cudaDev 3 nvmlDev 5 busId 1b000 "
-		"commId 0xabc - "
-		"Init START\n",
+		init,
+		" - Init START\n",
 		"[3] NCCL INFO Using network Socket\n",
 		"[3] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n",
-		"[3] NCCL INFO ncclCommInitRank comm 0x1230 rank 0 nranks 2 cudaDev 3 nvmlDev 5 busId 1b000 "
-		"commId 0xabc - "
-		"Init COMPLETE\n",
-		"[3] NCCL INFO ncclCommSplit comm 0x1240 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 0 parent "
-		"0x1230 "
-		"splitCount 1 color 2 key -1 - Init START\n",
+		init,
+		" - Init COMPLETE\n",
+		split,
 	};
 	const char *at = out;
 
 	(void)state;
+	snprintf(init, sizeof(init),
+		 "[3] NCCL INFO ncclCommInitRank comm %p rank 0 nranks 2 cudaDev 3 nvmlDev 3 busId 1b000 "
+		 "commId 0x",
+		 (void *)&comm);
+	snprintf(split, sizeof(split),
+		 "[3] NCCL INFO ncclCommSplit comm %p rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 0 parent %p "
+		 "splitCount 1 color 2 key -1 - Init START\n",
+		 (void *)&child, (void *)&comm);
 	run("NCCL_DEBUG=INFO", NULL);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		if (!(at = strstr(at, lines[i])))
