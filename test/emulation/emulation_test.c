@@ -301,6 +301,11 @@ static int zero_copy_failures(void)
 	return by_teams(test_read_failures);
 }
 
+static int zero_copy_message_replays(void)
+{
+	return by_teams(test_read_replays);
+}
+
 /* One call after the other, each with other slots in the same room. */
 static int slots_cut_anew(void)
 {
@@ -556,6 +561,8 @@ static const struct {
 	{ "zero-copy: exports that are late or leave", test_zero_copy_late },
 	{ "zero-copy: an export that is never mapped", test_zero_copy_refused },
 	{ "zero-copy: owners that give up", test_zero_copy_failures },
+	{ "zero-copy: calls replayed while exports open and die", test_zero_copy_replays },
+	{ "zero-copy: messages replayed while exports open and die", zero_copy_message_replays },
 	{ "zero-copy: edges", zero_copy_edges },
 	{ "zero-copy: edges, with exports that are late or leave", zero_copy_edges_late },
 	{ "zero-copy: ends of a message that give up", zero_copy_failures },

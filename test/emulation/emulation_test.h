@@ -88,6 +88,8 @@ int test_zero_copy_edges_late(void);
 int test_zero_copy_late(void);
 int test_zero_copy_refused(void);
 int test_zero_copy_failures(void);
+int test_zero_copy_replays(void);
+int test_read_replays(void);
 int test_alone(void);
 int test_messages_alone(void);
 int test_streams_alone(void);

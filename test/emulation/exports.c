@@ -23,6 +23,7 @@ struct arena {
 	int taken; /* pieces */
 	uint64_t number,
 	    before; /* as an export; 0: none. before: its last one, which a captured call may still name */
+	uint64_t captured; /* what all calls name; 0: that does not matter */
 	int is_leaving; /* no call names it any more; those before `last` may read it */
 	uint64_t last[MOST_RANKS];
 };
@@ -140,7 +141,7 @@ static struct arena *next_arena(int rank, uint64_t opened)
 
 static int is_refused(int here, int rank, const struct arena *r)
 {
-	return board->kind != EXPORTS_OPEN && here == board->ranks - 1 && rank == 0 &&
+	return board->kind >= EXPORTS_LATE && here == board->ranks - 1 && rank == 0 &&
 	       r == &board->arenas[0][ARENAS - 1] && r->number == ARENAS;
 }
 
@@ -151,7 +152,7 @@ static void open_next(int here, int rank)
 	if (!r || here == rank || is_refused(here, rank, r))
 		return;
 	set((uint64_t *)&map->at[r->number % EXPORTS_ROOM], (uint64_t)r->theirs);
-	if (board->kind != EXPORTS_OPEN)
+	if (board->kind >= EXPORTS_LATE)
 		gpu_pause(1 + gpu_random(200));
 	set(&map->opened, r->number);
 }
@@ -202,7 +203,7 @@ void exports_step(void)
 	const int rank = (int)gpu_random((unsigned)board->ranks),
 		  here = (int)gpu_random((unsigned)board->ranks);
 	struct arena *r = &board->arenas[rank][gpu_random(ARENAS)];
-	if (board->kind == EXPORTS_OPEN)
+	if (board->kind < EXPORTS_LATE)
 		return;
 	open_next(here, rank);
 	if (board->kind == EXPORTS_LATE && r->is_leaving && is_unread(r))
@@ -210,6 +211,38 @@ void exports_step(void)
 	else if (board->kind == EXPORTS_LATE && !r->is_leaving && !gpu_random(40))
 		leave(rank, r);
 }
+
+/* ---- By hand ---------------------------------------------------------------------------------------------------- */
+
+void exports_open_all(void)
+{
+	for (int here = 0; here < board->ranks; here++)
+		for (int rank = 0; rank < board->ranks; rank++)
+			for (int i = 0; i < ARENAS; i++)
+				open_next(here, rank);
+}
+
+void exports_replace(void)
+{
+	for (int rank = 0; rank < board->ranks; rank++) {
+		const uint64_t round = board->last_number[rank] / EXPORTS_ROOM + 1;
+		for (int i = 0; i < ARENAS; i++) {
+			struct arena *r = &board->arenas[rank][i];
+			publish(rank, r, round * EXPORTS_ROOM + ((uint64_t)i + round) % ARENAS + 1);
+			set(&r->before, 0);
+		}
+	}
+	exports_open_all();
+}
+
+void exports_capture(int captured)
+{
+	for (int rank = 0; rank < board->ranks; rank++)
+		for (int i = 0; i < ARENAS; i++)
+			board->arenas[rank][i].captured = captured ? board->arenas[rank][i].number : 0;
+}
+
+/* ---- What calls have read --------------------------------------------------------------------------------------- */
 
 void exports_ended(int rank)
 {
@@ -231,7 +264,8 @@ static struct export_ref ref_of(int rank, const void *memory)
 	if (!r)
 		return (struct export_ref){ 0, 0 };
 	const uint64_t before = get(&r->before), number = before && !gpu_random(6) ? before : get(&r->number);
-	return (struct export_ref){ number, (uint64_t)((uintptr_t)memory - (uintptr_t)r->own) };
+	return (struct export_ref){ r->captured ? r->captured : number,
+				    (uint64_t)((uintptr_t)memory - (uintptr_t)r->own) };
 }
 
 /* What the rank alone knows: its result overwrites what it sends, or its scalar multiplies it. */
@@ -290,11 +324,10 @@ int exports_open(int ranks, enum exports_kind kind, int apart)
 			publish(rank, r, (uint64_t)i + 1);
 		}
 	for (int here = 0; here < ranks; here++)
-		for (int rank = 0; rank < ranks; rank++) {
+		for (int rank = 0; rank < ranks; rank++)
 			board->rows[here][rank] = &board->maps[here][rank];
-			for (int i = 0; kind == EXPORTS_OPEN && i < ARENAS; i++)
-				open_next(here, rank);
-		}
+	if (kind == EXPORTS_OPEN)
+		exports_open_all();
 	return ret;
 }
 

@@ -12,6 +12,7 @@
 enum exports_kind {
 	EXPORTS_NONE,
 	EXPORTS_OPEN, /* all are mapped at all ranks before the first call */
+	EXPORTS_BY_HAND, /* none at first; only the functions below change that */
 	EXPORTS_LATE, /* they come, are refused and vanish while calls run */
 	EXPORTS_REFUSED /* the last one of rank 0 is never mapped at the last rank */
 };
@@ -27,6 +28,12 @@ void exports_step(void);
 unsigned char *exports_take(int rank, size_t bytes);
 /* 1 if it was in an arena: it holds other bytes from now on. */
 int exports_give(unsigned char *memory);
+
+/* Between two runs: all ranks open what is exported; every arena dies, and another one takes its index, and is open. */
+void exports_open_all(void);
+void exports_replace(void);
+/* From now on calls name what is exported now, as those of a graph do. 0: what is exported when they are made. */
+void exports_capture(int captured);
 
 /* All calls that a rank has made have ended. */
 void exports_ended(int rank);
