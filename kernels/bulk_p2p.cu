@@ -45,15 +45,24 @@ enum lane_stage {
 	LANE_ENDED
 };
 
+/* What a lane does with its channel. Slots lie in the receiver's window. */
+enum lane_kind {
+	LANE_FILLS, /* sends through slots */
+	LANE_EMPTIES, /* takes in from slots */
+	LANE_PUSHES, /* sends this block's run of all channels into registered memory */
+	LANE_AWAITS, /* such a sender: it moves nothing */
+	LANE_READS, /* takes in from the sender's buffer */
+	LANE_COPIES /* this block's run of a copy within the rank */
+};
+
 /* A list of messages as its lane of a dispatcher has it. */
 struct list_lane {
-	edge e; /* of the channel that it has come to */
-	unsigned char *target; /* where a message goes that goes through no slot, or NULL */
-	const unsigned char *source; /* where that comes from */
+	edge e; /* of the channel that it has come to; e.to: its slots, or the message's other end */
 	uint64_t seen; /* how far the other end's word was known to be */
 	uint32_t channels; /* of the message */
 	uint32_t moves, handed, signalled; /* of the channel: all, those that the workers have had, those that are signalled */
 	lane_stage stage;
+	lane_kind kind;
 	bool failed;
 };
 
@@ -68,12 +77,6 @@ __device__ static inline bool is_own(const list_lane &l)
 	return l.e.m->from != nullptr;
 }
 
-/* The channel's data are loaded from the sender's buffer. */
-__device__ static inline bool is_read(const list_lane &l)
-{
-	return l.target && !l.e.m->sending && !is_own(l);
-}
-
 /* The receiver decides when it knows where the message lies. */
 __device__ static inline bool awaits_ref(const codelet_p2p &all, const list_lane &l)
 {
@@ -83,27 +86,25 @@ __device__ static inline bool awaits_ref(const codelet_p2p &all, const list_lane
 
 /* ---- Channels and messages of a lane -------------------------------------------------------------------------- */
 
-__device__ static inline void set_piece(list_lane *l, const range &piece, const place &to)
+__device__ static inline void set_piece(list_lane *l, lane_kind kind, const range &piece, const place &to)
 {
+	l->kind = kind;
 	l->e.piece = piece;
 	l->e.to = to;
 	l->moves = messages_of_edge(l->e);
 	l->stage = LANE_MOVES;
 }
 
-/* Piece number of n of the message, in moves that need no slot. */
-__device__ static inline void set_direct(list_lane *l, unsigned char *target, const unsigned char *source, uint32_t n, uint32_t number,
-					 uint32_t most)
+__device__ static inline void set_slots(list_lane *l, lane_kind kind, const place &slots)
 {
-	l->target = target;
-	l->source = source;
-	set_piece(l, cut(l->e.m->bytes, CODELET_LINE, n, number), { nullptr, most, 1 });
+	set_piece(l, kind, cut(l->e.m->bytes, CODELET_LINE, l->channels, l->e.path.number), slots);
 }
 
-/* A run of this block's. */
-__device__ static inline void set_run(list_lane *l, unsigned char *target, const unsigned char *source, uint32_t runs)
+/* One of n pieces of the message, to or from another place than slots. */
+__device__ static inline void set_direct(list_lane *l, lane_kind kind, const unsigned char *other, uint32_t n)
 {
-	set_direct(l, target, source, runs, blockIdx.x, MOST_DIRECT);
+	set_piece(l, kind, cut(l->e.m->bytes, CODELET_LINE, n, l->e.path.number),
+		  { const_cast<unsigned char *>(other), kind == LANE_READS ? MOST_READ : MOST_DIRECT, 1 });
 }
 
 __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l)
@@ -112,13 +113,12 @@ __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l
 	const codelet_message &m = *l->e.m;
 	l->handed = l->signalled = 0;
 	l->seen = 0;
-	l->target = nullptr;
+	l->kind = m.sending ? LANE_FILLS : LANE_EMPTIES;
 	l->stage = LANE_OPENS;
 	if (is_own(*l))
-		set_run(l, m.data, m.from, gridDim.x);
+		set_direct(l, LANE_COPIES, m.from, gridDim.x);
 	else if (m.sending && !is_pair(*l))
-		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number),
-			  { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
+		set_slots(l, LANE_FILLS, { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
 }
 
 /* The count of a collective's edge is the call's, also where it goes as a message of its pair. */
@@ -183,7 +183,7 @@ __device__ static inline void next_message(const codelet_p2p &all, list_lane *l)
 
 __device__ static inline void next_channel(const codelet_p2p &all, list_lane *l)
 {
-	const bool is_run = l->target && !is_read(*l); /* of all channels */
+	const bool is_run = l->kind == LANE_PUSHES || l->kind == LANE_COPIES;
 	l->e.path.number = is_run ? l->channels : l->e.path.number + gridDim.x;
 	if (l->e.path.number < l->channels)
 		begin_channel(all, l);
@@ -242,18 +242,18 @@ __device__ static inline void open_to_send(const codelet_p2p &all, list_lane *l)
 {
 	const codelet_args &a = all.group.args;
 	const codelet_message &m = *l->e.m;
-	const codelet_grant *grant = grant_of(all, l->e.path.number, a.rank, m.peer);
+	const codelet_channel_words *grant = grant_here(all, m, l->e.path.number);
 	if (codelet_may_be_read(&all.group, m.bytes) && has_come(l, READ_NUMBER)) {
 		next_channel(all, l);
 		return;
 	}
 	if (!is_granted(a, m, l->e.path, grant))
 		return;
-	const uint64_t granted = word_of(sync_load_packet(&grant->place_low));
+	const uint64_t granted = word_of(sync_load_packet(grant->first));
 	if (codelet_is_target(granted))
-		set_run(l, target_of(all, granted, m.peer), m.data, gridDim.x < l->channels ? gridDim.x : l->channels);
+		set_direct(l, LANE_PUSHES, target_of(all, granted, m.peer), gridDim.x < l->channels ? gridDim.x : l->channels);
 	else
-		set_piece(l, cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number), slots_of_grant(a, granted, m.peer));
+		set_slots(l, LANE_FILLS, slots_of_grant(a, granted, m.peer));
 }
 
 /* Of a message that may be read: this channel is, or it is granted slots. */
@@ -264,7 +264,7 @@ __device__ static inline bool open_to_read(const codelet_p2p &all, list_lane *l)
 	if (!ref_is_here(all, m, l->e.path, &source))
 		return false;
 	if (source)
-		set_direct(l, m.data, source, l->channels, l->e.path.number, MOST_READ);
+		set_direct(l, LANE_READS, source, l->channels);
 	else
 		grant_channel(all, m, offer_of_message(all, &m), l->e.path.number, l->e.path);
 	return true;
@@ -286,26 +286,31 @@ __device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
 		if (l->failed)
 			return;
 	}
-	if (awaits_ref(all, *l) && (!open_to_read(all, l) || is_read(*l)))
+	if (awaits_ref(all, *l) && (!open_to_read(all, l) || l->kind == LANE_READS))
 		return;
-	const range piece = cut(m.bytes, CODELET_LINE, l->channels, l->e.path.number);
 	if (direct) {
 		if (l->e.path.number == 0) /* its sender waits until its count is looked at */
 			sync_store_release(ack_of(a, l->e.path, m.peer, a.rank), flag_value(l->e.path, 0));
-		set_piece(l, { 0, 0 }, { nullptr, MOST_DIRECT, 0 });
+		set_piece(l, LANE_AWAITS, { 0, 0 }, { nullptr, MOST_DIRECT, 0 });
 	} else if (is_pair(*l)) {
-		set_piece(l, piece, slots_of_grant(a, grant_of_channel(all, m, offered, l->e.path.number), a.rank));
+		set_slots(l, LANE_EMPTIES, slots_of_grant(a, grant_of_channel(all, m, offered, l->e.path.number), a.rank));
 	} else {
-		set_piece(l, piece, { slot_of(a, l->e.path, m.peer, a.rank, 0), a.slot_bytes, a.depth });
+		set_slots(l, LANE_EMPTIES, { slot_of(a, l->e.path, m.peer, a.rank, 0), a.slot_bytes, a.depth });
 	}
 }
 
 /* Of a channel with moves left. */
 __device__ static inline bool may_move(list_lane *l)
 {
-	if (l->target || (l->e.m->sending && l->handed < l->e.to.slots))
+	switch (l->kind) {
+	case LANE_FILLS:
+		return l->handed < l->e.to.slots || has_come(l, l->handed - l->e.to.slots);
+	case LANE_EMPTIES:
+	case LANE_AWAITS:
+		return has_come(l, l->handed);
+	default:
 		return true;
-	return has_come(l, l->e.m->sending ? l->handed - l->e.to.slots : l->handed);
+	}
 }
 
 /* Whether this lane has a move for the workers; if not, it goes as far as it can without. */
@@ -319,7 +324,7 @@ __device__ static inline bool has_move(const codelet_p2p &all, list_lane *l)
 		next_channel(all, l);
 	if (l->stage != LANE_MOVES || l->handed == l->moves || !may_move(l))
 		return false;
-	if (l->e.to.slots)
+	if (l->kind != LANE_AWAITS)
 		return true;
 	end_channel(all, l);
 	return false;
@@ -332,12 +337,9 @@ __device__ static inline move next_move(list_lane *l)
 	const codelet_message &m = *l->e.m;
 	const uint32_t number = l->handed++;
 	const range r = message(l->e.piece, l->e.to.slot_bytes, number);
-	if (l->target)
-		return { l->target + r.at, l->source + r.at, r.bytes, 0, is_read(*l) };
-	unsigned char *slot = slot_of_edge(l->e, number);
-	if (m.sending)
-		return { slot, m.data + r.at, r.bytes, 1 };
-	return { m.data + r.at, slot, r.bytes };
+	const bool by_slots = l->kind == LANE_FILLS || l->kind == LANE_EMPTIES;
+	unsigned char *own = m.data + r.at, *other = by_slots ? slot_of_edge(l->e, number) : l->e.to.begin + r.at;
+	return { m.sending ? other : own, m.sending ? own : other, r.bytes, l->kind == LANE_FILLS, l->kind == LANE_READS };
 }
 
 /* A run is signalled once, for all of its channels. */
@@ -367,14 +369,24 @@ __device__ static inline void signal_move(const codelet_p2p &all, list_lane *l)
 	const codelet_message &m = *l->e.m;
 	const uint64_t value = flag_value(l->e.path, l->signalled++);
 	const bool last = l->signalled == l->moves;
-	if (m.sending && !l->target)
+	switch (l->kind) {
+	case LANE_FILLS:
 		sync_store_release(flag_of(a, l->e.path, a.rank, m.peer), value);
-	else if (m.sending && last)
-		signal_run(*l);
-	else if (!m.sending && !l->target)
+		break;
+	case LANE_EMPTIES:
 		sync_store_after_loads(ack_of(a, l->e.path, m.peer, a.rank), value);
-	else if (is_read(*l) && last)
-		signal_read(l);
+		break;
+	case LANE_PUSHES:
+		if (last)
+			signal_run(*l);
+		break;
+	case LANE_READS:
+		if (last)
+			signal_read(l);
+		break;
+	default:
+		break;
+	}
 	if (last && !l->failed)
 		end_channel(all, l);
 }

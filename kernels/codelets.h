@@ -102,26 +102,16 @@ struct codelet_header {
 };
 
 /*
- * In the sender's window, for each of its receivers and channels: where the channel's sender may store a message between two ranks.
- * Two packets that each hold their epoch twice. place: a target in the receiver's registered memory, (region + 1) <<
- * CODELET_TARGET_SHIFT | offset of its buffer; or, below that, the channel's slots: lines of one << 32 | where they begin in the
- * receiver's slots, in lines. typed_bytes: codelet_typed_bytes of the message; a sender of another may not store.
+ * What one end of a message between two ranks says of a channel to the other end, in that one's window, for each rank and channel: two packets of a word each, with the
+ * message's epoch. A grant, to the sender: first, where it may store the channel: a target in the receiver's registered memory, (region + 1) << CODELET_TARGET_SHIFT | offset of
+ * its buffer; or, below that, the channel's slots: lines of one << 32 | where they begin in the receiver's slots, in lines. Second, codelet_typed_bytes of the message; a sender
+ * of another may not store. A ref, to a receiver that may read the message (codelet_may_be_read): first, index and offset of the export where it lies; second, its number, 0: in none.
  */
-struct codelet_grant {
-	uint32_t place_low, epoch_a, place_high, epoch_b;
-	uint32_t typed_bytes_low, epoch_c, typed_bytes_high, epoch_d;
+struct codelet_channel_words {
+	uint32_t first[4], second[4];
 };
 
 enum { CODELET_TARGET_SHIFT = 48 };
-
-/*
- * In the receiver's window, for each of its senders and channels: where the message lies that comes next, if its receiver may read it there
- * (codelet_may_be_read). Packets as of a grant. number: of the export, 0: in none.
- */
-struct codelet_message_ref {
-	uint32_t at_low, epoch_a, at_high, epoch_b; /* offset in the export */
-	uint32_t number_low, epoch_c, number_high, epoch_d;
-};
 
 /* The first words of a window: set by whoever fails first. */
 struct codelet_control {
@@ -603,10 +593,10 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->acks = at;
 	at += (uint64_t)CODELET_RINGS * (uint64_t)ranks * CODELET_MAX_BLOCKS * 8;
 	l->grants = at;
-	at += (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_grant);
+	at += (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_channel_words);
 	l->message_refs = at;
 	at += ranks <= EXPORTS_MOST_RANKS
-		  ? (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_message_ref)
+		  ? (uint64_t)ranks * CODELET_CHANNELS * sizeof(struct codelet_channel_words)
 		  : 0;
 	uint64_t rest = budget > at ? budget - at : 0, slots = rest / 16 / others / CODELET_LINE_SLOT;
 	if (slots < CODELET_RING_DEPTH)

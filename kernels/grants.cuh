@@ -22,18 +22,24 @@ __device__ static inline bool is_pair_of_call(const codelet_group &g, const code
 /* A channel's acknowledgement that its receiver has read all: this number no other one has before data were sent. */
 enum { READ_NUMBER = 1 };
 
-/* Set by the receiver in the sender's window. */
-__device__ static inline codelet_grant *grant_of(const codelet_p2p &e, uint32_t channel, int sender, int receiver)
+/* Between this rank and a peer: words that lie in the window of the one and are set by the other. */
+__device__ static inline codelet_channel_words *channel_words(const codelet_args &a, uint64_t area, int window, int peer, uint32_t channel)
 {
-	codelet_grant *all = (codelet_grant *)(window_of(e.group.args, sender) + e.grants);
-	return all + (uint32_t)receiver * CODELET_CHANNELS + channel;
+	return (codelet_channel_words *)(window_of(a, window) + area) + (uint32_t)peer * CODELET_CHANNELS + channel;
 }
 
-/* What a sender says of a channel, in the receiver's window. */
-__device__ static inline codelet_message_ref *ref_of(const codelet_p2p &e, uint32_t channel, int sender, int receiver)
+__device__ static inline const codelet_channel_words *grant_here(const codelet_p2p &e, const codelet_message &m, uint32_t channel)
 {
-	codelet_message_ref *all = (codelet_message_ref *)(window_of(e.group.args, receiver) + e.message_refs);
-	return all + (uint32_t)sender * CODELET_CHANNELS + channel;
+	return channel_words(e.group.args, e.grants, e.group.args.rank, m.peer, channel);
+}
+
+/* One thread: what this rank says of a channel. */
+__device__ static inline void say_words(const codelet_p2p &e, const codelet_message &m, uint32_t channel, const connection &conn, uint64_t first, uint64_t second)
+{
+	const codelet_args &a = e.group.args;
+	codelet_channel_words *words = channel_words(a, m.sending ? e.message_refs : e.grants, m.peer, a.rank, channel);
+	sync_store_packet(words->first, epoch_packet(first, conn.epoch));
+	sync_store_packet(words->second, epoch_packet(second, conn.epoch));
 }
 
 /* Of what is received: the place that a channel is granted; 0: the rings. */
@@ -51,26 +57,19 @@ __device__ static inline uint64_t grant_of_channel(const codelet_p2p &e, const c
 /* One thread: a channel of a message, after its block's loads for the message before. */
 __device__ static inline void grant_channel(const codelet_p2p &e, const codelet_message &m, uint64_t place, uint32_t channel, const connection &conn)
 {
-	const uint32_t epoch = (uint32_t)conn.epoch;
 	const bool first = &m == e.messages || !(&m)[-1].more;
-	uint64_t granted = grant_of_channel(e, m, place, channel);
-	codelet_grant *g = grant_of(e, channel, m.peer, e.group.args.rank);
 	if (!first)
 		sync_fence(); /* others of the block have read these slots */
-	sync_store_packet(&g->place_low, make_uint4((uint32_t)granted, epoch, (uint32_t)(granted >> 32), epoch));
-	sync_store_packet(&g->typed_bytes_low, make_uint4((uint32_t)m.bytes, epoch, m.typed_bytes_high, epoch));
+	say_words(e, m, channel, conn, grant_of_channel(e, m, place, channel), codelet_typed_bytes(&m));
 }
 
 /* One thread of the sender, before its call has failed: where a channel's message lies, as long as its export may be named. */
 __device__ static inline void store_ref(const codelet_p2p &e, const codelet_message &m, uint32_t channel, const connection &conn)
 {
 	const codelet_args &a = e.group.args;
-	const uint32_t epoch = (uint32_t)conn.epoch;
 	const uint64_t named = e.places[&m - e.messages], number = is_usable(a, named) ? named : 0;
-	const uint64_t offset = number ? (uint64_t)(m.data - export_at(a, a.rank, number % EXPORTS_ROOM)) : 0, at = ref_word({ number, offset });
-	codelet_message_ref *r = ref_of(e, channel, a.rank, m.peer);
-	sync_store_packet(&r->at_low, make_uint4((uint32_t)at, epoch, (uint32_t)(at >> 32), epoch));
-	sync_store_packet(&r->number_low, make_uint4((uint32_t)number, epoch, (uint32_t)(number >> 32), epoch));
+	const uint64_t offset = number ? (uint64_t)(m.data - export_at(a, a.rank, number % EXPORTS_ROOM)) : 0;
+	say_words(e, m, channel, conn, ref_word({ number, offset }), number);
 }
 
 /* All channels of block `number` of the list's. */
@@ -80,11 +79,6 @@ template <class Say> __device__ static inline void say_channels(uint32_t channel
 		say(channel);
 }
 
-__device__ static inline bool is_here(const connection &conn, vector packet)
-{
-	return packet.y == (uint32_t)conn.epoch && packet.w == packet.y;
-}
-
 /*
  * One thread of the receiver: whether the sender has said where a channel's message lies, and has not given up since. Then *from is where it lies here, NULL: in no export that
  * is open.
@@ -92,9 +86,9 @@ __device__ static inline bool is_here(const connection &conn, vector packet)
 __device__ static inline bool ref_is_here(const codelet_p2p &e, const codelet_message &m, const connection &conn, const unsigned char **from)
 {
 	const codelet_args &a = e.group.args;
-	const codelet_message_ref *r = ref_of(e, conn.number, m.peer, a.rank);
-	const vector at = sync_load_packet(&r->at_low), number = sync_load_packet(&r->number_low);
-	if (!is_here(conn, at) || !is_here(conn, number))
+	const codelet_channel_words *r = channel_words(a, e.message_refs, a.rank, m.peer, conn.number);
+	const vector at = sync_load_packet(r->first), number = sync_load_packet(r->second);
+	if (!header_is_of(at, conn.epoch) || !header_is_of(number, conn.epoch))
 		return false;
 	sync_fence();
 	const bool open = word_of(number) && opened_up_to(a, m.peer) >= word_of(number);
@@ -103,10 +97,11 @@ __device__ static inline bool ref_is_here(const codelet_p2p &e, const codelet_me
 }
 
 /* One thread: whether a channel is granted. A grant of another count or type is none: the receiver ends the call. */
-__device__ static inline bool is_granted(const codelet_args &a, const codelet_message &m, const connection &conn, const codelet_grant *g)
+__device__ static inline bool is_granted(const codelet_args &a, const codelet_message &m, const connection &conn, const codelet_channel_words *g)
 {
-	vector packet = sync_load_packet(&g->typed_bytes_low);
-	if (call_aborted(a) || !is_here(conn, packet) || word_of(packet) != codelet_typed_bytes(&m) || !is_here(conn, sync_load_packet(&g->place_low)))
+	const vector typed_bytes = sync_load_packet(g->second);
+	if (call_aborted(a) || !header_is_of(typed_bytes, conn.epoch) || word_of(typed_bytes) != codelet_typed_bytes(&m) ||
+	    !header_is_of(sync_load_packet(g->first), conn.epoch))
 		return false;
 	sync_fence();
 	return true;
@@ -114,24 +109,16 @@ __device__ static inline bool is_granted(const codelet_args &a, const codelet_me
 
 enum { CHANNEL_IS_READ = 1 /* a place that is none: its receiver has read the channel */ };
 
-/* The whole block: waits for the grant of a channel, or until its receiver has read it. */
+/* The whole block: waits for the grant of a channel, or until its receiver has read it. Both words stay until this channel has stored all, so all threads find the same. */
 __device__ static inline bool await_grant(const codelet_p2p &e, const codelet_message &m, connection *conn, uint64_t *place)
 {
 	const codelet_args &a = e.group.args;
-	const codelet_grant *g = grant_of(e, conn->number, a.rank, m.peer);
+	const codelet_channel_words *g = grant_here(e, m, conn->number);
 	const uint64_t *ack = codelet_may_be_read(&e.group, m.bytes) ? ack_of(a, *conn, a.rank, m.peer) : nullptr;
-	bool good = true, read = false;
-	if (threadIdx.x == 0)
-		good = wait_ready(a, conn, m.peer, [&] {
-			read = ack && sync_load_acquire(ack) >= flag_value(*conn, READ_NUMBER);
-			return read || is_granted(a, m, *conn, g);
-		});
-	if (!warp_group_agrees(whole_block(), good))
+	auto is_read = [&] { return ack && sync_load_acquire(ack) >= flag_value(*conn, READ_NUMBER); };
+	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, conn, m.peer, [&] { return is_read() || is_granted(a, m, *conn, g); })))
 		return false;
-	if (ack && !warp_group_agrees(whole_block(), threadIdx.x || !read))
-		*place = CHANNEL_IS_READ;
-	else
-		*place = word_of(sync_load_packet(&g->place_low)); /* it stays until this channel has stored all */
+	*place = is_read() ? (uint64_t)CHANNEL_IS_READ : word_of(sync_load_packet(g->first));
 	return true;
 }
 

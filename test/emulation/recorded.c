@@ -477,7 +477,7 @@ static void read_room(struct reader *r, struct item *m, size_t at)
 /* at: from the begin of the grants in the owner's window. */
 static void check_grant(struct reader *r, const struct item *m, size_t at)
 {
-	size_t receiver = at / (CODELET_CHANNELS * sizeof(struct codelet_grant));
+	size_t receiver = at / (CODELET_CHANNELS * sizeof(struct codelet_channel_words));
 	if (!is_group(r->call) || receiver != (size_t)m->launch->rank || m->owner == m->launch->rank)
 		complain(r, m, "another rank's grant");
 }
