@@ -301,6 +301,11 @@ static int zero_copy_failures(void)
 	return by_teams(test_read_failures);
 }
 
+static int zero_copy_stops(void)
+{
+	return by_teams(test_read_stops);
+}
+
 static int zero_copy_message_replays(void)
 {
 	return by_teams(test_read_replays);
@@ -566,6 +571,7 @@ static const struct {
 	{ "zero-copy: edges", zero_copy_edges },
 	{ "zero-copy: edges, with exports that are late or leave", zero_copy_edges_late },
 	{ "zero-copy: ends of a message that give up", zero_copy_failures },
+	{ "zero-copy: ends of a message that stop at each step", zero_copy_stops },
 	{ "zero-copy: messages", zero_copy_messages },
 	{ "zero-copy: messages, with exports that are late or leave", zero_copy_messages_late },
 	{ "zero-copy: messages, with an export that is never mapped", zero_copy_messages_refused },

@@ -83,6 +83,7 @@ int test_pieces(void);
 
 int test_zero_copy(void);
 int test_read_failures(void);
+int test_read_stops(void);
 int test_zero_copy_edges(void);
 int test_zero_copy_edges_late(void);
 int test_zero_copy_late(void);

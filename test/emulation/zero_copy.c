@@ -311,7 +311,12 @@ int test_zero_copy_failures(void)
 
 /* ---- Ends of a message that give up -------------------------------------------------------------------------------- */
 
-enum { MESSAGE_BYTES = 1000000 /* several moves of its reader */, POISON = 0xc3, NOBODY = 2 };
+enum {
+	MESSAGE_BYTES = 1000000 /* several moves of its reader */,
+	POISON = 0xc3,
+	NOBODY = 2,
+	RANKS_OF_MESSAGE = 2
+};
 
 struct giving_up {
 	struct world world;
@@ -326,18 +331,43 @@ static unsigned char content(size_t i)
 	return (unsigned char)(i * 7 + i / 251 + test_seed);
 }
 
+/* What rank 0 says of a channel to rank 1: in the area of refs or of grants. */
+static void play_words(const struct world *w, uint64_t area, int channel, uint64_t first, uint64_t second)
+{
+	unsigned char *words =
+	    w->windows + w->engines[1].stride + area + (size_t)channel * sizeof(struct codelet_channel_words);
+	store_packet(words, first);
+	store_packet(words + 16, second);
+}
+
+static uint64_t typed_bytes(void)
+{
+	return (uint64_t)codelet_typed_bytes_high(CORALE_UINT8, MESSAGE_BYTES) << 32 | MESSAGE_BYTES;
+}
+
+static void play_count(const struct world *w)
+{
+	store_packet(w->windows + w->engines[1].stride + w->layout.headers +
+			 2 * sizeof(struct codelet_header) + 16,
+		     typed_bytes());
+}
+
+/* Of so many channels. */
+static void play_refs_of_message(const struct world *w, const unsigned char *send, int channels)
+{
+	struct codelet_zero_copy z = { .exports = NULL };
+	const struct call c = { .record.coll = CORALE_GATHER, .send = send };
+	engine_name_buffers(&w->engines[0], &c, &z);
+	for (int channel = 0; channel < channels; channel++)
+		play_words(w, w->layout.message_refs, channel, ref_word(&z.send), z.send.number);
+}
+
 /* A sender's count and ref, as far as it comes; then its buffer is the program's again. */
 static void play_sender(struct giving_up *g)
 {
-	const struct codelet_layout *l = &g->world.layout;
 	unsigned char *window = g->world.windows + g->world.engines[1].stride;
-	struct codelet_zero_copy z = { .exports = NULL };
-	const struct call c = { .record.coll = CORALE_GATHER, .send = g->send };
-	engine_name_buffers(&g->world.engines[0], &c, &z);
-	store_packet(window + l->headers + 2 * sizeof(struct codelet_header) + 16,
-		     (uint64_t)codelet_typed_bytes_high(CORALE_UINT8, MESSAGE_BYTES) << 32 | MESSAGE_BYTES);
-	store_packet(window + l->message_refs, ref_word(&z.send));
-	store_packet(window + l->message_refs + 16, z.send.number);
+	play_count(&g->world);
+	play_refs_of_message(&g->world, g->send, 1);
 	gpu_pause(gpu_random(g->most_pause));
 	__atomic_store_n(&((struct codelet_control *)(void *)window)->abort,
 			 (uint64_t)1 << 32 | (uint32_t)-CORALE_EABORTED, __ATOMIC_SEQ_CST);
@@ -408,5 +438,102 @@ int test_read_failures(void)
 		faults = run_giving_up(-1, 8u << i % 12, 0, seed);
 		faults = faults || i % 2 ? faults : run_giving_up((int)(i / 2 % 2), 1u << i, i / 4 % 2, seed);
 	}
+	return faults;
+}
+
+/* ---- Ends of a message that stop ------------------------------------------------------------------------------------ */
+
+/* Rank 0's kernel is played by its host, which comes as far as that. */
+enum stop {
+	SENDS_NOTHING,
+	SENDS_COUNT,
+	SENDS_HALF_A_REF, /* the first packet's word has come, and not the second one's */
+	SENDS_ONE_REF, /* its first channel can be read */
+	SENDS_REFS_ONLY, /* of all channels, and no count */
+	TAKES_NOTHING,
+	TAKES_SLOTS, /* grants the first channel slots, and empties none */
+	TAKES_ONE, /* has read the first channel */
+	STOPS
+};
+
+struct stopping {
+	struct world world;
+	enum stop stop;
+	int code, faults;
+	unsigned char *own, *other; /* rank 1's buffer, and rank 0's */
+};
+
+enum { CHANNELS = 2, GRANTED_LINES = 32 };
+
+static void play_until(struct stopping *s)
+{
+	const struct world *w = &s->world;
+	const struct codelet_layout *l = &w->layout;
+	unsigned char *window = w->windows + w->engines[1].stride;
+	if (s->stop == SENDS_COUNT || s->stop == SENDS_HALF_A_REF || s->stop == SENDS_ONE_REF)
+		play_count(w);
+	if (s->stop == SENDS_HALF_A_REF)
+		store_packet(window + l->message_refs, 0);
+	if (s->stop == SENDS_ONE_REF || s->stop == SENDS_REFS_ONLY)
+		play_refs_of_message(w, s->other, s->stop == SENDS_ONE_REF ? 1 : CHANNELS);
+	if (s->stop == TAKES_SLOTS)
+		play_words(w, l->grants, 0, (uint64_t)GRANTED_LINES << 32, typed_bytes());
+	if (s->stop == TAKES_ONE)
+		__atomic_store_n((uint64_t *)(void *)(window + l->acks) +
+				     (size_t)CODELET_PAIRS * RANKS_OF_MESSAGE * CODELET_MAX_BLOCKS,
+				 ((uint64_t)EPOCH << CODELET_NUMBER_BITS) + 2, __ATOMIC_RELEASE);
+}
+
+static void stop(int rank, void *arg)
+{
+	struct stopping *s = arg;
+	const struct call m = s->stop < TAKES_NOTHING ? world_receive(0, s->own, MESSAGE_BYTES, CORALE_UINT8)
+						      : world_send(0, s->own, MESSAGE_BYTES, CORALE_UINT8);
+	if (!rank) {
+		play_until(s);
+		return;
+	}
+	s->faults += engine_run_messages(&s->world.engines[1], &m, 1, NULL) != 0;
+	if (s->code == CORALE_EABORTED) {
+		gpu_pause(20000);
+		world_abort(&s->world, 1, s->code);
+	}
+	gpu_synchronize();
+}
+
+static int run_stopping(enum stop at, int code, int by_lists)
+{
+	struct stopping s = { .stop = at, .code = code };
+	struct world_params p = params_of(RANKS_OF_MESSAGE, EXPORTS_OPEN);
+	p.max_blocks = CHANNELS;
+	p.window_bytes = 1 << 20; /* slots for both channels */
+	p.exports_apart = 1;
+	p.lists_ranks = by_lists ? 1u << 1 : 0;
+	p.timeout_ns = code == CORALE_ETIMEDOUT ? 10000000 : 0;
+	if (world_open(&s.world, &p))
+		return 1;
+	s.own = exports_take(1, MESSAGE_BYTES);
+	s.other = exports_take(0, MESSAGE_BYTES);
+	if (gpu_run(RANKS_OF_MESSAGE, stop, &s, test_seed))
+		return -1;
+	const struct codelet_failure *f = s.world.engines[1].failure;
+	const int good = f->code == code && (code == CORALE_EABORTED || f->peer == 0) && f->epoch == EPOCH;
+	if (!good)
+		printf("# rank 0 stops at step %d%s: rank 1 has '%s', peer %d, message %d, expected '%s'\n",
+		       (int)at, by_lists ? ", by lists" : "", corale_strerror(f->code), f->peer,
+		       (int)f->epoch, corale_strerror(code));
+	world_close(&s.world);
+	return s.faults + !good;
+}
+
+/* A receiver by lists reads nothing. */
+int test_read_stops(void)
+{
+	int faults = 0;
+	for (int at = 0; !faults && at < STOPS; at++)
+		for (int by_lists = 0; !faults && by_lists <= (at >= TAKES_NOTHING); by_lists++) {
+			faults = run_stopping((enum stop)at, CORALE_ETIMEDOUT, by_lists);
+			faults = faults ? faults : run_stopping((enum stop)at, CORALE_EABORTED, by_lists);
+		}
 	return faults;
 }
