@@ -88,12 +88,15 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 
 void engine_name_messages(struct engine *e, struct codelet_p2p *g, int n, int captured)
 {
+	int may_be_read = 0;
 	for (int i = 0; i < n; i++) {
 		const struct codelet_message *m = &g->messages[i];
 		if (m->from || !codelet_may_be_read(&g->group, m->bytes))
 			continue;
-		use_exports(e, &g->group.args.zero_copy);
+		may_be_read = 1;
 		if (m->sending && !e->staging)
 			g->places[i] = exporter_find(e->exporter, m->data, m->bytes, captured).number;
 	}
+	if (may_be_read)
+		use_exports(e, &g->group.args.zero_copy);
 }
