@@ -113,7 +113,8 @@ void plan_gpus_print(const struct plan_request *r, const struct planner *planner
 			     find_codelet(kind == PLAIN ? &lists->plain : &lists->registered, &registered);
 	if (coll_is_pair(r->coll) || plan->protocol == PLAN_GRANTED) {
 		printf(
-		    "on GPUs:    by the kernel of sends and receives, whose receiver says how each comes\n");
+		    "on GPUs:    by the kernel of sends and receives, whose receiver says how each comes%s\n",
+		    launch_reads_message(planner->machine, plain.bytes) ? ": zero-copy, if mapped" : "");
 		return;
 	}
 	printf("on GPUs:    ");

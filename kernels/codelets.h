@@ -500,15 +500,15 @@ PLAN_FN uint64_t codelet_line_slots(uint64_t bytes)
 }
 
 /* What a pair's rings hold at a time. */
-PLAN_FN uint64_t codelet_rings_room(const struct codelet_group *g)
+PLAN_FN uint64_t codelet_rings_room(uint64_t rings, uint64_t depth)
 {
-	return (uint64_t)g->rings * g->depth * CODELET_SLOT_LINES * CODELET_LINE_DATA;
+	return rings * depth * CODELET_SLOT_LINES * CODELET_LINE_DATA;
 }
 
 /* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs == CODELET_LINE_PAIRS && bytes <= codelet_rings_room(g) &&
+	return g->pairs == CODELET_LINE_PAIRS && bytes <= codelet_rings_room(g->rings, g->depth) &&
 	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 

@@ -27,6 +27,7 @@ void engine_make_args(struct engine *e)
 	e->machine.words_bytes = l->words_bytes;
 	e->machine.lines_bytes = l->lines_bytes;
 	e->machine.slots_bytes = l->slots_bytes;
+	e->machine.rings_bytes = codelet_rings_room(l->pair_rings, l->ring_depth);
 	unsigned char *alone = (unsigned char *)e->state + offsetof(struct codelet_state, alone);
 	const uint64_t areas[][2] = { [AREA_WORDS] = { l->words, l->words_bytes },
 				      [AREA_LINES] = { l->lines, l->lines_bytes },

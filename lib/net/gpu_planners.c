@@ -30,6 +30,7 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 	codelet_layout_init(&layout, ranks,
 			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
 									: settings->memory_cap);
+	const uint64_t rings = codelet_rings_room(layout.pair_rings, layout.ring_depth);
 	*machine = (struct gpu_machine){ .rates = rates,
 					 .ranks = ranks,
 					 .zero_copy = 1,
@@ -38,6 +39,7 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 					 .words_bytes = layout.words_bytes,
 					 .lines_bytes = layout.lines_bytes,
 					 .slots_bytes = layout.slots_bytes,
+					 .rings_bytes = rings,
 					 .scratch_bytes = launch_scratch_bytes(ranks, layout.bytes,
 									       settings->memory_cap) };
 	gpu_machine_settings(machine, map, settings);

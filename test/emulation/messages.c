@@ -325,8 +325,7 @@ static size_t rings_room(int ranks, size_t window_bytes)
 {
 	struct codelet_layout l;
 	codelet_layout_init(&l, ranks, window_bytes);
-	return codelet_rings_room(
-	    &(struct codelet_group){ .rings = (uint16_t)l.pair_rings, .depth = (uint16_t)l.ring_depth });
+	return codelet_rings_room(l.pair_rings, l.ring_depth);
 }
 
 /* Some ranks' groups have a short message, too, so that the two ends of a message are of different kernels where teams run long ones. */

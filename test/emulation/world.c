@@ -266,6 +266,7 @@ int world_open(struct world *w, const struct world_params *p)
 	w->machine.words_bytes = w->layout.words_bytes;
 	w->machine.lines_bytes = w->layout.lines_bytes;
 	w->machine.slots_bytes = w->layout.slots_bytes;
+	w->machine.rings_bytes = codelet_rings_room(w->layout.pair_rings, w->layout.ring_depth);
 	gpu_forget();
 	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)

@@ -35,6 +35,7 @@ static void describe(const struct engine *e, struct gpu_machine *machine)
 	machine->words_bytes = own->words_bytes;
 	machine->lines_bytes = own->lines_bytes;
 	machine->slots_bytes = own->slots_bytes;
+	machine->rings_bytes = own->rings_bytes;
 	machine->scratch_bytes = own->scratch_bytes;
 	machine->zero_copy = own->zero_copy;
 }

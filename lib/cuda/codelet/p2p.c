@@ -35,8 +35,8 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	g->group.depth = (uint16_t)e->layout.ring_depth;
 	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
-	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine, codelet_rings_room(&g->group));
-	g->group.read_bytes = launch_read_messages(&e->machine, codelet_rings_room(&g->group));
+	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine);
+	g->group.read_bytes = launch_read_messages(&e->machine);
 	g->group.lists = 0;
 	g->group.blocks = 1;
 	g->group.teams = g->group.sends_wait = 0;
@@ -270,6 +270,7 @@ static void log_edges(struct engine *e, const struct call *c)
 				  .coll = c->record.coll,
 				  .bytes = bytes,
 				  .codelet = &p2p_codelet,
+				  .zero_copy = g->args.zero_copy.exports != NULL,
 				  .variant = g->teams ? P2P_BULK : P2P_LISTS,
 				  .grid = { codelet_group_blocks(g),
 					    g->teams ? LAUNCH_BULK_THREADS : CODELET_THREADS },

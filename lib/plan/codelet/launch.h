@@ -106,9 +106,11 @@ uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room,
 uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, uint32_t channels,
 			    uint64_t slot_bytes);
 /* Most bytes of a message that goes in lines where its receiver has no registered buffer; room: of the rings. */
-uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room);
+uint64_t launch_long_lines(const struct gpu_machine *machine);
 /* Least bytes of a message that its receiver may read in the sender's buffer; more than launch_long_lines. 0: none. */
-uint64_t launch_read_messages(const struct gpu_machine *machine, uint64_t room);
+uint64_t launch_read_messages(const struct gpu_machine *machine);
+/* Whether a message between two ranks of a node is one, where its receiver's launch is run by teams of warps. */
+int launch_reads_message(const struct gpu_machine *machine, uint64_t bytes);
 /* 1 if teams of warps run a launch whose longest message has so many bytes; each end may choose for itself. */
 int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes);
 

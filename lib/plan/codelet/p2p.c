@@ -92,8 +92,9 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 }
 
 /* What fits the rings goes in lines anyway. */
-uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
+uint64_t launch_long_lines(const struct gpu_machine *machine)
 {
+	const uint64_t room = machine->rings_bytes;
 	const uint64_t least = machine->forced == PLAN_BULK ? 0 : LEAST_LONG_BYTES, most = LONG_LINES * room;
 	if (!has_teams(machine) || most < least)
 		return most;
@@ -101,17 +102,23 @@ uint64_t launch_long_lines(const struct gpu_machine *machine, uint64_t room)
 }
 
 /* What teams would else move through slots. Rates of the rank's own GPU have no part in that: both ends must agree. */
-uint64_t launch_read_messages(const struct gpu_machine *machine, uint64_t room)
+uint64_t launch_read_messages(const struct gpu_machine *machine)
 {
 	const int reads =
 	    machine->zero_copy && machine->ranks <= LAUNCH_ZERO_COPY_RANKS && has_teams(machine);
-	return reads ? launch_long_lines(machine, room) + 1 : 0;
+	return reads ? launch_long_lines(machine) + 1 : 0;
 }
 
 int launch_p2p_by_teams(const struct gpu_machine *machine, uint64_t bytes)
 {
 	return has_teams(machine) && !machine->over_nodes &&
 	       (machine->forced == PLAN_BULK || bytes >= TEAM_BYTES);
+}
+
+int launch_reads_message(const struct gpu_machine *machine, uint64_t bytes)
+{
+	const uint64_t least = launch_read_messages(machine);
+	return machine->ranks > 1 && least && bytes >= least && launch_p2p_by_teams(machine, bytes);
 }
 
 /* An all_to_all_v of equal counts in two buffers: each rank has a list to and from each other one, and its own. */
@@ -123,6 +130,9 @@ static void cut(struct launch *l)
 	int blocks = channels < (uint64_t)most ? (int)channels : most,
 	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
 	l->variant = launch_p2p_by_teams(l->machine, l->bytes) ? P2P_BULK : P2P_LISTS;
+	l->zero_copy = launch_reads_message(l->machine, l->bytes) != 0;
+	if (l->zero_copy && blocks > LAUNCH_ZERO_COPY_BLOCKS)
+		blocks = LAUNCH_ZERO_COPY_BLOCKS;
 	l->grid.blocks = l->variant == P2P_BULK ? blocks : lists * (blocks < limit ? blocks : limit);
 	l->grid.threads = l->variant == P2P_BULK ? LAUNCH_BULK_THREADS : PLAN_CODELET_THREADS;
 	l->depth = (uint32_t)launch_p2p_depth(l->machine);
@@ -131,7 +141,11 @@ static void cut(struct launch *l)
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
 {
-	return launch_print_kernel(l, l->variant == P2P_BULK ? "bulk_p2p" : "p2p", buf, bytes);
+	return launch_print_kernel(l,
+				   l->zero_copy             ? "bulk_p2p zero-copy"
+				   : l->variant == P2P_BULK ? "bulk_p2p"
+							    : "p2p",
+				   buf, bytes);
 }
 
 const struct codelet p2p_codelet = {

@@ -28,6 +28,7 @@ struct gpu_machine {
 	uint32_t refused[CORALE_NUM_COLLS]; /* a bit each: codelets that settings or GPUs exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */
+	uint64_t rings_bytes; /* of messages of two ranks that go in lines, at a time */
 	uint64_t scratch_bytes; /* of one sender; 0: there is none */
 	int resident; /* blocks that run at a time for sure */
 	int over_nodes; /* the call's ranks are on several nodes: ranks are those of one */
