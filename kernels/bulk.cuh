@@ -23,6 +23,12 @@ struct bulk_peer {
 	unsigned char *slots[BULK_EXCHANGES]; /* there: this block's first one */
 };
 
+/* Which piece of a call: blocks of one channel of all ranks exchange messages. */
+struct bulk_channel {
+	uint64_t epoch;
+	uint32_t number, channels; /* of how many */
+};
+
 /* A call as a block of threads has it: in shared memory, made once. */
 struct bulk_call {
 	connection exchange[BULK_EXCHANGES];
@@ -34,13 +40,13 @@ struct bulk_call {
 	int form; /* zero_copy_form */
 };
 
-/* All threads of a block make its call. part(rank): what that rank receives in the first exchange. */
-template <class Part> __device__ static inline bulk_call *bulk_begin(const codelet_args &a, uint64_t epoch, uint32_t messages, Part part)
+/* All threads of a block make it. largest: bytes that any rank receives in the first exchange, part(rank): where. */
+template <class Part>
+__device__ static inline void bulk_begin(const codelet_args &a, bulk_call *b, const bulk_channel &c, uint64_t largest, uint32_t message_bytes, Part part)
 {
-	bulk_call *b = shared_object<bulk_call>();
-	const connection first = { epoch, blockIdx.x, gridDim.x, CODELET_FIRST }, second = { epoch, blockIdx.x, gridDim.x, CODELET_SECOND };
+	const connection first = { c.epoch, c.number, c.channels, CODELET_FIRST }, second = { c.epoch, c.number, c.channels, CODELET_SECOND };
 	for (int rank = (int)threadIdx.x; rank < a.ranks; rank += (int)blockDim.x) {
-		const range r = part(rank), piece = cut(r.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
+		const range r = part(rank), piece = cut(r.bytes, CODELET_LINE, c.channels, c.number);
 		const bool other = rank != a.rank;
 		b->peers[rank] = { { r.at + piece.at, piece.bytes },
 				   { other ? slot_of(a, first, a.rank, rank, 0) : nullptr, other ? slot_of(a, second, a.rank, rank, 0) : nullptr } };
@@ -48,12 +54,10 @@ template <class Part> __device__ static inline bulk_call *bulk_begin(const codel
 	if (threadIdx.x == 0) {
 		b->exchange[0] = first;
 		b->exchange[1] = second;
-		b->messages = messages;
-		b->message_bytes = a.slot_bytes;
-		b->form = 0;
+		b->messages = (uint32_t)messages_of(largest, c.channels, message_bytes);
+		b->message_bytes = message_bytes;
 	}
 	__syncthreads();
-	return b;
 }
 
 /* ---- Slots ------------------------------------------------------------------------------------------------ */

@@ -106,14 +106,8 @@ __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a);
-	send_headers(a, epoch);
-	bulk_call *b =
-		bulk_begin(a, epoch, (uint32_t)messages_of(a.bytes, gridDim.x, a.slot_bytes), [&](int) { return range{ 0, a.bytes }; });
-	const bool agreed = zero_copy_agree(a, b, [] {});
-	const bool good = agreed && (b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b));
-	if (__syncthreads_and(good))
-		call_end(a, epoch);
+	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin(a, b, c, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; }); };
+	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b); });
 }
 
 int codelets_bulk_moves(const codelet_args *args, struct grid grid, void *stream)

@@ -30,11 +30,10 @@ __device__ static inline range part_of_vector(const codelet_args &a, int rank, b
 }
 
 /* The first part is the longest. */
-__device__ static inline bulk_call *bulk_begin_parts(const codelet_args &a, uint64_t epoch, bool folds)
+__device__ static inline void bulk_begin_parts(const codelet_args &a, bulk_call *b, const bulk_channel &c, uint32_t message_bytes, bool folds)
 {
 	const int first = folds && root_folds(a) ? a.root : a.root == 0;
-	const uint64_t largest = part_of_vector(a, first, folds).bytes;
-	return bulk_begin(a, epoch, (uint32_t)messages_of(largest, gridDim.x, a.slot_bytes), [&](int rank) { return part_of_vector(a, rank, folds); });
+	bulk_begin(a, b, c, part_of_vector(a, first, folds).bytes, message_bytes, [&](int rank) { return part_of_vector(a, rank, folds); });
 }
 
 /* Sends their parts to the owners. store(to, m, part): all workers. direct: not into slots. */

@@ -375,13 +375,10 @@ __device__ static inline bool shares_parts(const codelet_args &a)
 	return a.root < 0 && !a.send_block;
 }
 
-/* One thread: where no message goes through slots its bytes are as many as can be. */
-__device__ static inline void fold_at_once(const codelet_args &a, bulk_call *b)
+/* Where no message goes through slots its bytes are as many as can be. */
+__device__ static inline uint32_t bytes_of_message(const codelet_args &a, const bulk_call *b)
 {
-	if (folds_for_root(a))
-		return;
-	b->message_bytes = MOST_FOLDED;
-	b->messages = (uint32_t)(b->peers[a.rank].part.bytes / MOST_FOLDED) + 1;
+	return b->form == ZERO_COPY_IN_PLACE && !folds_for_root(a) ? (uint32_t)MOST_FOLDED : a.slot_bytes;
 }
 
 /* All threads of a block, which have folded. */
@@ -398,15 +395,11 @@ __device__ static bool finish_in_place(const codelet_args &a, const bulk_call *b
 template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a);
-	send_headers(a, epoch);
-	bulk_call *b = bulk_begin_parts(a, epoch, true);
-	const bool agreed = zero_copy_agree(a, b, [&] { fold_at_once(a, b); });
-	bool good = __syncthreads_and(agreed && run_warp<TYPE>(a, b));
-	if (b->form == ZERO_COPY_IN_PLACE)
-		good = good && finish_in_place(a, b);
-	if (good)
-		call_end(a, epoch);
+	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_parts(a, b, c, bytes_of_message(a, b), true); };
+	zero_copy_run(a, begin, [&](const bulk_call *b) {
+		const bool good = __syncthreads_and(run_warp<TYPE>(a, b));
+		return good && (b->form != ZERO_COPY_IN_PLACE || finish_in_place(a, b));
+	});
 }
 
 typedef void (*kernel)(codelet_args);

@@ -79,8 +79,8 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void chain(const __grid_co
 	const uint64_t epoch = call_epoch(a);
 	send_headers(a, epoch);
 	const neighbours n = neighbours_of(a);
-	const bulk_call *b =
-		bulk_begin(a, epoch, (uint32_t)messages_of(a.bytes, gridDim.x, a.slot_bytes), [&](int) { return range{ 0, a.bytes }; });
+	bulk_call *b = shared_object<bulk_call>();
+	bulk_begin(a, b, { epoch, blockIdx.x, gridDim.x }, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; });
 	const bool good = pass(a, bulk_team_of(0, blockDim.x / 32, n.behind >= 0, 1), b, n);
 	if (__syncthreads_and(good))
 		call_end(a, epoch);

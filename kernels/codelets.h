@@ -173,6 +173,7 @@ struct codelet_zero_copy {
 	uint32_t
 	    cannot; /* 1: peers may not read them, as for a result that overwrites what they have yet to read */
 	uint32_t refs; /* offset in a window: codelet_layout.refs */
+	uint32_t channels; /* where buffers are read: other blocks have nothing to do then */
 };
 
 enum { CODELET_READS_SEND = 1, CODELET_READS_RECV = 2 };

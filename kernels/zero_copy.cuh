@@ -4,7 +4,8 @@
  * leaves nobody who might still store into its memory.
  *
  * Block 0 of each rank says where its buffers lie and which exports of the others are open here (codelet_refs), to all ranks, its own blocks among them. Each block of
- * each rank decides from what all ranks have said, so all decide alike. It then goes through phases, between which blocks of one number of all ranks meet.
+ * each rank decides from what all ranks have said, so all decide alike. Where buffers are read, blocks beyond codelet_zero_copy.channels end at once, and the others go through
+ * phases, between which blocks of one number of all ranks meet.
  */
 #ifndef ZERO_COPY_CUH
 #define ZERO_COPY_CUH
@@ -77,9 +78,8 @@ __device__ static inline void send_refs(const codelet_args &a, uint64_t epoch)
 /* ---- What is agreed ------------------------------------------------------------------------------------------ */
 
 /* All lanes of a warp: headers and refs of all ranks are here, and the refs in b. */
-__device__ static inline bool wait_refs(const codelet_args &a, bulk_call *b)
+__device__ static inline bool wait_refs(const codelet_args &a, bulk_call *b, uint64_t epoch)
 {
-	const uint64_t epoch = b->exchange[0].epoch;
 	const int packets = refs_packets(a);
 	int lacking = -1;
 	auto ready = [&] {
@@ -120,38 +120,48 @@ __device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)
 }
 
 /* All lanes of a warp: nobody has given the call up. An owner says that before its program can free a buffer, so an address that is gone is of a call that is over. */
-__device__ static inline bool still_lives(const codelet_args &a, const bulk_call *b)
+__device__ static inline bool still_lives(const codelet_args &a, uint64_t epoch)
 {
 	const bool ended = one_warp::any(abort_word(a) != 0);
 	if (ended && bulk_lane() == 0)
-		call_explain(a, -1, b->exchange[0].epoch, true);
+		call_explain(a, -1, epoch, true);
 	return !ended;
 }
 
-/*
- * All threads of a block: false if the call has failed. Else b->form says how the call runs; if in place, the addresses of all ranks' buffers are in b, and one thread has called
- * in_place().
- */
-template <class InPlace> __device__ static inline bool zero_copy_agree(const codelet_args &a, bulk_call *b, InPlace in_place)
+/* All threads of a block. If in place, the addresses of all ranks' buffers are in b. */
+__device__ static inline void agree(const codelet_args &a, bulk_call *b, uint64_t epoch)
 {
-	if (!a.zero_copy.exports)
-		return true;
 	if (threadIdx.x < 32) {
-		if (blockIdx.x == 0)
-			send_refs(a, b->exchange[0].epoch);
-		bool good = wait_refs(a, b);
-		const bool open = good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
+		const bool asks = a.zero_copy.exports != nullptr;
+		if (asks && blockIdx.x == 0)
+			send_refs(a, epoch);
+		bool good = !asks || wait_refs(a, b, epoch);
+		const bool open = asks && good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
 		if (open) {
 			find_buffers(a, b);
-			good = still_lives(a, b);
+			good = still_lives(a, epoch);
 		}
-		if (open && threadIdx.x == 0)
-			in_place();
 		if (threadIdx.x == 0)
 			b->form = !good ? ZERO_COPY_FAILED : open ? ZERO_COPY_IN_PLACE : ZERO_COPY_SLOTS;
 	}
 	__syncthreads();
-	return b->form != ZERO_COPY_FAILED;
+}
+
+/* All threads of a block: a call. begin(b, channel) makes b, run(b) does its work; false of any thread: the call has failed. */
+template <class Begin, class Run> __device__ static inline void zero_copy_run(const codelet_args &a, Begin begin, Run run)
+{
+	const uint64_t epoch = call_epoch(a);
+	bulk_call *b = shared_object<bulk_call>();
+	send_headers(a, epoch);
+	agree(a, b, epoch);
+	const uint32_t channels = b->form == ZERO_COPY_IN_PLACE && a.zero_copy.channels < gridDim.x ? a.zero_copy.channels : gridDim.x;
+	bool good = b->form != ZERO_COPY_FAILED;
+	if (good && blockIdx.x < channels) {
+		begin(b, bulk_channel{ epoch, blockIdx.x, channels });
+		good = __syncthreads_and(run(b));
+	}
+	if (good)
+		call_end(a, epoch);
 }
 
 /* ---- Phases: all threads of a block --------------------------------------------------------------------------- */
@@ -170,7 +180,7 @@ template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_
 		bulk_signal_data(a, b, 0, phase, others);
 		good = bulk_wait_data(a, b, 0, phase, &seen, others);
 		if (LAST && good)
-			good = still_lives(a, b);
+			good = still_lives(a, b->exchange[0].epoch);
 	}
 	return __syncthreads_and(good);
 }

@@ -82,6 +82,25 @@ static void test_process(void **state)
 	assert_int_equal(find_process("pA"), -1);
 }
 
+static int export(const char *ranks, int without)
+{
+	struct gpu_hello all[MOST];
+	const int n = hellos(ranks, all);
+	for (int r = 0; r < n; r++)
+		all[r].exports = r != without;
+	return gpu_hello_all_export(all, n);
+}
+
+static void test_exports(void **state)
+{
+	(void)state;
+	assert_int_equal(export("pAqBrC", -1), 1);
+	assert_int_equal(export("pAqBrC", 2), 0);
+	assert_int_equal(export("pAqArA", -1), 1);
+	assert_int_equal(export("pApAqB", -1), 1);
+	assert_int_equal(export("pAqCpB", -1), 0); /* a process of two GPUs */
+}
+
 static void test_no_scratch(void **state)
 {
 	(void)state;
@@ -130,7 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_beside),         cmocka_unit_test(test_share),
 		cmocka_unit_test(test_process),        cmocka_unit_test(test_no_scratch),
-		cmocka_unit_test(test_refused_copies),
+		cmocka_unit_test(test_refused_copies), cmocka_unit_test(test_exports),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

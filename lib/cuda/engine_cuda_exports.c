@@ -33,7 +33,7 @@ int engine_attach_exports(struct engine *e, const int *fds, int stride)
 	exporter_add_user(e->exporter, &e->exporter_user);
 	ret = ret ? ret : engine_malloc(e, tables_bytes(e), (void **)&e->gpu_exports);
 	ret = ret ? ret : engine_put(e, e->gpu_exports, e->exports, tables_bytes(e));
-	e->machine.zero_copy = !ret;
+	e->machine.zero_copy = ret ? 0 : LAUNCH_ZERO_COPY_BLOCKS;
 	if (!ret)
 		log_line(LOG_INFO, e->world_rank,
 			 "zero-copy: tables of peers' memory, for all communicators of this process on the "

@@ -33,7 +33,7 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 	const uint64_t rings = codelet_rings_room(layout.pair_rings, layout.ring_depth);
 	*machine = (struct gpu_machine){ .rates = rates,
 					 .ranks = ranks,
-					 .zero_copy = 1,
+					 .zero_copy = LAUNCH_ZERO_COPY_BLOCKS,
 					 .max_blocks = given && given < rates->blocks ? given : rates->blocks,
 					 .resident = given && given < resident ? given : resident,
 					 .words_bytes = layout.words_bytes,

@@ -121,7 +121,9 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 				  .forced = world_forced,
 				  .words_only = p->words_only,
 				  .over_nodes = (int)(p->lists_ranks >> rank & 1), /* so says p2p.c */
-				  .zero_copy = p->exports != EXPORTS_NONE };
+				  .zero_copy = p->exports == EXPORTS_NONE ? 0
+					       : p->read_blocks           ? p->read_blocks
+									  : LAUNCH_ZERO_COPY_BLOCKS };
 	e->layout = w->layout;
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */

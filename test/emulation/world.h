@@ -26,6 +26,7 @@ struct world_params {
 	int edges_at_once; /* of an all_to_all's launch; 0: as many as a real one has */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES */
 	enum exports_kind exports; /* of the buffers of calls that are zero-copy */
+	int read_blocks; /* of calls whose buffers are read, at most; 0: as many as real ones have */
 	unsigned lists_ranks; /* a bit each: teams of warps run no lists of messages there */
 	int exports_apart; /* others have them at other addresses, where they can only read */
 };

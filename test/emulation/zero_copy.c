@@ -57,6 +57,7 @@ static struct world_params params_of(int ranks, enum exports_kind kind)
 				      .max_blocks = 1 + (int)(test_seed + (uint64_t)ranks) % 2,
 				      .window_bytes = (size_t)(ranks > 5 ? 320 : 224) << 10,
 				      .exports = kind,
+				      .read_blocks = 1 + (int)(test_seed / 2 % 2),
 				      .exports_apart = (int)(test_seed + (uint64_t)ranks / 2) % 2 };
 }
 

@@ -42,7 +42,7 @@ void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 	machine->zero_ctas = s->cta_policy == SETTINGS_CTA_ZERO;
 	machine->forced = plan_protocol_forced(s->proto);
 	machine->words_only |= plan_words_forced(s);
-	machine->zero_copy &= s->zero_copy && !machine->words_only;
+	machine->zero_copy = s->zero_copy && !machine->words_only ? machine->zero_copy : 0;
 	for (int i = 0; i < rows; i++) {
 		const corale_coll coll = table[i].coll;
 		/* An all_to_all_v has no lines that a link could tear. */

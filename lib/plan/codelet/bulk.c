@@ -94,11 +94,14 @@ static uint64_t message_of(const struct launch *l, uint64_t room)
 	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
 
-/* While a message is folded or passed on the next ones come, and acknowledgements go back. */
+/*
+ * While a message is folded or passed on the next ones come, and acknowledgements go back. A zero-copy call has as many blocks as its slots need, as its buffers may turn out not to
+ * be mapped; if they are, only machine.zero_copy of them stay.
+ */
 static void cut(struct launch *l)
 {
-	if (l->zero_copy && l->grid.blocks > LAUNCH_ZERO_COPY_BLOCKS)
-		l->grid.blocks = LAUNCH_ZERO_COPY_BLOCKS;
+	if (l->zero_copy && l->grid.blocks > LAUNCH_BULK_BLOCKS)
+		l->grid.blocks = LAUNCH_BULK_BLOCKS;
 	const uint64_t room = room_of(l->grid.blocks, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE

@@ -30,7 +30,7 @@ double zero_copy_us(const struct row *row, const struct gpu_machine *machine, co
 	const struct rates *rates = machine->rates;
 	const struct codelet_rate rate = rate_of(row->coll);
 	const int blocks =
-	    machine->max_blocks < LAUNCH_ZERO_COPY_BLOCKS ? machine->max_blocks : LAUNCH_ZERO_COPY_BLOCKS;
+	    machine->max_blocks < machine->zero_copy ? machine->max_blocks : machine->zero_copy;
 	const double link = rate.of[rates->generation].gbs * rates->faster,
 		     together = rates->block_gbs[rate.block] * blocks,
 		     start = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us;

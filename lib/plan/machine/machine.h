@@ -32,7 +32,7 @@ struct gpu_machine {
 	uint64_t scratch_bytes; /* of one sender; 0: there is none */
 	int resident; /* blocks that run at a time for sure */
 	int over_nodes; /* the call's ranks are on several nodes: ranks are those of one */
-	int zero_copy; /* the ranks of the node read each other's buffers where they have mapped them */
+	int zero_copy; /* blocks, at most, by which the ranks of the node read each other's buffers where they have mapped them; 0: they don't */
 	int many_far; /* a rank has more peers on other nodes than a list of messages, or several on one */
 };
 
