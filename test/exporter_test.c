@@ -1092,7 +1092,7 @@ static void test_pieces(void **state)
 	const uint64_t many = open_run(&p, 10, MANY), some = open_run(&p, 10, 3), two = open_run(&p, 12, 2);
 	assert_true(many != some && some != two);
 	assert_int_equal(descriptors(), before);
-	assert_int_equal(handles, 0);
+	assert_int_equal(handles, MANY + 3 + 2 + 2); /* held while they are exported */
 	/* an export has what its buffer needs and no more, so others live on */
 	release(0, 10 + MANY - 1);
 	await(state_of(p.x, many) == EXPORT_FREE);
@@ -1169,9 +1169,6 @@ static void test_pieces_refused(void **state)
 }
 
 static _Atomic int remapped;
-static uint64_t watched_number;
-static struct exporter *watched_exporter;
-static _Atomic int was_named;
 
 static void remap_first(void)
 {
@@ -1184,28 +1181,19 @@ static void wait_a_ms(void)
 	usleep(1000);
 }
 
-static void look_for_name(void)
-{
-	was_named |= usable(watched_exporter, watched_number) == watched_number;
-}
-
-/* Descriptors of a run of which a piece is remapped meanwhile are not sent; those that never come are not waited for, beside calls on other memory. */
+/* A run of which a piece is remapped while it is sent is given up, and the next call on its addresses is on another one; descriptors that never come are not waited for, beside calls
+ * on other memory. */
 static void test_late_pieces(void **state)
 {
 	(void)state;
 	struct pair p = make_pair();
 	allocate_run(10, 2);
-	remapped = was_named = 0;
-	watched_exporter = p.x;
-	watched_number = 1;
-	after_copy = look_for_name;
+	remapped = 0;
 	before_export = remap_first;
 	assert_int_equal(find_run(p.x, 10, 2, 1).number, 1);
-	await(remapped > 2 && state_of(p.x, 1) == EXPORT_FREE);
-	after_copy = NULL;
+	await(remapped > 2 && state_of(p.x, 1) == EXPORT_FREE && opens == closes);
 	before_export = NULL;
-	assert_false(was_named);
-	assert_int_equal(opens, 0);
+	assert_int_not_equal(find_run(p.x, 10, 2, 0).number, 1);
 	allocate_run(20, 2);
 	open_us[1] = 50000; /* till exports_fail is set */
 	find_run(p.x, 20, 2, 1);

@@ -49,6 +49,8 @@ static void destroy(struct exporter *x)
 		board_unmap(x->peers[i] ? x->peers[i]->board : NULL);
 		free(x->peers[i]);
 	}
+	for (int i = 0; i < EXPORTS_ROOM; i++)
+		exporter_drop_run(x, all.exits ? NULL : x->own[i].run);
 	board_unmap(x->board);
 	if (x->fd >= 0)
 		close(x->fd);

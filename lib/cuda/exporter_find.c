@@ -46,7 +46,7 @@ static uint64_t next_number(const struct exporter *x)
 
 /* By any thread, perhaps of another GPU, and in a capture. 0: *reason says why not. */
 static int get_handle(struct exporter *x, const struct export_range *r, struct export_handle *handle,
-		      enum exporter_reason *reason)
+		      struct export_run **run, enum exporter_reason *reason)
 {
 	CUcontext before;
 	int ordinal = -1, is_capable = r->is_run, can = 1;
@@ -61,7 +61,7 @@ static int get_handle(struct exporter *x, const struct export_range *r, struct e
 	memset(handle, 0, sizeof *handle);
 	handle->run_bytes = r->is_run ? r->bytes : 0;
 	if (r->is_run)
-		can = exporter_can_send(x, r);
+		can = (*run = exporter_hold_run(x, r)) != NULL;
 	else
 		can = cudaIpcGetMemHandle(&handle->allocation, (void *)(uintptr_t)r->at) == cudaSuccess;
 	if (!can)
@@ -73,14 +73,15 @@ static int get_handle(struct exporter *x, const struct export_range *r, struct e
 
 /* Under the lock. */
 static uint64_t add_export(struct exporter *x, struct export_seen *s, const struct export_range *r,
-			   const struct export_handle *handle)
+			   const struct export_handle *handle, struct export_run **run)
 {
 	_Static_assert(sizeof *handle == BOARD_HANDLE_WORDS * sizeof(uint64_t), "a handle's room on a board");
 	const uint64_t number = next_number(x);
 	if (!number || exporter_start(x))
 		return 0;
 	s->index = (int16_t)(number % EXPORTS_ROOM);
-	x->own[s->index] = (struct export){ .state = EXPORT_ASKED, .number = number, .range = *r };
+	x->own[s->index] = (struct export){ EXPORT_ASKED, number, *r, *run };
+	*run = NULL;
 	x->last_number = number;
 	board_publish(x->board, number, handle);
 	exporter_wake(x);
@@ -91,8 +92,9 @@ static uint64_t add_export(struct exporter *x, struct export_seen *s, const stru
 static uint64_t publish(struct exporter *x, const struct export_range *r, enum exporter_reason *reason)
 {
 	struct export_handle handle;
+	struct export_run *run = NULL;
 	uint64_t number = 0;
-	const int has_handle = get_handle(x, r, &handle, reason);
+	const int has_handle = get_handle(x, r, &handle, &run, reason);
 	pthread_mutex_lock(&x->lock);
 	struct export_seen *s = exporter_place_of(x, r->id);
 	if (s && !has_handle)
@@ -100,8 +102,9 @@ static uint64_t publish(struct exporter *x, const struct export_range *r, enum e
 	else if (s && s->index != EXPORTER_NO_INDEX)
 		number = x->own[s->index].number;
 	else if (s && !s->is_refused)
-		number = add_export(x, s, r, &handle);
+		number = add_export(x, s, r, &handle, &run);
 	pthread_mutex_unlock(&x->lock);
+	exporter_drop_run(x, run);
 	*reason = has_handle ? REASON_ROOM : *reason;
 	return number;
 }

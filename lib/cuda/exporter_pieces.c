@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs: memory of cuMemCreate that a buffer lies in, of one piece or of several that are mapped side by side (PyTorch's expandable segments). Its board names a
- * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.c), some at a time, until it has mapped all pieces side by side. The owner makes
- * descriptors when it is asked and closes them when they are sent, the peer closes them when they are imported, so none stays open.
+ * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.c), some at a time, until it has mapped all pieces side by side. The owner holds the
+ * pieces' handles, makes descriptors when it is asked and closes them when they are sent, the peer closes them when they are imported, so none stays open.
  */
 #include "exporter_state.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -54,33 +55,60 @@ enum exporter_reason exporter_run(const struct exporter *x, CUdeviceptr at, size
 }
 
 /* Closed on exec: a program that a rank starts holds no memory of the GPU. */
-static int export_piece(const struct exporter *x, CUdeviceptr at)
+static int export_piece(const struct exporter *x, CUmemGenericAllocationHandle handle)
 {
-	CUmemGenericAllocationHandle handle;
 	int fd = -1;
-	if (x->driver->retain(&handle, (void *)(uintptr_t)at) != CUDA_SUCCESS)
-		return -1;
 	if (x->driver->export_handle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) !=
 	    CUDA_SUCCESS)
-		fd = -1;
-	x->driver->release(handle);
-	return fd < 0 ? -1 : descriptor_adopt(fd);
+		return -1;
+	return descriptor_adopt(fd);
 }
 
-/* A piece is what has one id; a driver that means another range by address_range is not believed. */
-int exporter_can_send(const struct exporter *x, const struct export_range *r)
+void exporter_drop_run(const struct exporter *x, struct export_run *run)
 {
-	struct piece p = { .at = r->at };
-	for (CUdeviceptr at = r->at; at - r->at < r->bytes; at += p.bytes) {
-		int ordinal = -1, fd = -1;
-		x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
-		if (ordinal == x->ordinal && find_piece(x, at, &p) && id_at(x, at + p.bytes - 1) == p.id)
-			fd = export_piece(x, at);
-		if (fd < 0)
-			return 0;
+	for (uint32_t i = 0; run && i < run->pieces; i++)
+		x->driver->release(run->piece[i].handle);
+	free(run);
+}
+
+/* 1: the run has one piece more. A piece is what has one id; a driver that means another range by address_range is not believed. */
+static int hold_piece(const struct exporter *x, struct export_run *run, CUdeviceptr at)
+{
+	struct piece p;
+	int ordinal = -1;
+	CUmemGenericAllocationHandle *handle = &run->piece[run->pieces].handle;
+	x->driver->pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+	if (ordinal != x->ordinal || !find_piece(x, at, &p) || id_at(x, at + p.bytes - 1) != p.id ||
+	    x->driver->retain(handle, (void *)(uintptr_t)at) != CUDA_SUCCESS)
+		return 0;
+	run->piece[run->pieces++].bytes = p.bytes;
+	const int fd = export_piece(x, *handle);
+	if (fd >= 0)
 		close(fd);
+	return fd >= 0;
+}
+
+struct export_run *exporter_hold_run(const struct exporter *x, const struct export_range *r)
+{
+	size_t room = 0, held = 0;
+	struct export_run *run = NULL;
+	while (held < r->bytes) {
+		if (!run || run->pieces == room) {
+			room += MAIL_PIECES;
+			struct export_run *more = realloc(run, sizeof *run + room * sizeof *run->piece);
+			if (!more)
+				break;
+			more->pieces = run ? more->pieces : 0;
+			run = more;
+		}
+		if (!hold_piece(x, run, r->at + held))
+			break;
+		held += run->piece[run->pieces - 1].bytes;
 	}
-	return 1;
+	if (held == r->bytes)
+		return run;
+	exporter_drop_run(x, run);
+	return NULL;
 }
 
 static void close_all(const int *fds, uint32_t n)
@@ -89,21 +117,18 @@ static void close_all(const int *fds, uint32_t n)
 		close(fds[i]);
 }
 
-/* Pieces of a run, from m->first on. What was made while the run was there is of the run. */
-static void send_pieces(const struct exporter *x, const struct export_range *r, struct mail *m)
+/* Pieces of a run, from m->first on. */
+static void send_pieces(const struct exporter *x, const struct export_run *run, struct mail *m)
 {
 	const uint64_t to = m->from;
-	struct piece p = { .at = r->at };
 	int fds[MAIL_PIECES];
-	uint32_t i = 0;
 	m->from = x->board->instance;
-	for (CUdeviceptr at = r->at; at - r->at < r->bytes && m->pieces < MAIL_PIECES; at += p.bytes, i++) {
-		if (!find_piece(x, at, &p) || (i >= m->first && (fds[m->pieces] = export_piece(x, at)) < 0))
+	for (uint32_t i = m->first; i < run->pieces && m->pieces < MAIL_PIECES; i++, m->pieces++) {
+		if ((fds[m->pieces] = export_piece(x, run->piece[i].handle)) < 0)
 			break;
-		m->bytes[m->pieces] = p.bytes;
-		m->pieces += i >= m->first;
+		m->bytes[m->pieces] = run->piece[i].bytes;
 	}
-	if (m->pieces && exporter_has(x, r))
+	if (m->pieces)
 		mail_send(to, m, fds);
 	close_all(fds, m->pieces);
 }
@@ -213,9 +238,8 @@ static int take(struct exporter *x, struct mail *m, const int *fds)
 	pthread_mutex_unlock(&x->lock);
 	if (p && m->pieces)
 		map_pieces(x, &p->arrival, m, fds);
-	else if (p && e.number == m->number && e.range.is_run &&
-		 (e.state == EXPORT_ASKED || e.state == EXPORT_USABLE))
-		send_pieces(x, &e.range, m);
+	else if (p && e.number == m->number && e.run)
+		send_pieces(x, e.run, m);
 	return p != NULL;
 }
 

@@ -41,12 +41,25 @@ enum export_state {
 	EXPORT_DEAD /* peers close it */
 };
 
+/*
+ * A run's pieces. Their handles are held from the call that publishes the run until it is dead: what the program frees meanwhile the driver may not be asked for by its
+ * address (580 crashes in cuMemExportToShareableHandle when another thread releases the memory).
+ */
+struct export_run {
+	uint32_t pieces;
+	struct {
+		CUmemGenericAllocationHandle handle;
+		size_t bytes;
+	} piece[];
+};
+
 /* An export of this process. exporter_find makes it, the thread changes it; under the lock. */
 struct export
 {
 	enum export_state state;
 	uint64_t number;
 	struct export_range range;
+	struct export_run *run; /* or NULL */
 };
 
 /* A peer's export as it is mapped here. number 0: none; at NULL: it could not be opened. closes: it is the closing thread's, until that has emptied it. */
@@ -193,8 +206,10 @@ int mail_receive(int listening, struct mail *mail, int fds[MAIL_PIECES]);
 /* What exporter_range does for memory of cuMemCreate. */
 enum exporter_reason exporter_run(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
 				  struct export_range *out);
-/* Whether all its pieces are this GPU's and have descriptors. */
-int exporter_can_send(const struct exporter *exporter, const struct export_range *run);
+/* By a caller whose buffer lies in it. NULL: a piece is another GPU's or has no descriptor, or there is no memory. */
+struct export_run *exporter_hold_run(const struct exporter *exporter, const struct export_range *range);
+/* NULL is nothing. */
+void exporter_drop_run(const struct exporter *exporter, struct export_run *run);
 /* 1: it is mapped at *at, or can't be, and *why says why. 0: descriptors have yet to come. */
 int exporter_receive_run(struct exporter *exporter, struct export_peer *peer, uint64_t number, size_t bytes,
 			 void **at, const char **why);

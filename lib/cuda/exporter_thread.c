@@ -63,7 +63,9 @@ static void end_export(struct exporter *x, uint64_t index, const struct export *
 	const uint64_t none = 0;
 	pthread_mutex_lock(&x->lock);
 	exporter_forget(x, e, refused);
+	x->own[index].run = NULL;
 	pthread_mutex_unlock(&x->lock);
+	exporter_drop_run(x, e->run);
 	if (e->state == EXPORT_USABLE && exporter_put(x, &x->tables->own.usable[index], &none, sizeof none))
 		return;
 	set_state(x, index, EXPORT_DEAD);
