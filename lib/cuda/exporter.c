@@ -226,18 +226,6 @@ int exporter_start(struct exporter *x)
 	return 0;
 }
 
-struct export_peer *exporter_find_peer(const struct exporter *x, uint64_t instance, int *slot)
-{
-	*slot = BOARD_PEERS;
-	for (int i = BOARD_PEERS - 1; i >= 0; i--) {
-		struct export_peer *p = x->peers[i];
-		if (p && p->users && p->board->instance == instance)
-			return p;
-		*slot = p ? *slot : i;
-	}
-	return NULL;
-}
-
 /* The peer has its board then. */
 static int add_peer(struct exporter *x, struct board *board, int slot)
 {

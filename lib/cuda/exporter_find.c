@@ -124,34 +124,6 @@ static uint64_t number_of(struct exporter *x, unsigned long long id, int capture
 	return number;
 }
 
-/* ---- Ranges ---- */
-
-/* Of memory of cuMemCreate the driver says only which addresses were reserved, and no handle of the runtime's. */
-enum exporter_reason exporter_range(const struct exporter *x, CUdeviceptr at, size_t bytes,
-				    struct export_range *r)
-{
-	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_BUFFER_ID,
-					     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-					     CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-					     CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
-					     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE };
-	unsigned long long types = 0;
-	int is_legacy = 0;
-	*r = (struct export_range){ .id = 0 };
-	void *values[] = { &r->id, &r->at, &r->bytes, &types, &is_legacy };
-	if (x->driver->pointer_attributes(5, attributes, values, at) != CUDA_SUCCESS || !r->id || !r->bytes)
-		return REASON_UNKNOWN;
-	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !is_legacy)
-		return exporter_run(x, at, bytes, r);
-	return at - r->at > r->bytes || bytes > r->bytes - (size_t)(at - r->at) ? REASON_SHORT : REASON_NONE;
-}
-
-int exporter_has(const struct exporter *x, const struct export_range *range)
-{
-	struct export_range now;
-	return exporter_range(x, range->at, range->bytes, &now) == REASON_NONE && now.id == range->id;
-}
-
 struct export_ref exporter_find(struct exporter *x, const void *buffer, size_t bytes, int captured)
 {
 	const CUdeviceptr at = (CUdeviceptr)(uintptr_t)buffer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs: memory of cuMemCreate that a buffer lies in, of one piece or of several that are mapped side by side (PyTorch's expandable segments). Its board names a
+ * Ranges, and runs: memory of cuMemCreate that a buffer lies in, of one piece or of several that are mapped side by side (PyTorch's expandable segments). Its board names a
  * run's bytes alone. A peer asks the owner for descriptors (exporter_mail.c), some at a time, until it has mapped all pieces side by side. The owner holds the
  * pieces' handles, makes descriptors when it is asked and closes them when they are sent, the peer closes them when they are imported, so none stays open.
  */
@@ -37,8 +37,8 @@ static int find_piece(const struct exporter *x, CUdeviceptr at, struct piece *p)
 }
 
 /* The id of several pieces is a number with the highest bit, which no id of the driver's has. */
-enum exporter_reason exporter_run(const struct exporter *x, CUdeviceptr at, size_t bytes,
-				  struct export_range *r)
+static enum exporter_reason run_of(const struct exporter *x, CUdeviceptr at, size_t bytes,
+				   struct export_range *r)
 {
 	const unsigned long long odd = 0x9e3779b97f4a7c15u, high = 1ull << 63;
 	struct piece p;
@@ -52,6 +52,32 @@ enum exporter_reason exporter_run(const struct exporter *x, CUdeviceptr at, size
 		r->bytes += p.bytes;
 	}
 	return REASON_NONE;
+}
+
+/* Of memory of cuMemCreate the driver says only which addresses were reserved, and no handle of the runtime's. */
+enum exporter_reason exporter_range(const struct exporter *x, CUdeviceptr at, size_t bytes,
+				    struct export_range *r)
+{
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_BUFFER_ID,
+					     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+					     CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+					     CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+					     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE };
+	unsigned long long types = 0;
+	int is_legacy = 0;
+	*r = (struct export_range){ .id = 0 };
+	void *values[] = { &r->id, &r->at, &r->bytes, &types, &is_legacy };
+	if (x->driver->pointer_attributes(5, attributes, values, at) != CUDA_SUCCESS || !r->id || !r->bytes)
+		return REASON_UNKNOWN;
+	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !is_legacy)
+		return run_of(x, at, bytes, r);
+	return at - r->at > r->bytes || bytes > r->bytes - (size_t)(at - r->at) ? REASON_SHORT : REASON_NONE;
+}
+
+int exporter_has(const struct exporter *x, const struct export_range *range)
+{
+	struct export_range now;
+	return exporter_range(x, range->at, range->bytes, &now) == REASON_NONE && now.id == range->id;
 }
 
 /* Closed on exec: a program that a rank starts holds no memory of the GPU. */

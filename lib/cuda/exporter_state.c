@@ -76,3 +76,15 @@ void exporter_end_closing(struct exporter *x)
 {
 	atomic_store(&x->closes, 0);
 }
+
+struct export_peer *exporter_find_peer(const struct exporter *x, uint64_t instance, int *slot)
+{
+	*slot = BOARD_PEERS;
+	for (int i = BOARD_PEERS - 1; i >= 0; i--) {
+		struct export_peer *p = x->peers[i];
+		if (p && p->users && p->board->instance == instance)
+			return p;
+		*slot = p ? *slot : i;
+	}
+	return NULL;
+}

@@ -143,8 +143,6 @@ struct exporter {
 
 /* Starts the thread where it does not run. Under the lock. CORALE_ESYSTEM, logged. */
 int exporter_start(struct exporter *exporter);
-/* The peer that has that board, or NULL: *slot is the first free one then. Under the lock. */
-struct export_peer *exporter_find_peer(const struct exporter *exporter, uint64_t instance, int *slot);
 
 /* ---- exporter_state.c */
 
@@ -171,16 +169,10 @@ enum exporter_reason {
 int exporter_says(struct exporter *exporter, enum exporter_reason reason);
 /* Of a range that has this id, or that of the one with the fewest calls that has no export. NULL: all that could go have one. Under the lock. */
 struct export_seen *exporter_place_of(struct exporter *exporter, unsigned long long id);
+/* The peer that has that board, or NULL: *slot is the first free one then. Under the lock. */
+struct export_peer *exporter_find_peer(const struct exporter *exporter, uint64_t instance, int *slot);
 /* The range is in no export any more. refused: for ever. Under the lock. */
 void exporter_forget(struct exporter *exporter, const struct export *export, int refused);
-
-/* ---- exporter_find.c */
-
-/* What is to be exported for these bytes; else REASON_UNKNOWN or REASON_SHORT. */
-enum exporter_reason exporter_range(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
-				    struct export_range *out);
-/* 0: one that was exported is not there any more. */
-int exporter_has(const struct exporter *exporter, const struct export_range *range);
 
 /* ---- exporter_mail.c: descriptors from one exporter to another of the node. Only processes of this user get and send any */
 
@@ -201,11 +193,13 @@ void mail_send(uint64_t to, const struct mail *mail, const int *fds);
 /* 1: some mail, whose descriptors are the caller's. 0: mail that was dropped. -1: there is none. */
 int mail_receive(int listening, struct mail *mail, int fds[MAIL_PIECES]);
 
-/* ---- exporter_pieces.c: runs */
+/* ---- exporter_pieces.c: ranges and runs */
 
-/* What exporter_range does for memory of cuMemCreate. */
-enum exporter_reason exporter_run(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
-				  struct export_range *out);
+/* What is to be exported for these bytes; else REASON_UNKNOWN or REASON_SHORT. */
+enum exporter_reason exporter_range(const struct exporter *exporter, CUdeviceptr at, size_t bytes,
+				    struct export_range *out);
+/* 0: one that was exported is not there any more. */
+int exporter_has(const struct exporter *exporter, const struct export_range *range);
 /* By a caller whose buffer lies in it. NULL: a piece is another GPU's or has no descriptor, or there is no memory. */
 struct export_run *exporter_hold_run(const struct exporter *exporter, const struct export_range *range);
 /* NULL is nothing. */

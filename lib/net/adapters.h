@@ -24,7 +24,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 enum {
 	ADAPTERS_PORTS = 64, /* a set of ports is a word of bits */
 	ADAPTERS_RAILS = 8,

@@ -109,12 +109,3 @@ const struct row *row_table(int *count)
 	*count = (int)(sizeof(table) / sizeof(table[0]));
 	return table;
 }
-
-const struct row *row_next_codelet(corale_coll coll, const struct row *row)
-{
-	const struct row *end = table + sizeof(table) / sizeof(table[0]);
-	for (row = row ? row + 1 : table; row < end; row++)
-		if (row->codelet && row->coll == coll)
-			return row;
-	return NULL;
-}
