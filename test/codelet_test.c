@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/collectives.h"
-#include "codelet_by.h"
+#include "codelet_kind.h"
 #include "kernels/codelets.h"
 #include "plan_cases.h"
 #include "plan/choose/choices.h"
@@ -61,7 +61,6 @@ static int is_move(corale_coll coll)
 	return coll == CORALE_ALL_GATHER || coll == CORALE_ALL_TO_ALL || coll == CORALE_BROADCAST;
 }
 
-/* What the kernels and the engine have: said once more, so that it can't be changed in one place alone. */
 enum { ALL_MEMORY = PLAN_MEMORY_REGISTERED | PLAN_MEMORY_SCRATCH | PLAN_MEMORY_EXPORTED };
 
 static int has_blocks(corale_coll coll)
@@ -76,37 +75,6 @@ static int goes_direct(const struct question *q)
 	       (q->machine.zero_ctas && is_move(q->coll) && q->memory & PLAN_MEMORY_REGISTERED);
 }
 
-static int able(const struct question *q, enum codelet_by codelet)
-{
-	uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
-	switch (codelet) {
-	case BY_ONE_SHOT:
-		if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->machine.lines_bytes)
-			return 1;
-		return has_blocks(q->coll) && q->machine.ranks > 1 &&
-		       q->machine.lines_bytes >= CODELET_LINE; /* piece by piece */
-	case BY_TWO_SHOT:
-		return q->coll == CORALE_ALL_REDUCE || (q->coll == CORALE_BROADCAST && q->machine.ranks > 1 &&
-							q->machine.ranks <= CODELET_FEW_RANKS);
-	case BY_SLOTS:
-		return 1;
-	case BY_COPIES:
-		if (is_sum(q->coll))
-			return (q->memory & PLAN_MEMORY_SCRATCH) != 0;
-		if (goes_direct(q))
-			return is_move(q->coll);
-		return is_move(q->coll) && (q->memory & PLAN_MEMORY_SCRATCH);
-	case BY_BULK:
-		return q->machine.ranks > 1 && q->machine.max_blocks <= 32 &&
-		       q->coll != CORALE_ALL_TO_ALL_V && q->machine.slots_bytes > 0;
-	case BY_CHAIN:
-		return q->machine.ranks > 1 && q->machine.max_blocks <= 32 && q->coll == CORALE_BROADCAST &&
-		       q->machine.slots_bytes > 0;
-	default:
-		return 0;
-	}
-}
-
 static struct plan_call call_of(const struct question *q)
 {
 	return (struct plan_call){ q->coll, q->bytes, q->words, q->memory, PLAN_ALIGNED_16 };
@@ -118,33 +86,87 @@ static const struct row *chosen_row(const struct question *q)
 	return planner_codelet(&q->machine, &call);
 }
 
-static enum codelet_by choice(const struct question *q)
+static const struct codelet *choice(const struct question *q)
 {
 	const struct row *way = chosen_row(q);
-	return by_of(way);
+	return codelet_kind(way);
 }
 
 /* The row of a codelet that can run the call, or NULL; there is never another one. */
-static const struct row *row_of(const struct question *q, enum codelet_by codelet)
+static const struct row *row_of(const struct question *q, const struct codelet *codelet)
 {
 	const struct plan_call call = call_of(q);
 	const struct row *found = NULL, *row = NULL;
 	while ((row = row_next_codelet(q->coll, row)))
-		if (by_of(row) == codelet && row_us(row, &q->machine, &call) >= 0) {
+		if (codelet_kind(row) == codelet && row_us(row, &q->machine, &call) >= 0) {
 			assert_null(found);
 			found = row;
 		}
 	return found;
 }
 
-static double time_of(const struct question *q, enum codelet_by codelet)
+static double time_of(const struct question *q, const struct codelet *codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
 	return way ? row_us(way, &q->machine, &call) : -1;
 }
 
-static int wants_scratch(const struct question *q, enum codelet_by codelet)
+static int one_shot_able(const struct question *q)
+{
+	const uint64_t lines = (q->bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA;
+	if (q->coll != CORALE_ALL_TO_ALL_V && lines * CODELET_LINE <= q->machine.lines_bytes)
+		return 1;
+	return has_blocks(q->coll) && q->machine.ranks > 1 &&
+	       q->machine.lines_bytes >= CODELET_LINE; /* piece by piece */
+}
+
+static int two_shot_able(const struct question *q)
+{
+	return q->coll == CORALE_ALL_REDUCE ||
+	       (q->coll == CORALE_BROADCAST && q->machine.ranks > 1 && q->machine.ranks <= CODELET_FEW_RANKS);
+}
+
+static int always_able(const struct question *q)
+{
+	(void)q;
+	return 1;
+}
+
+static int copies_able(const struct question *q)
+{
+	if (is_sum(q->coll))
+		return (q->memory & PLAN_MEMORY_SCRATCH) != 0;
+	return is_move(q->coll) && (goes_direct(q) || (q->memory & PLAN_MEMORY_SCRATCH));
+}
+
+static int bulk_able(const struct question *q)
+{
+	return q->machine.ranks > 1 && q->machine.max_blocks <= 32 && q->coll != CORALE_ALL_TO_ALL_V &&
+	       q->machine.slots_bytes > 0;
+}
+
+static int chain_able(const struct question *q)
+{
+	return bulk_able(q) && q->coll == CORALE_BROADCAST;
+}
+
+/* What the kernels and the engine have: said once more, so that it can't be changed in one place alone. Other codelets: what they say themselves. */
+static int able(const struct question *q, const struct codelet *codelet)
+{
+	static const struct {
+		const struct codelet *codelet;
+		int (*able)(const struct question *);
+	} known[] = { { &one_shot_codelet, one_shot_able }, { &two_shot_codelet, two_shot_able },
+		      { &fifo_codelet, always_able },       { &copies_codelet, copies_able },
+		      { &bulk_codelet, bulk_able },         { &chain_codelet, chain_able } };
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (known[i].codelet == codelet)
+			return known[i].able(q);
+	return time_of(q, codelet) >= 0;
+}
+
+static int wants_scratch(const struct question *q, const struct codelet *codelet)
 {
 	const struct row *way = row_of(q, codelet);
 	const struct plan_call call = call_of(q);
@@ -157,26 +179,27 @@ static int stores_direct(const struct question *q)
 	return row_stores_direct(chosen_row(q), &q->machine, &call);
 }
 
-static void complain(const struct question *q, enum codelet_by codelet, const char *what)
+static void complain(const struct question *q, const struct codelet *codelet, const char *what)
 {
 	fail_msg("%d ranks, %s of %llu bytes, words %d, memory %d: %s %s", q->machine.ranks,
 		 corale_coll_name(q->coll), (unsigned long long)q->bytes, q->words, q->memory,
-		 by_name(codelet), what);
+		 codelet_kind_name(codelet), what);
 }
 
 static void check_free_choice(const struct question *q)
 {
-	enum codelet_by chosen = choice(q);
+	const struct codelet *chosen = choice(q);
 	if (!able(q, chosen))
 		complain(q, chosen, "can't run it");
 	if (stores_direct(q) && !is_move(q->coll) && q->coll != CORALE_ALL_REDUCE)
 		complain(q, chosen, "would store into buffers whose addresses are not compared");
-	for (int c = BY_ONE_SHOT; c < BY_KINDS; c++) {
-		double us = time_of(q, (enum codelet_by)c);
-		if ((us >= 0) != able(q, (enum codelet_by)c))
-			complain(q, (enum codelet_by)c, us >= 0 ? "has a time" : "has no time");
+	for (int i = 0; i < CODELETS; i++) {
+		const struct codelet *codelet = codelet_list[i];
+		const double us = time_of(q, codelet);
+		if ((us >= 0) != able(q, codelet))
+			complain(q, codelet, us >= 0 ? "has a time" : "has no time");
 		if (us >= 0 && us < time_of(q, chosen))
-			complain(q, (enum codelet_by)c, "would be faster");
+			complain(q, codelet, "would be faster");
 	}
 }
 
@@ -195,7 +218,7 @@ static int can_by(struct question q, enum plan_protocol protocol)
 
 static void check_forced(struct question q)
 {
-	const enum codelet_by free_choice = choice(&q);
+	const struct codelet *free_choice = choice(&q);
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
 		q.machine.forced = p;
 		const struct row *row = chosen_row(&q);
@@ -205,19 +228,22 @@ static void check_forced(struct question q)
 	}
 	q.machine.forced = 0;
 	q.machine.zero_ctas = 1;
-	if (choice(&q) != (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? BY_COPIES : free_choice))
+	if (choice(&q) !=
+	    (is_move(q.coll) && (q.memory & PLAN_MEMORY_REGISTERED) ? &copies_codelet : free_choice))
 		complain(&q, choice(&q), "was chosen where no blocks may move data");
 }
 
 static void check_scratch(const struct question *q)
 {
-	for (int c = BY_PLAN; c < BY_KINDS; c++) {
-		int wants = wants_scratch(q, (enum codelet_by)c);
-		int slots = c == BY_SLOTS || c == BY_BULK || c == BY_CHAIN;
-		if (c == BY_COPIES && able(q, BY_COPIES) && wants != (is_sum(q->coll) || !goes_direct(q)))
-			complain(q, (enum codelet_by)c, wants ? "wants scratch" : "wants no scratch");
-		if (wants && c != BY_COPIES && (!slots || q->bytes == 0))
-			complain(q, (enum codelet_by)c, "wants scratch");
+	for (int i = 0; i < CODELETS; i++) {
+		const struct codelet *codelet = codelet_list[i];
+		const int wants = wants_scratch(q, codelet),
+			  packets = codelet == &one_shot_codelet || codelet == &two_shot_codelet;
+		if (codelet == &copies_codelet && able(q, codelet) &&
+		    wants != (is_sum(q->coll) || !goes_direct(q)))
+			complain(q, codelet, wants ? "wants scratch" : "wants no scratch");
+		if (wants && codelet != &copies_codelet && (packets || q->bytes == 0))
+			complain(q, codelet, "wants scratch");
 	}
 }
 
@@ -230,13 +256,13 @@ static void check_sizes(struct question *q)
 		check_free_choice(q);
 		check_forced(*q);
 		check_scratch(q);
-		enum codelet_by chosen = choice(q);
-		if (left_packets && chosen == BY_ONE_SHOT && i > 2)
+		const struct codelet *chosen = choice(q);
+		if (left_packets && chosen == &one_shot_codelet && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
-		left_packets |= chosen != BY_ONE_SHOT;
-		int wants = wants_scratch(q, BY_SLOTS);
+		left_packets |= chosen != &one_shot_codelet;
+		int wants = wants_scratch(q, &fifo_codelet);
 		if (wanted && !wants && i > 4)
-			complain(q, BY_SLOTS, "wants scratch for a smaller call only");
+			complain(q, &fifo_codelet, "wants scratch for a smaller call only");
 		wanted |= wants;
 	}
 }
@@ -297,9 +323,9 @@ static void test_room(void **state)
 				      .words = 1 };
 		q.machine.forced = PLAN_LL128; /* words have no two-shot in lines */
 		q.bytes = q.machine.lines_bytes / CODELET_LINE * CODELET_LINE_DATA;
-		assert_int_equal(choice(&q), BY_ONE_SHOT);
+		assert_ptr_equal(choice(&q), &one_shot_codelet);
 		q.bytes++;
-		assert_int_equal(choice(&q), BY_TWO_SHOT);
+		assert_ptr_equal(choice(&q), &two_shot_codelet);
 	}
 }
 
@@ -310,10 +336,10 @@ static void test_tiny_calls_are_packets(void **state)
 		struct question q = { .machine = machine_of(4, WINDOW),
 				      .coll = (corale_coll)coll,
 				      .bytes = 8 };
-		assert_int_equal(choice(&q), BY_ONE_SHOT);
+		assert_ptr_equal(choice(&q), &one_shot_codelet);
 	}
 	struct question barrier = { .machine = machine_of(4, WINDOW), .coll = CORALE_BARRIER };
-	assert_int_equal(choice(&barrier), BY_ONE_SHOT);
+	assert_ptr_equal(choice(&barrier), &one_shot_codelet);
 }
 
 /* What runs lowered, whatever the call, unless BULK is asked for, or blocks are few and bytes many. */
@@ -328,14 +354,14 @@ static void test_lowered_only(void **state)
 		q.memory = i & ALL_MEMORY;
 		q.machine.forced = i % PLAN_PROTOCOLS;
 		q.machine.zero_ctas = i / 8 % 2;
-		assert_int_equal(choice(&q), q.machine.forced == PLAN_BULK ? BY_BULK : BY_PLAN);
+		assert_ptr_equal(choice(&q), q.machine.forced == PLAN_BULK ? &bulk_codelet : NULL);
 	}
 	for (int i = 0; i < 3; i++) {
 		struct question q = { .machine = machine_of(4, WINDOW), .coll = colls[i], .bytes = 16 << 20 };
 		q.machine.max_blocks = 8;
-		assert_int_equal(choice(&q), BY_BULK);
+		assert_ptr_equal(choice(&q), &bulk_codelet);
 		q.bytes = 64 << 10;
-		assert_int_equal(choice(&q), BY_PLAN);
+		assert_ptr_equal(choice(&q), NULL);
 	}
 }
 
@@ -399,7 +425,7 @@ static void check_lowered(const struct planner *planner)
 		if (algo[row].codelet || coll_is_pair(algo[row].coll) || coll_is_uneven(algo[row].coll) ||
 		    planner_build(planner, &key, row, &plan))
 			continue;
-		assert_int_equal(plan.codelet, BY_PLAN);
+		assert_int_equal(plan.codelet, codelet_index_lowered);
 		check_row(planner->topo, algo[row].name, &plan);
 		if (planner->topo->map.ranks == 2)
 			printf("# %s %s, SM, LL128 or FIFO, lowered\n", corale_coll_name(algo[row].coll),
@@ -541,7 +567,6 @@ static void test_protocols_have_rows(void **state)
 		assert_int_equal(plan_protocol_forced(none[i]), 0);
 }
 
-/* GPUs that nobody has measured have rates of their own, slower in all. */
 /* The list is by index. */
 static void test_list_of_codelets(void **state)
 {
@@ -597,7 +622,7 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
 	gpu_machine_apply(&machine, &s);
-	return machine.refused[coll] >> codelet_by(BY_SLOTS, coll, 0)->index & 1;
+	return machine.refused[coll] >> codelet_of_kind(&fifo_codelet, coll, 0)->index & 1;
 }
 
 static void test_settings(void **state)
@@ -640,7 +665,7 @@ static void check_list(const struct question *asked)
 		q.bytes = size(i);
 		const struct row *row = choices_find(&list, q.bytes)->row;
 		if (row != chosen_row(&q))
-			complain(&q, by_of(row), "is what the list says, not what is chosen");
+			complain(&q, codelet_kind(row), "is what the list says, not what is chosen");
 	}
 	for (int i = 0; i < list.n - 1; i++) {
 		const uint64_t up_to = list.best[i].up_to;

@@ -68,7 +68,8 @@ static void run_all(int rank, void *arg)
 		    (coll_is_uneven(coll) &&
 		     (in_place || coll != CORALE_ALL_TO_ALL_V))) /* others become one */
 			continue;
-		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? BY_TWO_SHOT : BY_ONE_SHOT,
+		const struct test_call c = { .codelet = coll == CORALE_ALL_REDUCE ? &two_shot_codelet
+										  : &one_shot_codelet,
 					     .coll = coll,
 					     .type = CORALE_FLOAT32,
 					     .op = premultiplied      ? CORALE_NUM_OPS

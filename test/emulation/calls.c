@@ -227,7 +227,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	struct gpu_launch prepared = { .cut.machine = &e->machine };
 	struct launch *launch = &prepared.cut;
 	*launch = (struct launch){ .machine = &e->machine,
-				   .codelet = codelet_by(c->codelet, launched, c->place != 0),
+				   .codelet = codelet_of_kind(c->codelet, launched, c->place != 0),
 				   .coll = launched,
 				   .bytes = coll_is_uneven(launched) ? 0 : count * element,
 				   .words = type_in_words(c->type) != 0,
@@ -318,8 +318,7 @@ static void expect_replay(const struct started *s, unsigned char *expected)
 static int passes_sums_on(const struct test_call *c)
 {
 	int rows;
-	return c->codelet == BY_PLAN && coll_folds(c->coll) &&
-	       !(row_table(&rows)[c->row].traits & ROW_ALL_AT_ONCE);
+	return !c->codelet && coll_folds(c->coll) && !(row_table(&rows)[c->row].traits & ROW_ALL_AT_ONCE);
 }
 
 static void expect_all(const struct started *s, unsigned char *expected)
@@ -354,14 +353,14 @@ static int print_faults(const struct started *s, const unsigned char *expected, 
 	for (size_t i = 0; i < bytes; i++)
 		if (s->recv[i] != expected[i] && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s of %zu %s, op %d: byte %zu is 0x%02x, expected 0x%02x\n",
-			       s->rank, corale_coll_name(c->coll), by_name(c->codelet), c->count,
+			       s->rank, corale_coll_name(c->coll), codelet_kind_name(c->codelet), c->count,
 			       corale_type_name(c->type), c->op, i, s->recv[i], expected[i]);
 	/* What is within the send buffer has other blocks around it. */
 	for (size_t i = 0; i < GUARD && !is_within_send(s); i++) {
 		const unsigned char *before = s->recv - 1 - i, *behind = s->recv + bytes + i;
 		if ((*before != GUARD_BYTE || *behind != GUARD_BYTE) && faults++ < MOST_PRINTED)
 			printf("# rank %d: %s, %s: a byte %zu off the receive buffer was written\n", s->rank,
-			       corale_coll_name(c->coll), by_name(c->codelet), i + 1);
+			       corale_coll_name(c->coll), codelet_kind_name(c->codelet), i + 1);
 	}
 	return faults;
 }

@@ -3,13 +3,13 @@
 #ifndef CALLS_H
 #define CALLS_H
 
-#include "codelet_by.h"
+#include "codelet_kind.h"
 #include "world.h"
 
 enum { CALL_AT_FRONT = 2 }; /* in place: a reduce_scatter's result goes to the front of what it sends */
 
 struct test_call {
-	enum codelet_by codelet; /* BY_PLAN: that of this row, lowered */
+	const struct codelet *codelet; /* NULL: that of this row, lowered */
 	int row; /* of the algorithm table */
 	int single_channel; /* between nodes that plan uses connections of one channel */
 	corale_coll coll;

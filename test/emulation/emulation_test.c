@@ -72,7 +72,7 @@ static const struct world_params room = { .max_blocks = 8, .window_bytes = 2 << 
 
 static int packets(corale_coll coll)
 {
-	struct test_call c = { .codelet = BY_ONE_SHOT, .coll = coll };
+	struct test_call c = { .codelet = &one_shot_codelet, .coll = coll };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -107,7 +107,7 @@ static int few_blocks(void)
 {
 	static const size_t counts[] = { 1000, 3000 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 4 << 20 };
-	struct test_call c = { .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = &one_shot_codelet, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(p, 2, c, counts, test_thin ? 1 : 2);
 	c.coll = CORALE_ALL_TO_ALL;
 	return faults ? faults : run_calls(p, 2, c, counts, 1);
@@ -115,7 +115,7 @@ static int few_blocks(void)
 
 static int all_reduce_two_shot(void)
 {
-	struct test_call c = { .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = &two_shot_codelet, .coll = CORALE_ALL_REDUCE };
 	int faults = run_calls(room, 6, c, few, COUNT(few));
 	return faults ? faults : run_calls(room, 3, c, some, test_thin ? 2 : COUNT(some));
 }
@@ -125,7 +125,7 @@ static int all_reduce_pieces(void)
 {
 	static const size_t counts[] = { 5000, 12000 };
 	struct world_params p = { .max_blocks = 1, .window_bytes = 224 << 10 };
-	struct test_call c = { .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE };
+	struct test_call c = { .codelet = &two_shot_codelet, .coll = CORALE_ALL_REDUCE };
 	return run_calls(p, 3, c, counts, test_thin ? 1 : 2);
 }
 
@@ -133,7 +133,7 @@ static int all_reduce_pieces(void)
 
 static const size_t many[] = { 1, 10000, 33, 3000 }; /* the second one takes several rounds */
 
-static int slots_into(corale_coll coll, enum codelet_by codelet, int blocks, int registered)
+static int slots_into(corale_coll coll, const struct codelet *codelet, int blocks, int registered)
 {
 	struct world_params p = { .max_blocks = blocks,
 				  .window_bytes = (size_t)(test_thin ? 192 : 224) << 10 };
@@ -143,25 +143,25 @@ static int slots_into(corale_coll coll, enum codelet_by codelet, int blocks, int
 	return run_calls(p, test_thin ? 2 : 3, c, many, test_thin ? 2 : COUNT(many));
 }
 
-static int slots(corale_coll coll, enum codelet_by codelet, int blocks)
+static int slots(corale_coll coll, const struct codelet *codelet, int blocks)
 {
 	return slots_into(coll, codelet, blocks, 0);
 }
 
 static int all_reduce_slots(void)
 {
-	int faults = slots(CORALE_ALL_REDUCE, BY_SLOTS, 1);
-	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, BY_SLOTS, 2);
+	int faults = slots(CORALE_ALL_REDUCE, &fifo_codelet, 1);
+	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, &fifo_codelet, 2);
 }
 
 static int reduce_scatter_slots(void)
 {
-	return slots(CORALE_REDUCE_SCATTER, BY_SLOTS, 1);
+	return slots(CORALE_REDUCE_SCATTER, &fifo_codelet, 1);
 }
 
 static int edges_of_counts(void)
 {
-	return slots(CORALE_ALL_TO_ALL_V, BY_SLOTS, test_thin ? 1 : 2);
+	return slots(CORALE_ALL_TO_ALL_V, &fifo_codelet, test_thin ? 1 : 2);
 }
 
 static int edges(void)
@@ -170,7 +170,7 @@ static int edges(void)
 					     CORALE_ALL_TO_ALL_V };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots(colls[i], BY_SLOTS, test_thin ? 1 : 2);
+		faults = slots(colls[i], &fifo_codelet, test_thin ? 1 : 2);
 	return faults;
 }
 
@@ -185,11 +185,11 @@ static int bulk(void)
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		for (int blocks = 1; !faults && blocks <= (test_thin ? 1 : 2); blocks++)
-			faults = slots(colls[i], BY_BULK, blocks);
-	faults = faults ? faults : slots(CORALE_BROADCAST, BY_CHAIN, 2);
+			faults = slots(colls[i], &bulk_codelet, blocks);
+	faults = faults ? faults : slots(CORALE_BROADCAST, &chain_codelet, 2);
 	for (size_t i = 0; !faults && i < COUNT(direct); i++)
-		faults = slots_into(direct[i], BY_BULK, test_thin ? 1 : 2, 1 + test_seed % 2);
-	return faults ? faults : slots_into(CORALE_BROADCAST, BY_CHAIN, 1, 1 + test_seed % 2);
+		faults = slots_into(direct[i], &bulk_codelet, test_thin ? 1 : 2, 1 + test_seed % 2);
+	return faults ? faults : slots_into(CORALE_BROADCAST, &chain_codelet, 1, 1 + test_seed % 2);
 }
 
 /* A case again with messages between two ranks by few blocks. */
@@ -320,10 +320,11 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s, (struct test_call){ .codelet = i % 2 && k < 3 ? BY_BULK : BY_SLOTS,
-							  .coll = colls[k],
-							  .type = CORALE_FLOAT32,
-							  .count = 8000 + 100 * k });
+			script_add(
+			    s, (struct test_call){ .codelet = i % 2 && k < 3 ? &bulk_codelet : &fifo_codelet,
+						   .coll = colls[k],
+						   .type = CORALE_FLOAT32,
+						   .count = 8000 + 100 * k });
 	return script_run(s);
 }
 
@@ -333,9 +334,9 @@ static int registered(void)
 	static const corale_coll colls[] = { CORALE_ALL_GATHER, CORALE_ALL_TO_ALL, CORALE_BROADCAST };
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
-		faults = slots_into(colls[i], BY_SLOTS, test_thin ? 1 : 2, 1 + test_seed % 2);
+		faults = slots_into(colls[i], &fifo_codelet, test_thin ? 1 : 2, 1 + test_seed % 2);
 	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
-		faults = slots_into(CORALE_ALL_REDUCE, BY_SLOTS, 1, in_place);
+		faults = slots_into(CORALE_ALL_REDUCE, &fifo_codelet, 1, in_place);
 	return faults;
 }
 
@@ -356,7 +357,7 @@ static const struct row *row_of(const struct gpu_machine *machine, const struct 
 				       memory, PLAN_ALIGNED_16 };
 	const struct row *row = NULL;
 	while ((row = row_next_codelet(c->coll, row)))
-		if (by_of(row) == c->codelet && row_us(row, machine, &key) >= 0)
+		if (codelet_kind(row) == c->codelet && row_us(row, machine, &key) >= 0)
 			break;
 	return row;
 }
@@ -367,10 +368,9 @@ static struct test_call draw_call(const struct gpu_machine *machine)
 	struct test_call c = { .type = type_of_codelets(draw(CORALE_NUM_TYPES)) };
 	do {
 		c.coll = (corale_coll)draw(CORALE_ALL_TO_ALL_V + 1);
-		c.codelet = draw(4) ? (enum codelet_by)(BY_ONE_SHOT + draw(BY_SLOTS + 0))
-				    : (enum codelet_by)(BY_BULK + draw(2));
+		c.codelet = codelet_list[draw(CODELETS)];
 		c.count = draw(most[draw(test_thin ? 3 : 4)]);
-	} while (!row_of(machine, &c, 0));
+	} while (c.codelet->engine != PLAN_SM || !row_of(machine, &c, 0));
 	c.op = coll_folds(c.coll) ? op_of_codelets(c.type, draw(CORALE_NUM_OPS + 1)) : 0;
 	c.root = (int)draw((size_t)machine->ranks);
 	c.in_place = c.coll != CORALE_ALL_TO_ALL_V && !draw(3);
@@ -448,7 +448,7 @@ static struct test_call draw_pieces(int ranks)
 					     CORALE_REDUCE_SCATTER, CORALE_ALL_TO_ALL };
 	int kind = (int)draw(COUNT(colls)), small = !draw(3), odd = !draw(3);
 	kind = kind == 1 && ranks > CODELET_FEW_RANKS ? 0 : kind; /* no such broadcast */
-	return (struct test_call){ .codelet = kind < 2 ? BY_TWO_SHOT : BY_ONE_SHOT,
+	return (struct test_call){ .codelet = kind < 2 ? &two_shot_codelet : &one_shot_codelet,
 				   .coll = colls[kind],
 				   .type = draw(3) ? CORALE_FLOAT32 : CORALE_INT32,
 				   .count = small ? draw(200) : 2000 + draw(9000),
@@ -480,7 +480,7 @@ static int packets_wrap(void)
 {
 	struct script *s = script_new(late, test_seed);
 	for (int i = 0; i < 18; i++)
-		script_add(s, (struct test_call){ .codelet = i % 3 ? BY_ONE_SHOT : BY_TWO_SHOT,
+		script_add(s, (struct test_call){ .codelet = i % 3 ? &one_shot_codelet : &two_shot_codelet,
 						  .coll = i % 3 == 2 ? CORALE_ALL_GATHER : CORALE_ALL_REDUCE,
 						  .type = i % 2 ? CORALE_INT32 : CORALE_FLOAT32,
 						  .count = 100 });
@@ -498,7 +498,7 @@ static int slots_wrap(void)
 		p.first_epoch = firsts[f];
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 18; i++)
-			script_add(s, (struct test_call){ .codelet = BY_SLOTS,
+			script_add(s, (struct test_call){ .codelet = &fifo_codelet,
 							  .coll = colls[i % 3],
 							  .type = CORALE_INT32,
 							  .count = 3000 });
@@ -516,7 +516,7 @@ static int long_broadcasts(void)
 		struct world_params p = { .ranks = ranks, .max_blocks = 2, .window_bytes = kib << 10 };
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 3; i++)
-			script_add(s, (struct test_call){ .codelet = BY_SLOTS,
+			script_add(s, (struct test_call){ .codelet = &fifo_codelet,
 							  .coll = CORALE_BROADCAST,
 							  .type = CORALE_INT32,
 							  .count = 120000,

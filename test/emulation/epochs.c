@@ -50,7 +50,7 @@ static int run_late(int ranks, corale_type type)
 	struct world_params p = { .ranks = ranks, .max_blocks = 1, .window_bytes = 224 << 10 };
 	int faults = 0;
 	for (int i = 0; i < CALLS; i++)
-		l.calls[i] = (struct test_call){ .codelet = BY_ONE_SHOT,
+		l.calls[i] = (struct test_call){ .codelet = &one_shot_codelet,
 						 .coll = CORALE_ALL_GATHER,
 						 .type = type,
 						 .count = 20,

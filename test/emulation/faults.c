@@ -37,7 +37,7 @@ static void expect_untouched(struct scene *s, const struct started *st, int rank
 	if (first < 0)
 		return;
 	printf("# %s by %s, rank %d: %s has stored byte %d\n", corale_coll_name(s->call.coll),
-	       by_name(s->call.codelet), rank, what, first);
+	       codelet_kind_name(s->call.codelet), rank, what, first);
 	s->world.engines[rank].failure->code = CORALE_EINTERNAL;
 }
 
@@ -91,15 +91,15 @@ static int expect_code(const struct scene *s, int code)
 		if (f->code == (acts ? code : 0))
 			continue;
 		printf("# %s by %s, %d ranks: rank %d has '%s', peer %d, expected '%s'\n",
-		       corale_coll_name(s->call.coll), by_name(s->call.codelet), last + 1, r,
+		       corale_coll_name(s->call.coll), codelet_kind_name(s->call.codelet), last + 1, r,
 		       corale_strerror(f->code), f->peer, corale_strerror(code));
 		faults++;
 	}
-	int told = s->trouble == MISMATCH || s->trouble == REPLAY ||
-		   s->call.codelet < BY_SLOTS; /* the others wait for headers of all */
+	int told = s->trouble == MISMATCH || s->trouble == REPLAY || s->call.codelet == &one_shot_codelet ||
+		   s->call.codelet == &two_shot_codelet; /* the others wait for headers of all */
 	if (s->trouble != ABORT && told && !named) {
 		printf("# %s by %s, %d ranks: nobody names rank %d\n", corale_coll_name(s->call.coll),
-		       by_name(s->call.codelet), last + 1, last);
+		       codelet_kind_name(s->call.codelet), last + 1, last);
 		faults++;
 	}
 	return faults;
@@ -126,35 +126,44 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 static int run_scenes(enum trouble trouble, int code)
 {
 	static const struct test_call calls[] = {
-		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 20 },
-		{ .codelet = BY_ONE_SHOT, .coll = CORALE_BROADCAST, .type = CORALE_INT8, .count = 20 },
-		{ .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 100 },
-		{ .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100 },
-		{ .codelet = BY_TWO_SHOT, /* in pieces: words, lines, dealt */
+		{ .codelet = &one_shot_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 20 },
+		{ .codelet = &one_shot_codelet, .coll = CORALE_BROADCAST, .type = CORALE_INT8, .count = 20 },
+		{ .codelet = &two_shot_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 100 },
+		{ .codelet = &two_shot_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_INT32,
+		  .count = 100 },
+		{ .codelet = &two_shot_codelet, /* in pieces: words, lines, dealt */
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
 		  .count = IN_PIECES },
-		{ .codelet = BY_TWO_SHOT,
+		{ .codelet = &two_shot_codelet,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_INT32,
 		  .count = IN_PIECES },
-		{ .codelet = BY_TWO_SHOT,
+		{ .codelet = &two_shot_codelet,
 		  .coll = CORALE_BROADCAST,
 		  .type = CORALE_INT32,
 		  .count = IN_PIECES },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK, .coll = CORALE_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK, .coll = CORALE_SCATTER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_CHAIN, .coll = CORALE_BROADCAST, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK,
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_SCATTER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &chain_codelet, .coll = CORALE_BROADCAST, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet,
 		  .coll = CORALE_ALL_REDUCE,
 		  .type = CORALE_FLOAT32,
 		  .count = 2000,
 		  .zero_copy = 1 },
-		{ .codelet = BY_BULK,
+		{ .codelet = &bulk_codelet,
 		  .coll = CORALE_BROADCAST,
 		  .type = CORALE_INT8,
 		  .count = 9000,

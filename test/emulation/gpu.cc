@@ -16,12 +16,17 @@ void __tsan_acquire(void *word) __attribute__((weak));
 void __tsan_release(void *word) __attribute__((weak));
 }
 
-namespace {
+namespace
+{
 
 enum { WITHOUT_ORDER = 1 }; /* of __tsan_switch_to_fiber */
 enum { MOST_LOADED = 8, MOST_RANGES = 64, STAY = 64, MOST_EARLY = 512 /* threads */ };
 enum { SLEEPS_ONE_IN = 512, MOST_SLEEP = 4000 /* turns */ };
-enum { ENDS = 256 /* the last ones of a stream that are told apart */, MOST_LATE = 14 /* bits of turns */, LATE_ONE_IN = 4 };
+enum {
+	ENDS = 256 /* the last ones of a stream that are told apart */,
+	MOST_LATE = 14 /* bits of turns */,
+	LATE_ONE_IN = 4
+};
 constexpr uint64_t NEVER = ~0ull;
 constexpr uint64_t MOST_TURNS = 20000000; /* of one gpu_run */
 
@@ -93,7 +98,8 @@ struct grid {
 	unsigned blocks, threads, alive;
 	uint64_t number; /* on its stream */
 	uint64_t order; /* among all of its host */
-	uint64_t awaited[GPU_STREAMS]; /* of the other streams: it comes after those; 0: the grids before it have seen to that */
+	uint64_t awaited
+	    [GPU_STREAMS]; /* of the other streams: it comes after those; 0: the grids before it have seen to that */
 	uint64_t late, from; /* so many turns once it may start; then: not before this turn */
 	size_t launch; /* among those recorded */
 	struct block *block;
@@ -107,9 +113,11 @@ struct stream {
 	uint64_t launched, ended; /* numbers of the last ones */
 	uint64_t awaited[GPU_STREAMS]; /* of the other streams */
 	bool waits[GPU_STREAMS]; /* for them: what is launched next does */
-	void *opener, *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
+	void *opener,
+	    *closer; /* identities: what a kernel's beginning knows; what it has loaded, for the next one */
 	char ends[ENDS]; /* the order of ends of kernels */
-	struct lane *free; /* within a run not another stream's: a fiber that goes on there would order the two */
+	struct lane
+	    *free; /* within a run not another stream's: a fiber that goes on there would order the two */
 };
 
 struct host {
@@ -566,8 +574,8 @@ void start_on(struct stream *s)
 		acquire_as(s->opener, end_of(s, s->ended));
 		s->running = start_next(s);
 	}
-	if (s->running && !s->early && s->queue && s->queue->blocks * s->queue->threads <= MOST_EARLY && random_below(2) &&
-	    may_start(s->queue))
+	if (s->running && !s->early && s->queue && s->queue->blocks * s->queue->threads <= MOST_EARLY &&
+	    random_below(2) && may_start(s->queue))
 		s->early = start_next(s);
 }
 
@@ -873,8 +881,8 @@ struct stream *stream_of(void *stream)
 	return &now->warp->host->streams[(uintptr_t)stream];
 }
 
-void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks, unsigned threads,
-		void *stream)
+void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks,
+		unsigned threads, unsigned most_threads, void *stream)
 {
 	struct stream *s = stream_of(stream);
 	struct host *h = s->host;
@@ -887,7 +895,7 @@ void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t by
 	g->args = malloc(bytes);
 	memcpy(g->args, args, bytes); /* freed when all threads have ended */
 	g->blocks = blocks;
-	g->threads = threads;
+	g->threads = threads < most_threads ? threads : most_threads;
 	g->number = ++s->launched;
 	g->order = ++h->launched;
 	for (int i = 0; i < GPU_STREAMS; i++) {

@@ -76,11 +76,11 @@ void gpu_record_end(void);
 /* ---- For kernels ----------------------------------------------------------------------------------------- */
 
 /* Enqueues a kernel on a stream of the calling host, GPU_STREAM(i), of which 0 is NULL: run(kernel, copy of the arguments) in every
- * thread. */
+ * thread. It runs with most_threads, where it asks for more. */
 #define GPU_STREAM(i) ((void *)(uintptr_t)(i))
 typedef void gpu_runner(const void *kernel, const void *args);
 void gpu_launch(gpu_runner *run, const void *kernel, const void *args, size_t bytes, unsigned blocks,
-		unsigned threads, void *stream);
+		unsigned threads, unsigned most_threads, void *stream);
 
 /* What a stream has so far; what is launched on another one from now on comes after that. All zeros: nothing. */
 struct gpu_event {

@@ -319,13 +319,13 @@ int test_slots_in_use(void)
 {
 	static const struct {
 		corale_coll coll;
-		enum codelet_by codelet;
+		const struct codelet *codelet;
 	} calls[] = {
-		{ CORALE_ALL_GATHER, BY_SLOTS },     { CORALE_ALL_TO_ALL, BY_SLOTS },
-		{ CORALE_REDUCE_SCATTER, BY_SLOTS }, { CORALE_ALL_REDUCE, BY_SLOTS },
-		{ CORALE_BROADCAST, BY_SLOTS },      { CORALE_ALL_TO_ALL_V, BY_SLOTS },
-		{ CORALE_ALL_GATHER, BY_BULK },      { CORALE_ALL_REDUCE, BY_BULK },
-		{ CORALE_BROADCAST, BY_BULK },       { CORALE_BROADCAST, BY_CHAIN },
+		{ CORALE_ALL_GATHER, &fifo_codelet },     { CORALE_ALL_TO_ALL, &fifo_codelet },
+		{ CORALE_REDUCE_SCATTER, &fifo_codelet }, { CORALE_ALL_REDUCE, &fifo_codelet },
+		{ CORALE_BROADCAST, &fifo_codelet },      { CORALE_ALL_TO_ALL_V, &fifo_codelet },
+		{ CORALE_ALL_GATHER, &bulk_codelet },     { CORALE_ALL_REDUCE, &bulk_codelet },
+		{ CORALE_BROADCAST, &bulk_codelet },      { CORALE_BROADCAST, &chain_codelet },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {

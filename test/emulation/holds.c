@@ -12,7 +12,6 @@
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 enum { GOOD_CALLS = 2, OUT = 64, UNTOUCHED = 0x77, ABORT_AFTER = 5000 /* turns */, LONG_ENOUGH = 20000 };
-enum { MESSAGE = BY_COPIES + 1 /* in place of a codelet: a send to the next rank and a receive */ };
 enum trouble { MISMATCH, ABSENT, ABORT };
 
 struct scene {
@@ -51,16 +50,16 @@ static void make_call(struct scene *s, struct held *h, int rank, int number, int
 	h->call = s->call;
 	if (h->call.place)
 		h->call.place += (size_t)number * call_room(&s->call, s->params.ranks);
-	if ((int)s->call.codelet == MESSAGE)
+	if (s->call.coll == CORALE_SEND)
 		ret = make_messages(s, h, rank, strays);
 	else
 		ret = call_start_on(&h->started, &s->world, rank, &h->call,
 				    signature ^ (strays ? 1ull << 33 : 0), h->stream);
 	memset(h->out, UNTOUCHED, OUT);
 	/* After the release copies into registered memory run, on all ranks: what it holds is undefined. */
-	const void *result = (int)s->call.codelet == MESSAGE ? h->data[1]
-			     : s->call.place                 ? h->data[0]
-							     : h->started.recv;
+	const void *result = s->call.coll == CORALE_SEND ? h->data[1]
+			     : s->call.place             ? h->data[0]
+							 : h->started.recv;
 	cudaMemcpyAsync(h->out, result, 16, cudaMemcpyDefault, h->stream);
 	s->faults[rank] += ret != 0;
 }
@@ -87,8 +86,9 @@ static void expect_held(struct scene *s, const struct held *h, int rank, const c
 {
 	if (!has_run(h))
 		return;
-	printf("# codelet %d, %s, trouble %d, rank %d: what is behind %s has run\n", (int)s->call.codelet,
-	       corale_coll_name(s->call.coll), (int)s->trouble, rank, what);
+	printf("# %s, %s, trouble %d, rank %d: what is behind %s has run\n",
+	       codelet_kind_name(s->call.codelet), corale_coll_name(s->call.coll), (int)s->trouble, rank,
+	       what);
 	s->faults[rank]++;
 }
 
@@ -107,7 +107,7 @@ static void replay(struct scene *s, struct held *h, int rank)
 
 static void drop(const struct scene *s, struct held *h)
 {
-	if ((int)s->call.codelet != MESSAGE)
+	if (s->call.coll != CORALE_SEND)
 		call_drop(&h->started);
 }
 
@@ -116,7 +116,7 @@ static void act(int rank, void *arg)
 	struct scene *s = arg;
 	struct held *held = calloc(GOOD_CALLS + 2, sizeof(*held));
 	const int last = rank == s->params.ranks - 1, stays = !(last && s->trouble != MISMATCH);
-	const int replays = stays && s->call.codelet != BY_COPIES; /* whose other streams are in use */
+	const int replays = stays && s->call.codelet != &copies_codelet; /* whose other streams are in use */
 	if (!held)
 		abort();
 	for (int i = 0; i < GOOD_CALLS; i++)
@@ -154,7 +154,7 @@ static void act(int rank, void *arg)
 static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 {
 	struct scene s = { .trouble = trouble, .call = call };
-	const int copies = call.codelet == BY_COPIES;
+	const int copies = call.codelet == &copies_codelet;
 	s.params = (struct world_params){
 		.ranks = ranks,
 		.max_blocks = test_thin ? 1 : 2,
@@ -180,16 +180,25 @@ static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 static int run_scenes(enum trouble trouble)
 {
 	const struct test_call calls[] = {
-		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 20 },
-		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
-		{ .codelet = BY_TWO_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 100 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 },
-		{ .codelet = BY_COPIES, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
-		{ .codelet = BY_COPIES, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
-		{ .codelet = BY_COPIES,
+		{ .codelet = &one_shot_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 20 },
+		{ .codelet = &one_shot_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
+		{ .codelet = &two_shot_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 100 },
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
+		{ .codelet = &fifo_codelet,
+		  .coll = CORALE_ALL_TO_ALL_V,
+		  .type = CORALE_INT32,
+		  .count = 1000 },
+		{ .codelet = &copies_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
+		{ .codelet = &copies_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
+		{ .codelet = &copies_codelet,
 		  .coll = CORALE_ALL_GATHER,
 		  .type = CORALE_INT32,
 		  .count = 300,
@@ -203,7 +212,7 @@ static int run_scenes(enum trouble trouble)
 		  .type = CORALE_INT32,
 		  .count = 50,
 		  .in_lines = 1 },
-		{ .codelet = (enum codelet_by)MESSAGE, .coll = CORALE_SEND },
+		{ .coll = CORALE_SEND }, /* to the next rank, and a receive */
 	};
 	int faults = 0;
 	for (size_t i = 0; faults >= 0 && i < COUNT(calls); i++) {
@@ -253,7 +262,7 @@ static void give_up(int rank, void *arg)
 
 int test_quit(void)
 {
-	struct scene s = { .call = { .codelet = BY_ONE_SHOT,
+	struct scene s = { .call = { .codelet = &one_shot_codelet,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },
@@ -314,7 +323,7 @@ static void fail_before(int rank, void *arg)
 
 int test_hold_followed(void)
 {
-	struct scene s = { .call = { .codelet = BY_ONE_SHOT,
+	struct scene s = { .call = { .codelet = &one_shot_codelet,
 				     .coll = CORALE_ALL_REDUCE,
 				     .type = CORALE_INT32,
 				     .count = 20 },

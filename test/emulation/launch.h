@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads get LAUNCH_MOST_THREADS. */
+/* Stands in for kernels/launch.cuh. Kernels whose blocks may have any number of threads run with LAUNCH_MOST_THREADS. */
 #ifndef LAUNCH_CUH
 #define LAUNCH_CUH
 
@@ -40,18 +40,16 @@ template <class Args>
 static inline int launch_behind(const void *kernel, struct grid grid, int shared, const Args *args,
 				void *stream)
 {
-	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
 	gpu_launch(launch_run_behind<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks,
-		   (unsigned)threads, stream);
+		   (unsigned)grid.threads, LAUNCH_MOST_THREADS, stream);
 	return 0;
 }
 
 template <class Args>
 static inline int launch(const void *kernel, struct grid grid, const Args *args, void *stream)
 {
-	int threads = grid.threads < LAUNCH_MOST_THREADS ? grid.threads : LAUNCH_MOST_THREADS;
-	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks, (unsigned)threads,
-		   stream);
+	gpu_launch(launch_run<Args>, kernel, args, sizeof(*args), (unsigned)grid.blocks,
+		   (unsigned)grid.threads, LAUNCH_MOST_THREADS, stream);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	static const unsigned shifts[] = { 0, 1, 4, 8, 13, 16, 30, 64 };
 	int rows;
 	const struct row *algo = &row_table(&rows)[row];
-	struct test_call c = { .codelet = BY_PLAN, .row = row, .coll = algo->coll };
+	struct test_call c = { .codelet = NULL, .row = row, .coll = algo->coll };
 	const int roots = coll_is_rooted(c.coll) ? s->params.ranks : 0;
 	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
 	for (int i = 0; i < n; i++) {
@@ -156,14 +156,16 @@ int test_lowered_by_words(void)
 int test_lowered_in_turn(void)
 {
 	static const struct {
-		enum codelet_by codelet;
+		const struct codelet *codelet;
 		corale_coll coll;
 		const char *algo;
-	} calls[] = { { BY_PLAN, CORALE_ALL_REDUCE, "twoshot" }, { BY_SLOTS, CORALE_ALL_REDUCE, "" },
-		      { BY_PLAN, CORALE_ALL_GATHER, "ring" },    { BY_ONE_SHOT, CORALE_ALL_REDUCE, "" },
-		      { BY_SLOTS, CORALE_BROADCAST, "" },        { BY_PLAN, CORALE_ALL_TO_ALL, "pairwise" },
-		      { BY_SLOTS, CORALE_ALL_TO_ALL_V, "" },     { BY_PLAN, CORALE_ALL_TO_ALL_V, "pairwise" },
-		      { BY_SLOTS, CORALE_ALL_GATHER, "" },       { BY_PLAN, CORALE_BROADCAST, "scatter" } };
+	} calls[] = {
+		{ NULL, CORALE_ALL_REDUCE, "twoshot" },     { &fifo_codelet, CORALE_ALL_REDUCE, "" },
+		{ NULL, CORALE_ALL_GATHER, "ring" },        { &one_shot_codelet, CORALE_ALL_REDUCE, "" },
+		{ &fifo_codelet, CORALE_BROADCAST, "" },    { NULL, CORALE_ALL_TO_ALL, "pairwise" },
+		{ &fifo_codelet, CORALE_ALL_TO_ALL_V, "" }, { NULL, CORALE_ALL_TO_ALL_V, "pairwise" },
+		{ &fifo_codelet, CORALE_ALL_GATHER, "" },   { NULL, CORALE_BROADCAST, "scatter" }
+	};
 	int rows;
 	const struct row *algo = row_table(&rows);
 	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
@@ -220,7 +222,7 @@ static int expect_counts(const struct astray *a, size_t sent)
 
 int test_lowered_counts(void)
 {
-	struct astray a = { .call = { .codelet = BY_PLAN,
+	struct astray a = { .call = { .codelet = NULL,
 				      .coll = CORALE_ALL_TO_ALL_V,
 				      .row = row_find(CORALE_ALL_TO_ALL_V, "pairwise"),
 				      .type = CORALE_INT32,
@@ -252,10 +254,10 @@ int test_lowered_many_messages(void)
 					.count = CHUNKS * CHUNK / 4,
 					.root = 3 };
 	const struct test_call packets = {
-		.codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
+		.codelet = &one_shot_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
 	};
 	const struct test_call slots = {
-		.codelet = BY_SLOTS, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
+		.codelet = &fifo_codelet, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
 	};
 	if (test_thin) /* the long call is what this is about */
 		return 0;

@@ -218,7 +218,8 @@ static struct exchange *new_exchange(int ranks, int groups, size_t window_bytes)
 /* Frees it. */
 static int run_exchange(struct exchange *x, int most_a_pair)
 {
-	static const enum codelet_by codelets[] = { BY_ONE_SHOT, BY_TWO_SHOT, BY_SLOTS };
+	static const struct codelet *const codelets[] = { &one_shot_codelet, &two_shot_codelet,
+							  &fifo_codelet };
 	int faults = 0;
 	x->params.registered_bytes = x->registered ? GUARD : 0; /* no place is 0 */
 

@@ -43,9 +43,9 @@ static void check_notes(struct late *l, int rank, int last)
 		const uint64_t note = note_of(l, rank, peer);
 		if (peer == last ? note >> 32 == NUMBER && note << 32 : !note)
 			continue;
-		printf("# %s by codelet %d, message %d, rank %d: the note for rank %d is %llx\n",
-		       corale_coll_name(l->call.coll), (int)l->call.codelet, l->message, rank, peer,
-		       (unsigned long long)note);
+		printf("# %s by %s, message %d, rank %d: the note for rank %d is %llx\n",
+		       corale_coll_name(l->call.coll), codelet_kind_name(l->call.codelet), l->message, rank,
+		       peer, (unsigned long long)note);
 		l->faults[rank]++;
 	}
 }
@@ -90,7 +90,7 @@ static int run_late(struct late l, int ranks)
 	struct world_params p = { .ranks = ranks,
 				  .max_blocks = 1,
 				  .window_bytes = 224 << 10,
-				  .scratch_chunk = l.call.codelet == BY_COPIES ? 4096 : 0 };
+				  .scratch_chunk = l.call.codelet == &copies_codelet ? 4096 : 0 };
 	int faults = 0;
 	l.call.number = NUMBER;
 	if (world_open(&l.world, &p))
@@ -106,36 +106,36 @@ static int run_late(struct late l, int ranks)
 int test_notes(void)
 {
 	const struct late lates[] = {
-		{ .call = { .codelet = BY_ONE_SHOT,
+		{ .call = { .codelet = &one_shot_codelet,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT32,
 			    .count = 20 } },
-		{ .call = { .codelet = BY_ONE_SHOT,
+		{ .call = { .codelet = &one_shot_codelet,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT8,
 			    .count = 21 } },
-		{ .call = { .codelet = BY_TWO_SHOT,
+		{ .call = { .codelet = &two_shot_codelet,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT32,
 			    .count = 100 } },
-		{ .call = { .codelet = BY_TWO_SHOT,
+		{ .call = { .codelet = &two_shot_codelet,
 			    .coll = CORALE_ALL_REDUCE,
 			    .type = CORALE_FLOAT16,
 			    .send_shift = 1,
 			    .count = 100 } },
-		{ .call = { .codelet = BY_SLOTS,
+		{ .call = { .codelet = &fifo_codelet,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 2000 } },
-		{ .call = { .codelet = BY_SLOTS,
+		{ .call = { .codelet = &fifo_codelet,
 			    .coll = CORALE_ALL_TO_ALL_V,
 			    .type = CORALE_INT32,
 			    .count = 1000 } },
-		{ .call = { .codelet = BY_BULK,
+		{ .call = { .codelet = &bulk_codelet,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 2000 } },
-		{ .call = { .codelet = BY_COPIES,
+		{ .call = { .codelet = &copies_codelet,
 			    .coll = CORALE_ALL_GATHER,
 			    .type = CORALE_INT32,
 			    .count = 300 } },

@@ -42,9 +42,9 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		  .row = row_find(CORALE_ALL_GATHER, "ring"),
 		  .count = 50,
 		  .in_lines = 1 },
-		{ .codelet = BY_COPIES, .coll = CORALE_ALL_GATHER, .count = 300 },
-		{ .codelet = BY_ONE_SHOT, .coll = CORALE_ALL_REDUCE, .count = 40 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
+		{ .codelet = &copies_codelet, .coll = CORALE_ALL_GATHER, .count = 300 },
+		{ .codelet = &one_shot_codelet, .coll = CORALE_ALL_REDUCE, .count = 40 },
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_TO_ALL_V, .count = 700 },
 	};
 	const unsigned kind = drawn(s, number, 2 * COUNT(calls));
 	void *stream = GPU_STREAM(gpu_random(test_thin ? 2 : GPU_STREAMS));
@@ -52,7 +52,7 @@ static void make_step(struct steps *s, struct step *x, int rank, int number)
 		x->call = calls[kind];
 		x->call.type = CORALE_INT32;
 		x->call.seed = s->seed + (uint64_t)number;
-		if (x->call.codelet == BY_COPIES) /* the other streams are for what runs beside it */
+		if (x->call.codelet == &copies_codelet) /* the other streams are for what runs beside it */
 			stream = GPU_STREAM(0);
 		s->faults[rank] += call_start_on(&x->started, &s->world, rank, &x->call,
 						 call_signature(&x->call), stream) != 0;
@@ -135,7 +135,7 @@ enum { FOLLOWERS = 3 };
 static void run_places(int rank, void *arg)
 {
 	struct steps *s = arg;
-	struct test_call c = { .codelet = BY_ONE_SHOT,
+	struct test_call c = { .codelet = &one_shot_codelet,
 			       .coll = CORALE_ALL_REDUCE,
 			       .type = CORALE_INT32,
 			       .op = CORALE_NUM_OPS, /* other calls of one rank need no kernel */

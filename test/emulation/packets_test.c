@@ -25,7 +25,7 @@ enum { KIB = 1024, MOST_RANKS = 8 };
 
 /* A codelet and what it stands for. */
 struct tried {
-	enum codelet_by codelet;
+	const struct codelet *codelet;
 	corale_coll coll;
 	const char *algo; /* the plan's */
 	int most_ranks, blocks;
@@ -55,81 +55,83 @@ static const size_t copied[] = { 1, 5000, 30001, END };
 static const size_t parts_alike[] = { 6144, 24576, 61440, END };
 
 static const struct tried rows[] = {
-	{ BY_ONE_SHOT, CORALE_ALL_REDUCE, "oneshot", 8, 8, 1024, .counts = few },
-	{ BY_ONE_SHOT, CORALE_REDUCE_SCATTER, "oneshot", 8, 8, 1024, .counts = few },
-	{ BY_ONE_SHOT, CORALE_ALL_GATHER, "oneshot", 8, 8, 1024, .counts = few },
-	{ BY_ONE_SHOT, CORALE_ALL_TO_ALL, "pairwise", 8, 8, 1024, .counts = few },
-	{ BY_ONE_SHOT, CORALE_BROADCAST, "flat", 8, 8, 1024, .counts = few },
-	{ BY_ONE_SHOT, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	{ &one_shot_codelet, CORALE_ALL_REDUCE, "oneshot", 8, 8, 1024, .counts = few },
+	{ &one_shot_codelet, CORALE_REDUCE_SCATTER, "oneshot", 8, 8, 1024, .counts = few },
+	{ &one_shot_codelet, CORALE_ALL_GATHER, "oneshot", 8, 8, 1024, .counts = few },
+	{ &one_shot_codelet, CORALE_ALL_TO_ALL, "pairwise", 8, 8, 1024, .counts = few },
+	{ &one_shot_codelet, CORALE_BROADCAST, "flat", 8, 8, 1024, .counts = few },
+	{ &one_shot_codelet, CORALE_REDUCE_SCATTER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
 	  .least_ranks = 3, .least_pieces = 2 },
-	{ BY_ONE_SHOT, CORALE_ALL_GATHER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces, .least_ranks = 3,
-	  .least_pieces = 2 },
-	{ BY_ONE_SHOT, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 320, .counts = blocks_in_pieces, .least_ranks = 3,
-	  .least_pieces = 2 },
-	{ BY_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 8, 8, 1024, .counts = few },
-	{ BY_TWO_SHOT, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
-	{ BY_TWO_SHOT, CORALE_BROADCAST, "scatterallgather", 4, 8, 512, .counts = few },
-	{ BY_TWO_SHOT, CORALE_BROADCAST, "scatterallgather", 3, 1, 256, .counts = in_pieces },
-	{ BY_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
-	{ BY_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
-	{ BY_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
-	{ BY_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
-	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 3, 8, 224, .counts = few },
-	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = many },
+	{ &one_shot_codelet, CORALE_ALL_GATHER, "oneshot", 5, 1, 320, .counts = blocks_in_pieces,
+	  .least_ranks = 3, .least_pieces = 2 },
+	{ &one_shot_codelet, CORALE_ALL_TO_ALL, "pairwise", 5, 1, 320, .counts = blocks_in_pieces,
+	  .least_ranks = 3, .least_pieces = 2 },
+	{ &two_shot_codelet, CORALE_ALL_REDUCE, "twoshot", 8, 8, 1024, .counts = few },
+	{ &two_shot_codelet, CORALE_ALL_REDUCE, "twoshot", 3, 1, 256, .counts = in_pieces },
+	{ &two_shot_codelet, CORALE_BROADCAST, "scatterallgather", 4, 8, 512, .counts = few },
+	{ &two_shot_codelet, CORALE_BROADCAST, "scatterallgather", 3, 1, 256, .counts = in_pieces },
+	{ &fifo_codelet, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
+	{ &fifo_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
+	{ &fifo_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
+	{ &fifo_codelet, CORALE_ALL_TO_ALL_V, "pairwise", 4, 8, 224, .counts = many },
+	{ NULL, CORALE_ALL_TO_ALL_V, "p2p", 3, 8, 224, .counts = few },
+	{ NULL, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = many },
 	/* Blocks at multiples of a vector alone go straight, so some of each rank. */
-	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = even_vectors, .registered = 1 },
-	{ BY_SLOTS, CORALE_ALL_TO_ALL_V, "pairwise", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
-	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
-	{ BY_PLAN, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = even_vectors, .registered = 1,
+	{ NULL, CORALE_ALL_TO_ALL_V, "p2p", 4, 8, 224, .counts = even_vectors, .registered = 1 },
+	{ &fifo_codelet, CORALE_ALL_TO_ALL_V, "pairwise", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
+	{ NULL, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = many, .forced = PLAN_BULK },
+	{ NULL, CORALE_ALL_TO_ALL_V, "p2p", 4, 2, 224, .counts = even_vectors, .registered = 1,
 	  .forced = PLAN_BULK },
-	{ BY_SLOTS, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = many, .interleaved = 1 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
-	{ BY_SLOTS, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_SLOTS, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_SLOTS, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_SLOTS, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_SLOTS, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = vectors, .registered = 1,
+	{ &fifo_codelet, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = many, .interleaved = 1 },
+	{ &fifo_codelet, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
+	{ &fifo_codelet, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &fifo_codelet, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &fifo_codelet, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &fifo_codelet, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &fifo_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &fifo_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &fifo_codelet, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = vectors, .registered = 1,
 	  .interleaved = 1 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
+	{ &fifo_codelet, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &fifo_codelet, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = vectors, .scratch = 1,
 	  .registered = 1 },
-	{ BY_BULK, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_ALL_REDUCE, "twoshot", 8, 1, 256, .counts = few, .least_ranks = 5 },
-	{ BY_BULK, CORALE_BROADCAST, "scatterallgather", 4, 2, 224, .counts = many },
-	{ BY_CHAIN, CORALE_BROADCAST, "chain", 4, 2, 224, .counts = many },
-	{ BY_CHAIN, CORALE_BROADCAST, "chain", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_CHAIN, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_BULK, CORALE_REDUCE, "oneshot", 2, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_REDUCE, "twoshot", 4, 2, 224, .counts = many, .least_ranks = 3 },
-	{ BY_BULK, CORALE_GATHER, "flat", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_SCATTER, "flat", 4, 2, 224, .counts = many },
-	{ BY_BULK, CORALE_BROADCAST, "scatterallgather", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1, .least_ranks = 3 },
-	{ BY_BULK, CORALE_GATHER, "flat", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_SCATTER, "flat", 3, 1, 160, .counts = many, .scratch = 1 },
-	{ BY_BULK, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_BULK, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_BULK, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_BULK, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors, .registered = 1 },
-	{ BY_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
-	{ BY_COPIES, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .registered = 1 },
-	{ BY_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .scratch = 1 },
-	{ BY_COPIES, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .registered = 1 },
-	{ BY_COPIES, CORALE_REDUCE_SCATTER, "ce", 4, 2, 160, .counts = copied, .scratch = 1 },
-	{ BY_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1 },
-	{ BY_COPIES, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1,
+	{ &bulk_codelet, CORALE_REDUCE_SCATTER, "oneshot", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, "twoshot", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_REDUCE_SCATTER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_ALL_GATHER, "oneshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_ALL_TO_ALL, "pairwise", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, "twoshot", 8, 1, 256, .counts = few, .least_ranks = 5 },
+	{ &bulk_codelet, CORALE_BROADCAST, "scatterallgather", 4, 2, 224, .counts = many },
+	{ &chain_codelet, CORALE_BROADCAST, "chain", 4, 2, 224, .counts = many },
+	{ &chain_codelet, CORALE_BROADCAST, "chain", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &chain_codelet, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &bulk_codelet, CORALE_REDUCE, "oneshot", 2, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_REDUCE, "twoshot", 4, 2, 224, .counts = many, .least_ranks = 3 },
+	{ &bulk_codelet, CORALE_GATHER, "flat", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_SCATTER, "flat", 4, 2, 224, .counts = many },
+	{ &bulk_codelet, CORALE_BROADCAST, "scatterallgather", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_REDUCE, "twoshot", 3, 1, 160, .counts = many, .scratch = 1,
+	  .least_ranks = 3 },
+	{ &bulk_codelet, CORALE_GATHER, "flat", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_SCATTER, "flat", 3, 1, 160, .counts = many, .scratch = 1 },
+	{ &bulk_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &bulk_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &bulk_codelet, CORALE_BROADCAST, "scatterallgather", 4, 2, 160, .counts = vectors,
 	  .registered = 1 },
-	{ BY_COPIES, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .scratch = 1 },
-	{ BY_COPIES, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, "twoshot", 4, 2, 160, .counts = vectors, .registered = 1 },
+	{ &copies_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ &copies_codelet, CORALE_ALL_GATHER, "oneshot", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ &copies_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ &copies_codelet, CORALE_ALL_TO_ALL, "pairwise", 4, 2, 160, .counts = copied, .registered = 1 },
+	{ &copies_codelet, CORALE_REDUCE_SCATTER, "ce", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ &copies_codelet, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1 },
+	{ &copies_codelet, CORALE_ALL_REDUCE, "ce", 4, 2, 160, .counts = parts_alike, .scratch = 1,
+	  .registered = 1 },
+	{ &copies_codelet, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .scratch = 1 },
+	{ &copies_codelet, CORALE_BROADCAST, "chain", 4, 2, 160, .counts = copied, .registered = 1 },
 };
 
 /* ---- One call of all ranks ----------------------------------------------------------------------------------------- */
@@ -178,7 +180,7 @@ static void play(int rank, void *arg)
 	struct trial *t = arg;
 	const struct test_call *c = &t->calls[rank];
 	struct started *s = &t->started[rank];
-	if (c->codelet == BY_PLAN) {
+	if (!c->codelet) {
 		call_fill(s, &t->world, rank, c);
 		t->errors[rank] = start_group(&t->world, s);
 	} else {
@@ -201,7 +203,7 @@ static size_t block_bytes(const struct trial *t)
 
 static int read_pieces(const struct tried *row, const struct trial *t, struct piece pieces[RECORDED_PIECES])
 {
-	if (row->codelet != BY_COPIES)
+	if (row->codelet != &copies_codelet)
 		return recorded_pieces(t->started, pieces);
 	pieces[0] = (struct piece){ 0, block_bytes(t) };
 	return 1;
@@ -217,9 +219,8 @@ static int plan_traffic(const struct tried *row, const struct trial *t, const st
 		printf("# the ranks have run the call in %d pieces; at least %d are planned\n", n,
 		       row->least_pieces);
 	for (int i = 0; !faults && i < n; i++)
-		faults = row->codelet == BY_PLAN
-			     ? planned_p2p(t->started, slip, planned)
-			     : planned_run(t->started, row->algo, pieces[i], slip, planned);
+		faults = !row->codelet ? planned_p2p(t->started, slip, planned)
+				       : planned_run(t->started, row->algo, pieces[i], slip, planned);
 	if (!faults && row->interleaved)
 		traffic_forget_owners(planned, t->calls[0].root);
 	return faults;
@@ -228,7 +229,7 @@ static int plan_traffic(const struct tried *row, const struct trial *t, const st
 static int read_traffic(const struct tried *row, const struct trial *t, const struct traffic *planned,
 			struct traffic *seen)
 {
-	int faults = row->codelet == BY_COPIES
+	int faults = row->codelet == &copies_codelet
 			 ? recorded_copies(&t->world, t->started, seen)
 			 : recorded_read(&t->world, t->started, t->params.first_epoch, planned, seen);
 	if (!faults && row->interleaved)
@@ -276,7 +277,7 @@ static struct launch plan_launch(const struct tried *row, const struct trial *t,
 {
 	const struct test_call *c = &t->calls[0];
 	struct launch l = { .machine = &t->world.engines[launched->rank].machine,
-			    .codelet = codelet_by(row->codelet, row->coll, row->registered),
+			    .codelet = codelet_of_kind(row->codelet, row->coll, row->registered),
 			    .coll = row->coll,
 			    .bytes = c->count * corale_type_bytes(c->type),
 			    .words = type_in_words(c->type) != 0,
@@ -301,9 +302,7 @@ static int compare_launch(const struct gpu_launched *l, const struct launch *s)
 	const struct codelet_args *a = l->args;
 	int packets = s->codelet == &one_shot_codelet || s->codelet == &two_shot_codelet,
 	    faults = differs("blocks", l->blocks, (uint64_t)s->grid.blocks) |
-		     (s->codelet != &bulk_codelet &&
-		      s->codelet != &chain_codelet && /* the emulator runs them by fewer */
-		      differs("threads", l->threads, (uint64_t)s->grid.threads));
+		     differs("threads", l->threads, (uint64_t)s->grid.threads);
 	if (packets)
 		return faults | differs("bytes of a piece", a->piece, s->piece) |
 		       differs("pieces", a->pieces, s->pieces);
@@ -328,7 +327,7 @@ static int compare_launches(const struct tried *row, const struct trial *t, cons
 	size_t n;
 	const struct gpu_launched *l = gpu_launches(&n);
 	int faults = 0;
-	if (coll_is_uneven(row->coll) || row->codelet == BY_COPIES) /* copies: their kernels are many */
+	if (coll_is_uneven(row->coll) || row->codelet == &copies_codelet) /* copies: their kernels are many */
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct launch planned = plan_launch(row, t, &l[i]);
@@ -374,7 +373,7 @@ static void print_call(const struct trial *t)
 	const struct test_call *c = &t->calls[0];
 	printf(
 	    "# that was %s by %s of %zu %s on %d ranks, op %d, root %d, addresses of rank 0 and 1: %u, %u\n",
-	    corale_coll_name(c->coll), by_name(c->codelet), c->count, corale_type_name(c->type),
+	    corale_coll_name(c->coll), codelet_kind_name(c->codelet), c->count, corale_type_name(c->type),
 	    t->params.ranks, c->op, c->root, c->send_shift, t->calls[1].send_shift);
 }
 
@@ -383,7 +382,7 @@ static int run_trial(const struct tried *row, struct trial *t)
 	world_forced = row->forced;
 	if (world_open(&t->world, &t->params))
 		abort();
-	recorded_begin(&t->world, row->codelet == BY_COPIES);
+	recorded_begin(&t->world, row->codelet == &copies_codelet);
 	if (gpu_run(t->params.ranks, play, t, t->calls[0].seed)) {
 		print_call(t);
 		return -1;
@@ -405,7 +404,7 @@ static const corale_type types[] = { CORALE_FLOAT32,     CORALE_INT32,   CORALE_
 
 static int counts_bytes(const struct tried *row)
 {
-	return row->registered || row->codelet == BY_COPIES || row->counts == blocks_in_pieces;
+	return row->registered || row->codelet == &copies_codelet || row->counts == blocks_in_pieces;
 }
 
 static struct test_call make_call(const struct tried *row, int ranks, size_t turn, size_t count)
@@ -490,7 +489,7 @@ static void name_row(const struct tried *row, char *name, size_t bytes)
 	const char *by_teams = row->forced == PLAN_BULK ? " by teams" : "";
 	if (row->codelet)
 		snprintf(name, bytes, "%s of %s%s%s%s as %s", corale_coll_name(row->coll),
-			 by_name(row->codelet), in, into, by_teams, row->algo);
+			 codelet_kind_name(row->codelet), in, into, by_teams, row->algo);
 	else
 		snprintf(name, bytes, "%s sends and receives%s%s as %s",
 			 row->counts == few ? "small" : "large", into, by_teams, row->algo);
@@ -498,7 +497,7 @@ static void name_row(const struct tried *row, char *name, size_t bytes)
 
 /* ---- What has no row --------------------------------------------------------------------------------------------------- */
 
-static int has_row(enum codelet_by codelet, corale_coll coll)
+static int has_row(const struct codelet *codelet, corale_coll coll)
 {
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (rows[i].codelet == codelet && rows[i].coll == coll)
@@ -506,11 +505,11 @@ static int has_row(enum codelet_by codelet, corale_coll coll)
 	return 0;
 }
 
-static int runs(enum codelet_by codelet, corale_coll coll)
+static int runs(const struct codelet *codelet, corale_coll coll)
 {
 	int found = 0; /* pairs: as groups, which are rows of no codelet */
 	for (const struct row *row = NULL; !coll_is_pair(coll) && (row = row_next_codelet(coll, row));)
-		found |= by_of(row) == codelet;
+		found |= codelet_kind(row) == codelet && !(row->traits & ROW_OVER_NODES);
 	return found;
 }
 
@@ -519,14 +518,14 @@ static int find_missing_rows(void)
 {
 	int missing = 0;
 	printf("# not compared: several messages of one pair in a group, of which no plan tells\n");
-	for (int i = BY_ONE_SHOT * CORALE_NUM_COLLS; i < BY_KINDS * CORALE_NUM_COLLS; i++) {
-		enum codelet_by codelet = (enum codelet_by)(i / CORALE_NUM_COLLS);
+	for (int i = 0; i < CODELETS * CORALE_NUM_COLLS; i++) {
+		const struct codelet *codelet = codelet_list[i / CORALE_NUM_COLLS];
 		corale_coll coll = (corale_coll)(i % CORALE_NUM_COLLS);
 		if (!runs(codelet, coll) || has_row(codelet, coll))
 			continue;
 		int has_data = coll_has_data(coll);
 		printf("# %s: %s of %s\n", has_data ? "no row" : "not compared, it sends no data",
-		       corale_coll_name(coll), by_name(codelet));
+		       corale_coll_name(coll), codelet_kind_name(codelet));
 		missing += has_data;
 	}
 	return missing;
@@ -535,9 +534,9 @@ static int find_missing_rows(void)
 /* The table of rows names the same plan. Groups of sends and receives are edges. */
 static int check_algo(const struct tried *row)
 {
-	int found = row->codelet == BY_PLAN;
+	int found = !row->codelet;
 	for (const struct row *r = NULL; (r = row_next_codelet(row->coll, r));)
-		found |= by_of(r) == row->codelet && !strcmp(r->name, row->algo);
+		found |= codelet_kind(r) == row->codelet && !strcmp(r->name, row->algo);
 	if (!found)
 		printf("# the table of rows says something else\n");
 	return !found;

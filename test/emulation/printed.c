@@ -47,16 +47,14 @@ static uint64_t bytes_of(const struct printed *p)
 	return most * corale_type_bytes(p->call.type);
 }
 
-/* A kernel of rank 0 has that grid. The emulator runs some kernels by fewer threads (p2p.cc, copies.cc, bulk_*.cc, chain.cc). */
+/* A kernel of rank 0 has that grid. */
 static int was_launched(const struct launch *planned)
 {
-	const int any_threads = planned->codelet == &p2p_codelet || planned->codelet == &copies_codelet ||
-				planned->codelet == &bulk_codelet || planned->codelet == &chain_codelet;
 	size_t n;
 	const struct gpu_launched *l = gpu_launches(&n);
 	for (size_t i = 0; i < n; i++)
 		if (l[i].rank == 0 && (int)l[i].blocks == planned->grid.blocks &&
-		    (any_threads || (int)l[i].threads == planned->grid.threads))
+		    (int)l[i].threads == planned->grid.threads)
 			return 1;
 	return 0;
 }
@@ -130,7 +128,7 @@ static int run_row(const struct row *row, int ranks, int memory, unsigned shift,
 	if (coll_is_pair(row->coll) || row_us(row, &machine, &asked) < 0)
 		return 0;
 	return run(row, ranks, memory,
-		   (struct test_call){ .codelet = by_of(row),
+		   (struct test_call){ .codelet = codelet_kind(row),
 				       .coll = row->coll,
 				       .type = type,
 				       .count = coll_has_data(row->coll) ? bytes / 4 : 0,

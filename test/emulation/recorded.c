@@ -109,33 +109,34 @@ static void complain(struct reader *r, const struct item *m, const char *what)
 /* A group of sends and receives. */
 static int is_group(const struct test_call *c)
 {
-	return c->codelet == BY_PLAN;
+	return !c->codelet;
 }
 
 static int uses_packets(const struct test_call *c)
 {
-	return c->codelet == BY_ONE_SHOT || c->codelet == BY_TWO_SHOT;
+	return c->codelet == &one_shot_codelet || c->codelet == &two_shot_codelet;
 }
 
 /* Of two ranks the root folds all. */
 static int is_two_shot(const struct reader *r)
 {
 	const struct test_call *c = r->call;
-	if (c->codelet == BY_BULK)
+	if (c->codelet == &bulk_codelet)
 		return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_BROADCAST ||
 		       (c->coll == CORALE_REDUCE && r->world->ranks > 2);
-	return c->codelet == BY_TWO_SHOT || (c->codelet == BY_SLOTS && c->coll == CORALE_ALL_REDUCE);
+	return c->codelet == &two_shot_codelet ||
+	       (c->codelet == &fifo_codelet && c->coll == CORALE_ALL_REDUCE);
 }
 
 /* Message by message to one rank after the other. */
 static int is_dealt(const struct test_call *c)
 {
-	return c->codelet == BY_SLOTS && c->coll == CORALE_BROADCAST;
+	return c->codelet == &fifo_codelet && c->coll == CORALE_BROADCAST;
 }
 
 static int in_words(const struct test_call *c)
 {
-	return c->codelet == BY_TWO_SHOT && coll_folds(c->coll) && type_in_words(c->type);
+	return c->codelet == &two_shot_codelet && coll_folds(c->coll) && type_in_words(c->type);
 }
 
 static void cut(struct item *m, size_t unit, size_t n, size_t i)
@@ -165,7 +166,8 @@ static void set_message(const struct reader *r, struct item *m)
 /* The root hears of everybody by the first line of the part that it dealt to them, of a vector in pieces by all of it. */
 static int is_heard_of(const struct reader *r, const struct item *m)
 {
-	return r->call->codelet == BY_TWO_SHOT && r->call->coll == CORALE_BROADCAST && m->to == r->call->root;
+	return r->call->codelet == &two_shot_codelet && r->call->coll == CORALE_BROADCAST &&
+	       m->to == r->call->root;
 }
 
 static void check_heard_of(struct reader *r, const struct item *m, const void *value, size_t bytes)
@@ -397,7 +399,7 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	const struct codelet_args *a = m->launch->args;
 	size_t sender = at / a->area_bytes, in = at % a->area_bytes;
 	size_t place = ((size_t)m->owner * 2 + (size_t)scratch) * r->slots_bytes + at;
-	const int chain = r->call->codelet == BY_CHAIN; /* one sender has the areas of all */
+	const int chain = r->call->codelet == &chain_codelet; /* one sender has the areas of all */
 	if (chain)
 		in = at;
 	struct slot s = slot_of(r, m, in / a->slot_bytes);
@@ -503,7 +505,7 @@ static void read_direct(struct reader *r, struct item *m, size_t at)
 	m->exchange = is_two_shot(r);
 	m->from = m->launch->rank;
 	m->to = m->owner;
-	if (r->call->coll == CORALE_BROADCAST && r->call->codelet != BY_CHAIN)
+	if (r->call->coll == CORALE_BROADCAST && r->call->codelet != &chain_codelet)
 		m->exchange = m->from != r->call->root;
 	m->begin = 0;
 	m->bytes = r->seen->bytes;

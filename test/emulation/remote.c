@@ -49,7 +49,7 @@ static void add_calls(struct script *s)
 	for (int i = 0; i < (test_thin ? 14 : 70); i++) {
 		struct test_call c = { .coll = kinds[(size_t)i % COUNT(kinds)].coll, .type = CORALE_INT32 };
 		const char *algo = kinds[(size_t)i % COUNT(kinds)].algo;
-		c.codelet = algo ? BY_PLAN : BY_P2P;
+		c.codelet = algo ? NULL : &p2p_codelet;
 		c.row = algo ? row_find(c.coll, algo) : 0;
 		c.count = counts[((size_t)i + test_seed) % COUNT(counts)];
 		c.single_channel = !c.codelet && i % 3 == 2;
@@ -91,7 +91,7 @@ static int run_many(unsigned slab_rails)
 	struct script *s = script_new(p, test_seed);
 	s->most_pause = 500;
 	for (size_t i = 0; i < COUNT(counts); i += test_thin ? 3 : 1)
-		script_add(s, (struct test_call){ .codelet = BY_PLAN,
+		script_add(s, (struct test_call){ .codelet = NULL,
 						  .coll = CORALE_ALL_REDUCE,
 						  .row = row_find(CORALE_ALL_REDUCE, "oneshot"),
 						  .type = CORALE_INT32,

@@ -126,17 +126,17 @@ static int run_scenes(enum trouble trouble, int code)
 {
 	struct world_params p = { .max_blocks = 1, .window_bytes = 512 << 10, .remote_slot = SLOT };
 	const struct test_call calls[] = {
-		{ .codelet = BY_PLAN,
+		{ .codelet = NULL,
 		  .coll = CORALE_ALL_TO_ALL,
 		  .row = row_find(CORALE_ALL_TO_ALL, "pairwise"),
 		  .type = CORALE_INT32,
 		  .count = 2000 },
-		{ .codelet = BY_PLAN,
+		{ .codelet = NULL,
 		  .coll = CORALE_ALL_REDUCE,
 		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
 		  .type = CORALE_INT32,
 		  .count = 50 },
-		{ .codelet = BY_SLOTS, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }
+		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }
 	};
 	int faults = 0;
 	p.timeout_ns = trouble == ABSENT ? DEADLINE_NS : 0;

@@ -101,9 +101,9 @@ static void print_calls(const struct script *s, int rank)
 {
 	for (int i = s->done[rank]; i < s->made[rank]; i++)
 		printf("# rank %d: call %d: %s by %s of %zu %s, op %d, root %d%s\n", rank, i,
-		       corale_coll_name(s->calls[i].coll), by_name(s->calls[i].codelet), s->calls[i].count,
-		       corale_type_name(s->calls[i].type), s->calls[i].op, s->calls[i].root,
-		       s->calls[i].place ? ", registered" : "");
+		       corale_coll_name(s->calls[i].coll), codelet_kind_name(s->calls[i].codelet),
+		       s->calls[i].count, corale_type_name(s->calls[i].type), s->calls[i].op,
+		       s->calls[i].root, s->calls[i].place ? ", registered" : "");
 }
 
 static int slots_used(const struct script *s)

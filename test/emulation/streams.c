@@ -45,7 +45,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, 
 {
 	struct world_copy c = { to, from, bytes };
 	(void)kind;
-	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP, stream);
+	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP, GPU_WARP, stream);
 	return cudaSuccess;
 }
 
@@ -91,7 +91,7 @@ static void run_free(const void *kernel, const void *args)
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
-	gpu_launch(run_free, NULL, &memory, sizeof(memory), 1, GPU_WARP, stream);
+	gpu_launch(run_free, NULL, &memory, sizeof(memory), 1, GPU_WARP, GPU_WARP, stream);
 	return cudaSuccess;
 }
 

@@ -49,7 +49,7 @@ static int broadcasts(struct world_params p, struct test_call c, int most_ranks,
 		struct script *s = script_new(p, test_seed);
 		s->most_pause = 300;
 		add_broadcasts(s, c, bytes, n);
-		faults = run_named(s, by_name(c.codelet));
+		faults = run_named(s, codelet_kind_name(c.codelet));
 	}
 	return faults;
 }
@@ -61,14 +61,14 @@ int test_broadcasts(void)
 	static const size_t large[] = { 50001, 511, 1, 512, 513, 1999, 2048, 23039, 23040, 23041, 90001 };
 	struct world_params p = { .max_blocks = 2, .window_bytes = 512 * KIB };
 	size_t n = test_thin ? 2 : COUNT(tiny);
-	int faults = broadcasts(p, (struct test_call){ .codelet = BY_ONE_SHOT }, 5, tiny, n);
+	int faults = broadcasts(p, (struct test_call){ .codelet = &one_shot_codelet }, 5, tiny, n);
 	if (!faults) /* as far as there are kernels for it */
-		faults =
-		    broadcasts(p, (struct test_call){ .codelet = BY_TWO_SHOT }, CODELET_FEW_RANKS, tiny, n);
+		faults = broadcasts(p, (struct test_call){ .codelet = &two_shot_codelet }, CODELET_FEW_RANKS,
+				    tiny, n);
 	n = test_thin ? 2 : COUNT(large);
-	return faults
-		   ? faults
-		   : broadcasts(p, (struct test_call){ .codelet = BY_TWO_SHOT }, CODELET_FEW_RANKS, large, n);
+	return faults ? faults
+		      : broadcasts(p, (struct test_call){ .codelet = &two_shot_codelet }, CODELET_FEW_RANKS,
+				   large, n);
 }
 
 /* From one message to so many of every warp group that their slots come round, or straight into registered memory. */
@@ -77,7 +77,7 @@ static int by_slots(int blocks)
 	static const size_t bytes[] = { 30001, 1, 127, 129, 4095, 6145, 70001 };
 	static const size_t direct[] = { 30001, 1, 129, 8192, 150000 };
 	struct world_params p = { .max_blocks = blocks, .window_bytes = 160 * KIB };
-	struct test_call c = { .codelet = BY_SLOTS };
+	struct test_call c = { .codelet = &fifo_codelet };
 	int faults = broadcasts(p, c, 5, bytes, test_thin ? 2 : COUNT(bytes));
 	c.place = 1;
 	return faults ? faults : broadcasts(p, c, 5, direct, test_thin ? 2 : COUNT(direct));
@@ -100,7 +100,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
 	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
-	struct test_call c = { .coll = coll, .codelet = BY_SLOTS };
+	struct test_call c = { .coll = coll, .codelet = &fifo_codelet };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		if (coll == CORALE_BROADCAST)
@@ -126,7 +126,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	struct test_call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
-		c.codelet = i % 2 ? BY_SLOTS : BY_COPIES;
+		c.codelet = i % 2 ? &fifo_codelet : &copies_codelet;
 		c.count = counts[i / 2 % 2];
 		c.place = (size_t)(place && i % 2);
 		script_add(s, c);
@@ -166,16 +166,21 @@ int test_after_copies(void)
 /* ---- Premultiplied sums ------------------------------------------------------------------------------------- */
 
 static const struct way {
-	enum codelet_by codelet;
+	const struct codelet *codelet;
 	corale_coll coll;
 	size_t count; /* elements at most */
 	int most_ranks, scratch;
 } sums[] = {
-	{ BY_ONE_SHOT, CORALE_ALL_REDUCE, 130, 5, 0 },   { BY_ONE_SHOT, CORALE_REDUCE_SCATTER, 130, 5, 0 },
-	{ BY_TWO_SHOT, CORALE_ALL_REDUCE, 700, 5, 0 },   { BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
-	{ BY_SLOTS, CORALE_REDUCE_SCATTER, 3000, 3, 1 }, { BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 0 },
-	{ BY_SLOTS, CORALE_ALL_REDUCE, 5000, 3, 1 },     { BY_BULK, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
-	{ BY_BULK, CORALE_ALL_REDUCE, 5000, 3, 1 },      { BY_BULK, CORALE_REDUCE, 5000, 3, 0 },
+	{ &one_shot_codelet, CORALE_ALL_REDUCE, 130, 5, 0 },
+	{ &one_shot_codelet, CORALE_REDUCE_SCATTER, 130, 5, 0 },
+	{ &two_shot_codelet, CORALE_ALL_REDUCE, 700, 5, 0 },
+	{ &fifo_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ &fifo_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
+	{ &fifo_codelet, CORALE_ALL_REDUCE, 5000, 3, 0 },
+	{ &fifo_codelet, CORALE_ALL_REDUCE, 5000, 3, 1 },
+	{ &bulk_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, 5000, 3, 1 },
+	{ &bulk_codelet, CORALE_REDUCE, 5000, 3, 0 },
 };
 
 /* Each way, by two ranks and by more. */
@@ -208,7 +213,7 @@ static int premultiplied(const struct way *way, int ranks)
 				       .send_shift = i % 3 == 2 ? 1 : 0 };
 		script_add(s, c);
 	}
-	return run_named(s, by_name(way->codelet));
+	return run_named(s, codelet_kind_name(way->codelet));
 }
 
 int test_premultiplied(void)
@@ -219,11 +224,11 @@ int test_premultiplied(void)
 /* ---- Uneven sums ----------------------------------------------------------------------------------------------- */
 
 /* Blocks of none to one and a half times the count, whose places are odd; by each codelet of a reduce_scatter, and lowered. */
-static const struct way uneven[] = { { BY_ONE_SHOT, CORALE_REDUCE_SCATTER_V, 90, 5, 0 },
-				     { BY_SLOTS, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
-				     { BY_SLOTS, CORALE_REDUCE_SCATTER_V, 3000, 3, 1 },
-				     { BY_BULK, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
-				     { BY_COPIES, CORALE_REDUCE_SCATTER_V, 5000, 4, 1 } };
+static const struct way uneven[] = { { &one_shot_codelet, CORALE_REDUCE_SCATTER_V, 90, 5, 0 },
+				     { &fifo_codelet, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
+				     { &fifo_codelet, CORALE_REDUCE_SCATTER_V, 3000, 3, 1 },
+				     { &bulk_codelet, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
+				     { &copies_codelet, CORALE_REDUCE_SCATTER_V, 5000, 4, 1 } };
 
 /* In place everywhere, at the front and elsewhere. */
 static int uneven_sums(const struct way *way, int ranks)
@@ -240,14 +245,14 @@ static int uneven_sums(const struct way *way, int ranks)
 				       .count = i % 4 == 3 ? 2 : way->count - i,
 				       .scratch = way->scratch,
 				       .in_place = (int)i % 3,
-				       .rounds = way->codelet == BY_COPIES ? 1 : 1 + i % 4 / 2,
+				       .rounds = way->codelet == &copies_codelet ? 1 : 1 + i % 4 / 2,
 				       .send_shift = i % 5 == 4 ? 3 : 0 };
 		c.op = op_of_codelets(c.type, i);
-		if (way->codelet == BY_COPIES && c.op == CORALE_NUM_OPS) /* which copies do not run */
+		if (way->codelet == &copies_codelet && c.op == CORALE_NUM_OPS) /* which copies do not run */
 			c.op = CORALE_SUM;
 		script_add(s, c);
 	}
-	return run_named(s, by_name(way->codelet));
+	return run_named(s, codelet_kind_name(way->codelet));
 }
 
 int test_uneven_sums(void)

@@ -27,7 +27,7 @@ static size_t draw(size_t below)
 static struct test_call draw_call(corale_coll coll, int ranks)
 {
 	static const size_t most[] = { 8, 400, 4000, 12000 };
-	struct test_call c = { .codelet = BY_BULK, .coll = coll, .zero_copy = 1 };
+	struct test_call c = { .codelet = &bulk_codelet, .coll = coll, .zero_copy = 1 };
 	const int odd = !draw(4);
 	c.type = type_of_codelets(draw(CORALE_NUM_TYPES));
 	c.op = coll_folds(coll) ? op_of_codelets(c.type, draw(CORALE_NUM_OPS + 1)) : 0;
@@ -64,9 +64,9 @@ static struct world_params params_of(int ranks, enum exports_kind kind)
 /* Between others: by slots, packets and calls that are not zero-copy. */
 static struct test_call other_call(int i)
 {
-	const struct test_call c = { .codelet = i % 3 == 0   ? BY_SLOTS
-						: i % 3 == 1 ? BY_BULK
-							     : BY_ONE_SHOT,
+	const struct test_call c = { .codelet = i % 3 == 0   ? &fifo_codelet
+						: i % 3 == 1 ? &bulk_codelet
+							     : &one_shot_codelet,
 				     .coll = i % 2 ? CORALE_ALL_REDUCE : CORALE_ALL_GATHER,
 				     .type = CORALE_INT32,
 				     .count = i % 3 == 2 ? 100 : 3000 };
@@ -115,7 +115,7 @@ static int edges_of(int ranks, enum exports_kind kind)
 	s->most_pause = kind == EXPORTS_OPEN ? 300 : 3000;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		struct test_call c = draw_call(CORALE_ALL_TO_ALL_V, ranks);
-		c.codelet = BY_SLOTS;
+		c.codelet = &fifo_codelet;
 		c.in_place = 0;
 		script_add(s, i % 5 == 4 ? other_call(i / 5) : c);
 	}
@@ -278,7 +278,7 @@ static int expect_failures(struct failing *f)
 
 static int run_failing(int ranks, int phases, int code)
 {
-	struct failing f = { .call = { .codelet = BY_BULK,
+	struct failing f = { .call = { .codelet = &bulk_codelet,
 				       .coll = CORALE_ALL_REDUCE,
 				       .type = CORALE_FLOAT32,
 				       .count = 3000,

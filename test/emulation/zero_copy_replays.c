@@ -143,10 +143,16 @@ static int run_steps(const struct test_call *call, unsigned lists_ranks)
 int test_zero_copy_replays(void)
 {
 	static const struct test_call calls[] = {
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_REDUCE, .type = CORALE_FLOAT32, .count = 3000 },
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 3000 },
-		{ .codelet = BY_BULK, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000 },
-		{ .codelet = BY_BULK, .coll = CORALE_ALL_TO_ALL, .type = CORALE_INT8, .count = 9000 },
+		{ .codelet = &bulk_codelet,
+		  .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 3000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 3000 },
+		{ .codelet = &bulk_codelet,
+		  .coll = CORALE_REDUCE_SCATTER,
+		  .type = CORALE_INT32,
+		  .count = 3000 },
+		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_TO_ALL, .type = CORALE_INT8, .count = 9000 },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof calls / sizeof *calls; i++) {
@@ -161,7 +167,7 @@ int test_zero_copy_replays(void)
 /* Both edges of the all_to_all_v are long. */
 int test_read_replays(void)
 {
-	const struct test_call messages = { .count = 0 }, edges = { .codelet = BY_SLOTS,
+	const struct test_call messages = { .count = 0 }, edges = { .codelet = &fifo_codelet,
 								    .coll = CORALE_ALL_TO_ALL_V,
 								    .type = CORALE_INT32,
 								    .count = 50000,

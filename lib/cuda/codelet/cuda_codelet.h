@@ -10,7 +10,6 @@
 
 /* Written by position, so that a codelet that lacks a part does not compile. */
 struct cuda_codelet {
-	const struct codelet *codelet;
 	int (*load)(void); /* loads its kernels, so that no launch has to; 0 or a cudaError_t */
 	/* Arguments that all calls of a launch share. */
 	void (*fill)(const struct engine *e, struct gpu_launch *launch);
@@ -21,8 +20,9 @@ struct cuda_codelet {
 		   cudaStream_t stream);
 };
 
-extern const struct cuda_codelet cuda_lowered, cuda_one_shot, cuda_two_shot, cuda_fifo, cuda_direct,
-    cuda_scatter_allgather, cuda_p2p, cuda_copies, cuda_bulk, cuda_chain;
+#define CODELET(name) extern const struct cuda_codelet cuda_##name;
+#include "plan/codelet/codelets.def"
+#undef CODELET
 
 /* run.c */
 int engine_run(struct engine *engine, const struct call *call, const struct gpu_launch *launch, void *stream);

@@ -9,5 +9,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 			    "launching a kernel");
 }
 
-const struct cuda_codelet cuda_direct = { &direct_codelet, codelets_load_direct, codelet_fill_slots,
-					  codelet_overwrites, run };
+const struct cuda_codelet cuda_direct = { codelets_load_direct, codelet_fill_slots, codelet_overwrites, run };

@@ -17,5 +17,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, error, "launching a kernel");
 }
 
-const struct cuda_codelet cuda_fifo = { &fifo_codelet, load, codelet_fill_slots, codelet_overwrites_direct,
-					run };
+const struct cuda_codelet cuda_fifo = { load, codelet_fill_slots, codelet_overwrites_direct, run };

@@ -336,7 +336,7 @@ static int load(void)
 	return error ? error : codelets_load_bulk_p2p();
 }
 
-const struct cuda_codelet cuda_p2p = { &p2p_codelet, load, fill, overwrites, run };
+const struct cuda_codelet cuda_p2p = { load, fill, overwrites, run };
 
 /* ---- Groups of sends and receives ------------------------------------------------------------------------ */
 

@@ -8,6 +8,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, codelets_scatter_allgather(&a, l->cut.grid, stream), "launching a kernel");
 }
 
-const struct cuda_codelet cuda_scatter_allgather = { &scatter_allgather_codelet,
-						     codelets_load_scatter_allgather, codelet_fill_slots,
+const struct cuda_codelet cuda_scatter_allgather = { codelets_load_scatter_allgather, codelet_fill_slots,
 						     codelet_overwrites, run };

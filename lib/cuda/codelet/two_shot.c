@@ -40,5 +40,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 			    "launching a kernel");
 }
 
-const struct cuda_codelet cuda_two_shot = { &two_shot_codelet, codelets_load_two_shot, fill,
-					    codelet_keeps_order, run };
+const struct cuda_codelet cuda_two_shot = { codelets_load_two_shot, fill, codelet_keeps_order, run };

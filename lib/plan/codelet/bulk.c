@@ -119,6 +119,5 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, kernel, buf, bytes);
 }
 
-const struct codelet bulk_codelet = { "bulk", 8,       PLAN_SM, can,
-				      us,     rate,    sent,    codelet_one_piece,
-				      cut,    to_peer, print,   zero_copy_pays };
+const struct codelet bulk_codelet = { "bulk", codelet_index_bulk, PLAN_SM, can,     us,    rate,
+				      sent,   codelet_one_piece,  cut,     to_peer, print, zero_copy_pays };

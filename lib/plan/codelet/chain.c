@@ -63,6 +63,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet chain_codelet = {
-	"chain",           9,   PLAN_SM,      can,   us,  rate, codelet_sent_in_parts,
-	codelet_one_piece, cut, launch_block, print, NULL
+	"chain", codelet_index_chain, PLAN_SM, can, us, rate, codelet_sent_in_parts, codelet_one_piece,
+	cut,     launch_block,        print,   NULL
 };

@@ -35,6 +35,14 @@ static inline struct codelet_rate codelet_rate(double hopper_us, double hopper_g
 				      block };
 }
 
+/* By name, as codelet_index_bulk: the order of codelets.def. */
+enum {
+#define CODELET(name) codelet_index_##name,
+#include "codelets.def"
+#undef CODELET
+	CODELETS
+};
+
 /* Written by position, so that a codelet that lacks a part does not compile. */
 struct codelet {
 	const char *name;
@@ -60,22 +68,11 @@ struct codelet {
 			 const struct plan_call *call);
 };
 
-extern const struct codelet lowered_codelet; /* any plan, lowered: runs rows without a codelet of their own */
-extern const struct codelet one_shot_codelet; /* one exchange of packets, folded or copied */
-extern const struct codelet two_shot_codelet; /* reduce-scatter and all-gather of packets in one pass */
-extern const struct codelet
-    fifo_codelet; /* exchanges of messages through slots, or moved into registered memory */
-extern const struct codelet
-    direct_codelet; /* all_reduce of messages whose second exchange goes into registered memory */
-extern const struct codelet scatter_allgather_codelet; /* broadcast: scatter and all-gather of messages */
-extern const struct codelet p2p_codelet; /* messages between two ranks: sends, receives, all_to_all_v */
-extern const struct codelet copies_codelet; /* copy engines, into registered memory or through scratch */
+#define CODELET(name) extern const struct codelet name##_codelet;
+#include "codelets.def"
+#undef CODELET
 
-extern const struct codelet bulk_codelet; /* as fifo, by few blocks whose warps divide the work */
-extern const struct codelet chain_codelet; /* broadcast: from rank to rank, by few blocks */
-
-enum { CODELETS = 10 };
-extern const struct codelet *const codelet_list[CODELETS]; /* by index; lowered is the first */
+extern const struct codelet *const codelet_list[CODELETS]; /* by index */
 
 /* GB/s of a row's calls: of one GPU's link, and of each block of the kernel (0: copy engines move the bytes), by the machine's rates. */
 struct codelet_speed {

@@ -2,7 +2,7 @@
 /* The list of codelets. */
 #include "codelet.h"
 
+#define CODELET(name) &name##_codelet,
 const struct codelet *const codelet_list[CODELETS] = {
-	&lowered_codelet,           &one_shot_codelet, &two_shot_codelet, &fifo_codelet, &direct_codelet,
-	&scatter_allgather_codelet, &p2p_codelet,      &copies_codelet,   &bulk_codelet, &chain_codelet
+#include "codelets.def"
 };

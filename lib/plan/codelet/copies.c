@@ -208,5 +208,5 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_rounds(l, "copies", "round", chunks, buf, bytes);
 }
 
-const struct codelet copies_codelet = { "copies",          7,   PLAN_CE, can,   us,  rate, sent,
-					codelet_one_piece, cut, to_peer, print, NULL };
+const struct codelet copies_codelet = { "copies", codelet_index_copies, PLAN_CE, can,     us,    rate,
+					sent,     codelet_one_piece,    cut,     to_peer, print, NULL };

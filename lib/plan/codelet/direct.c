@@ -26,7 +26,15 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, "direct", buf, bytes);
 }
 
-const struct codelet direct_codelet = {
-	"direct",          4,   PLAN_SM,          can,   codelet_us, rate, codelet_sent_in_parts,
-	codelet_one_piece, cut, launch_two_parts, print, NULL
-};
+const struct codelet direct_codelet = { "direct",
+					codelet_index_direct,
+					PLAN_SM,
+					can,
+					codelet_us,
+					rate,
+					codelet_sent_in_parts,
+					codelet_one_piece,
+					cut,
+					launch_two_parts,
+					print,
+					NULL };

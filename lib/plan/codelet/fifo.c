@@ -72,6 +72,5 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, l->variant == FIFO_REDUCE ? "fifo_reduce" : "fifo_moves", buf, bytes);
 }
 
-const struct codelet fifo_codelet = { "fifo",     3,       PLAN_SM, can,
-				      codelet_us, rate,    sent,    codelet_one_piece,
-				      cut,        to_peer, print,   NULL };
+const struct codelet fifo_codelet = { "fifo", codelet_index_fifo, PLAN_SM, can,     codelet_us, rate,
+				      sent,   codelet_one_piece,  cut,     to_peer, print,      NULL };

@@ -37,6 +37,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet lowered_codelet = {
-	"lowered",         0,   PLAN_SM,      can,   us,  rate, codelet_sent_to_all,
-	codelet_one_piece, cut, launch_block, print, NULL
+	"lowered",           codelet_index_lowered, PLAN_SM, can,          us,    rate,
+	codelet_sent_to_all, codelet_one_piece,     cut,     launch_block, print, NULL
 };

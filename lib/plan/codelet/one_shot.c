@@ -62,6 +62,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet one_shot_codelet = {
-	"one_shot",          1,      PLAN_SM, can,          codelet_us, rate,
-	codelet_sent_to_all, pieces, cut,     launch_block, print,      NULL
+	"one_shot", codelet_index_one_shot, PLAN_SM, can, codelet_us, rate, codelet_sent_to_all, pieces,
+	cut,        launch_block,           print,   NULL
 };

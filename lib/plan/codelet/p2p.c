@@ -149,6 +149,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 }
 
 const struct codelet p2p_codelet = {
-	"p2p",        6,     PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece, cut,
-	launch_block, print, NULL
+	"p2p", codelet_index_p2p, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece,
+	cut,   launch_block,      print,   NULL
 };

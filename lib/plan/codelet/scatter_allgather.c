@@ -75,7 +75,15 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, "scatter_allgather", buf, bytes);
 }
 
-const struct codelet scatter_allgather_codelet = {
-	"scatter_allgather", 5,   PLAN_SM, can,   codelet_us, rate, codelet_sent_in_parts,
-	codelet_one_piece,   cut, to_peer, print, NULL
-};
+const struct codelet scatter_allgather_codelet = { "scatter_allgather",
+						   codelet_index_scatter_allgather,
+						   PLAN_SM,
+						   can,
+						   codelet_us,
+						   rate,
+						   codelet_sent_in_parts,
+						   codelet_one_piece,
+						   cut,
+						   to_peer,
+						   print,
+						   NULL };

@@ -69,7 +69,15 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, l->variant == TWO_SHOT_FEW ? "two_shot_few" : "two_shot", buf, bytes);
 }
 
-const struct codelet two_shot_codelet = {
-	"two_shot", 2,   PLAN_SM, can,   codelet_us, rate, codelet_sent_in_parts,
-	pieces,     cut, to_peer, print, NULL
-};
+const struct codelet two_shot_codelet = { "two_shot",
+					  codelet_index_two_shot,
+					  PLAN_SM,
+					  can,
+					  codelet_us,
+					  rate,
+					  codelet_sent_in_parts,
+					  pieces,
+					  cut,
+					  to_peer,
+					  print,
+					  NULL };
