@@ -145,8 +145,10 @@ const struct door_env_row door_env_rows[] = {
 	UNNEEDED("NCCL_IB_CUDA_SUPPORT", REMOVED),
 
 	/* Between GPUs of a host */
-	HONOURED("NCCL_P2P_DISABLE",
-		 "1: each rank on a GPU is a node of its own, and messages go through host memory and UCX."),
+	HONOURED(
+	    "NCCL_P2P_DISABLE",
+	    "1: each rank on a GPU is a node of its own, and messages go through host memory and UCX; with "
+	    "CORALE_HOST_WINDOW the ranks of a host share host memory instead."),
 	LOST("NCCL_P2P_LEVEL", "GPUs reach each other's memory wherever the driver allows it.", "SYS"),
 	UNNEEDED("NCCL_IGNORE_DISABLED_P2P",
 		 "GPUs that can't reach each other's memory are on nodes of their own; nothing fails."),

@@ -57,7 +57,7 @@ static const char *path_of(const struct ncclComm *comm, const struct init_place 
 	const struct plan_map *map = &core->topo->map;
 	if (map->node_of[comm->rank] != map->node_of[peer])
 		return net_path(core, peer);
-	if (!comm->device->is_gpu)
+	if (!comm->device->is_gpu || core->host_window)
 		return "SHM/direct/direct";
 	return here->process == there->process ? "P2P/direct pointer" : "P2P/CUMEM";
 }

@@ -4,6 +4,7 @@
  * no kernel runs on the GPU, of the program neither (cudaFree, cudaFreeHost, cudaHostUnregister, cudaDeviceSynchronize), fails the test while the program's
  * kernels run, unless the engine can't tell its own end.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -229,9 +232,23 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 	return cudaMalloc(memory, bytes);
 }
 
+/* Host memory that is registered: in bytes, and where. */
+static size_t registered, most_registered = ~(size_t)0;
+
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
+	if (registered + bytes > most_registered)
+		return cudaErrorMemoryAllocation;
+	registered += bytes;
 	return cudaSuccess;
+}
+
+static size_t part_bytes; /* of what is unregistered */
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+	registered -= part_bytes;
+	return wait_for_all();
 }
 
 cudaError_t cudaHostGetDevicePointer(void **gpu, void *host, unsigned flags)
@@ -488,12 +505,122 @@ static void test_captured(void **state)
 	assert_int_equal(atomic_exchange(&whole_waits, 0), 1);
 }
 
+/* ---- Windows in host memory ------------------------------------------------------------------------------------ */
+
+static struct engine *open_host(int rank, int fds[ENGINE_FDS])
+{
+	const struct engine_params params = { .rank = rank,
+					      .ranks = RANKS,
+					      .most_ranks = RANKS,
+					      .least_ranks = RANKS,
+					      .world_ranks = RANKS,
+					      .window_bytes = 8 << 20,
+					      .host_window = 1,
+					      .memory_cap = 64 << 20,
+					      .nodes = 1 };
+	struct engine *e = NULL;
+	assert_int_equal(engine_open(&params, load, &e), 0);
+	assert_int_equal(engine_window_fds(e, 0, fds), 0);
+	assert_int_equal(fds[ENGINE_BOARD_FD], -1);
+	return e;
+}
+
+static unsigned char *window_at(const struct engine *e, int rank)
+{
+	return (unsigned char *)e->base + (size_t)rank * e->stride;
+}
+
+/* Two ranks see what the other one stores, at one stride; the memory is unregistered when no engine is left, as that waits for the GPU. */
+static void test_host_windows(void **state)
+{
+	const int open_before = open_now;
+	struct engine *e[RANKS], *other = open_engine(1, 1);
+	size_t pool;
+	int fds[RANKS * ENGINE_FDS];
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		e[r] = open_host(r, fds + r * ENGINE_FDS);
+	for (int r = 0; r < RANKS; r++)
+		assert_int_equal(engine_connect(e[r], fds, 0), 0);
+	part_bytes = e[0]->stride;
+	pool = registered % part_bytes; /* words of engines, which stay */
+	assert_int_equal(registered - pool, RANKS * RANKS * part_bytes);
+	for (int r = 0; r < RANKS; r++) {
+		assert_int_equal(window_at(e[r], 1 - r)[e[r]->layout.words], 0xff);
+		assert_int_equal(window_at(e[r], 1 - r)[e[r]->layout.slots], 0);
+		window_at(e[r], 1 - r)[e[r]->layout.slots] = (unsigned char)(r + 1);
+	}
+	for (int r = 0; r < RANKS; r++)
+		assert_int_equal(window_at(e[r], r)[e[r]->layout.slots], 2 - r);
+	engine_abort(e[0], CORALE_EABORTED); /* without the GPU */
+	assert_int_equal(*(uint64_t *)(void *)window_at(e[1], 1),
+			 (uint64_t)1 << 32 | (uint32_t)-CORALE_EABORTED);
+	for (int r = 0; r < RANKS; r++) {
+		e[r]->state->done = e[r]->counted;
+		close(fds[r * ENGINE_FDS]);
+		engine_close(e[r]);
+	}
+	assert_int_equal(whole_waits, 0);
+	assert_int_equal(registered - pool, RANKS * RANKS * part_bytes);
+	engine_close(other);
+	assert_int_equal(registered, pool);
+	assert_int_equal(atomic_exchange(&whole_waits, 0), RANKS * RANKS);
+	assert_int_equal(open_now, open_before);
+}
+
+/* A peer that passes on less than a window, or memory that it may take away. */
+static void test_host_windows_of_peers(void **state)
+{
+	const int open_before = open_now;
+	int fds[RANKS * ENGINE_FDS];
+	struct engine *e = open_host(0, fds);
+	(void)state;
+	part_bytes = e->stride;
+	fds[ENGINE_FDS] = memfd_create("short", MFD_ALLOW_SEALING);
+	assert_int_equal(engine_connect(e, fds, 0), CORALE_EPEER);
+	assert_int_equal(ftruncate(fds[ENGINE_FDS], (off_t)e->stride), 0);
+	assert_int_equal(engine_connect(e, fds, 0), CORALE_EPEER);
+	close(fds[0]);
+	close(fds[ENGINE_FDS]);
+	engine_close(e);
+	assert_int_equal(open_now, open_before);
+	whole_waits = 0;
+}
+
+/* What can't be registered is told before it is needed. */
+static void test_host_window_limit(void **state)
+{
+	(void)state;
+	size_t pool = registered;
+	most_registered = pool + (1 << 20);
+	assert_int_equal(engine_host_window_works(0, 2 << 20), 0);
+	part_bytes = 1 << 19;
+	assert_int_equal(engine_host_window_works(0, 1 << 19), 1);
+	assert_int_equal(registered, pool); /* no engine lives */
+	most_registered = ~(size_t)0;
+	struct engine *e = open_engine(1, 1);
+	pool = registered;
+	part_bytes = 2 << 20;
+	whole_waits = 0;
+	assert_int_equal(engine_host_window_works(0, 2 << 20), 1);
+	assert_int_equal(whole_waits, 0); /* beside engines nothing waits */
+	assert_int_equal(engine_host_window_works(0, 1 << 20), 1); /* known */
+	assert_int_equal(registered - pool, 2 << 20);
+	engine_close(e);
+	assert_int_equal(registered, pool);
+	whole_waits = 0;
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_idle),   cmocka_unit_test(test_waits_for_its_own),
-		cmocka_unit_test(test_memory), cmocka_unit_test(test_waits_for_its_copies),
-		cmocka_unit_test(test_failed), cmocka_unit_test(test_captured)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_idle),
+					    cmocka_unit_test(test_waits_for_its_own),
+					    cmocka_unit_test(test_memory),
+					    cmocka_unit_test(test_waits_for_its_copies),
+					    cmocka_unit_test(test_failed),
+					    cmocka_unit_test(test_captured),
+					    cmocka_unit_test(test_host_windows),
+					    cmocka_unit_test(test_host_windows_of_peers),
+					    cmocka_unit_test(test_host_window_limit) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,8 @@ static void test_real_library(void **state)
 enum { RANKS = 6 };
 
 static _Thread_local const enum engine_link *row; /* of the rank that a thread is */
+static _Thread_local int works;
+static _Thread_local size_t tried; /* bytes */
 
 struct machine {
 	pthread_barrier_t barrier;
@@ -115,7 +117,10 @@ struct machine {
 	const char *proto;
 	char hosts[RANKS + 1], nodes[RANKS][RANKS + 1]; /* a letter a rank */
 	int asked; /* a bit a rank: to be apart */
-	int ret[RANKS], words_only[RANKS], apart[RANKS][RANKS];
+	int denied, sharing,
+	    works; /* a bit a rank: hello.no_access, hello.host_window; whether it can register */
+	size_t tried[RANKS]; /* bytes that it was asked to register */
+	int ret[RANKS], words_only[RANKS], host_window[RANKS], apart[RANKS][RANKS];
 };
 
 struct rank {
@@ -129,7 +134,13 @@ static void links(const struct engine_identity *gpus, int n, enum engine_link *o
 		out[p] = row[gpus[p].pci[0] - 'a'];
 }
 
-const struct engine_ops engine_cuda = { .links = links };
+static int host_window_works(int rank, size_t bytes)
+{
+	tried = bytes;
+	return works >> rank & 1;
+}
+
+const struct engine_ops engine_cuda = { .links = links, .host_window_works = host_window_works };
 
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
@@ -151,19 +162,27 @@ static void *play(void *arg)
 	if (!comm)
 		abort();
 	row = r->machine->links[r->rank];
+	works = r->machine->works;
+	tried = 0;
 	for (int p = 0; p < RANKS; p++) {
 		hellos[p].id.pci[0] = (char)('a' + p);
 		hellos[p].node = hellos[p].host = (uint64_t)r->machine->hosts[p];
 		snprintf(hellos[p].name, sizeof hellos[p].name, "host%c", r->machine->hosts[p]);
 		if (r->machine->asked >> p & 1)
 			hello_set_apart(&hellos[p], HELLO_ASKED, (uint64_t)p + 100);
+		hellos[p].token = (uint64_t)p + 200;
+		hellos[p].no_access = r->machine->denied >> p & 1;
+		hellos[p].host_window = r->machine->sharing >> p & 1;
 	}
+	comm->settings.host_window = 1000;
 	comm->rank = r->rank;
 	comm->size = RANKS;
 	comm->bootstrap = (corale_bootstrap){ r->rank, RANKS, r, allgather };
 	snprintf(comm->settings.proto, sizeof comm->settings.proto, "%s", r->machine->proto);
 	r->machine->ret[r->rank] = gpu_find_links(comm, hellos);
 	r->machine->words_only[r->rank] = comm->words_only;
+	r->machine->host_window[r->rank] = comm->host_window;
+	r->machine->tried[r->rank] = tried;
 	for (int p = 0; p < RANKS; p++) { /* the first rank of p's node, and why it is not all of the host */
 		int first = 0;
 		while (hellos[first].node != hellos[p].node)
@@ -287,12 +306,53 @@ static void test_no_access(void **state)
 	assert_int_equal(lines_of(text), 0);
 }
 
+/* Ranks that can't reach each other, or ask not to, share host memory where all hosts and all ranks allow it and can; else they are nodes as without. */
+static void test_host_window(void **state)
+{
+	(void)state;
+	enum { ALL = (1 << RANKS) - 1 };
+	char text[4096];
+	struct machine denied = machine_of("AAAAAA"), two = machine_of("AAABBC"),
+		       mixed = machine_of("AAABBB"), poor = machine_of("AAAAAA"), some = machine_of("AAAAAA"),
+		       reach = machine_of("AAAAAA");
+	denied.denied = denied.sharing = denied.works = ALL;
+	expect_nodes(&denied, "aaaaaa", 1, text, sizeof text);
+	assert_int_equal(denied.host_window[0], 1);
+	assert_int_equal(denied.tried[3], RANKS * 1000);
+	assert_non_null(strstr(text, "share 1000 bytes of host memory each"));
+	assert_int_equal(lines_of(text), 1);
+	two.sharing = two.works = ALL;
+	two.links[1][0] = two.links[3][4] = ENGINE_NO_LINK; /* one direction is enough */
+	expect_nodes(&two, "aaaddf", 1, text, sizeof text);
+	assert_int_equal(two.host_window[5], 1);
+	assert_int_equal(two.tried[4], 2 * 1000);
+	assert_int_equal(two.tried[5], 0); /* alone on its host */
+	mixed.sharing = mixed.works = ALL; /* ranks of host B reach each other */
+	mixed.links[1][0] = ENGINE_NO_LINK;
+	expect_nodes(&mixed, "abaddd", 0, text, sizeof text);
+	assert_int_equal(mixed.host_window[0], 0);
+	poor.sharing = poor.denied = ALL;
+	poor.works = ALL & ~4; /* rank 2 can't register so much */
+	expect_nodes(&poor, "abcdef", 0, text, sizeof text);
+	assert_int_equal(poor.apart[0][4], HELLO_ASKED);
+	assert_int_equal(poor.host_window[2], 0);
+	some.denied = 1 << 1 | 1 << 5;
+	some.works = ALL;
+	some.sharing = ALL & ~8; /* rank 3 may share nothing */
+	expect_nodes(&some, "abaaaf", 0, text, sizeof text);
+	assert_int_equal(some.tried[0], 0);
+	reach.sharing = reach.works = ALL;
+	expect_nodes(&reach, "aaaaaa", 0, text, sizeof text);
+	assert_int_equal(reach.host_window[0] + (int)reach.tried[0], 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unseen),    cmocka_unit_test(test_seen),
-		cmocka_unit_test(test_one_gpu),   cmocka_unit_test(test_real_library),
-		cmocka_unit_test(test_all_alike), cmocka_unit_test(test_no_access),
+		cmocka_unit_test(test_unseen),      cmocka_unit_test(test_seen),
+		cmocka_unit_test(test_one_gpu),     cmocka_unit_test(test_real_library),
+		cmocka_unit_test(test_all_alike),   cmocka_unit_test(test_no_access),
+		cmocka_unit_test(test_host_window),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)

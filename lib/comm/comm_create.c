@@ -206,6 +206,17 @@ static void free_comm(struct comm *comm)
 	free(comm);
 }
 
+/* A rank that asks to be apart is so at once, unless its GPU may share host memory instead. */
+static void set_access(const struct comm *comm, struct hello *mine)
+{
+	const int is_asked = comm->traits.apart || (comm->wants_gpu && !comm->settings.p2p);
+	mine->gpu = comm->wants_gpu;
+	mine->no_access = comm->wants_gpu && is_asked;
+	mine->host_window = comm->wants_gpu && comm->settings.host_window && !comm->traits.shares_nothing;
+	if (is_asked && !mine->host_window)
+		hello_set_apart(mine, HELLO_ASKED, mine->token);
+}
+
 /* status: what this rank has met so far, which all others learn. */
 static int create(struct comm *comm, const corale_config *config, const struct comm_traits *traits,
 		  int status)
@@ -225,11 +236,9 @@ static int create(struct comm *comm, const corale_config *config, const struct c
 	ret = ret ? ret : tuning_load(&comm->settings, comm->rank, &comm->tuning);
 	process_started(); /* also where the creation fails: threads stay */
 	hello_init(&mine, b, &comm->settings, comm->traits.host_id, ret);
-	if (comm->traits.apart)
-		hello_set_apart(&mine, HELLO_ASKED, mine.token);
+	set_access(comm, &mine);
 	if (!comm->traits.shares_nothing && comm->settings.node_size <= 0)
 		hello_offer_memory(&mine);
-	mine.gpu = comm->wants_gpu;
 	if (!ret && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
 		engine_cuda.identify(&mine.id);
 	mine.tuning = tuning_hash(&comm->tuning);

@@ -13,8 +13,8 @@ static const char *why_apart(const struct hello *a, const struct hello *b)
 {
 	static const char *const on_one_host[] = {
 		[HELLO_TOGETHER] = "on one host, which CORALE_NODE_SIZE divides into nodes",
-		[HELLO_ASKED] = "on one host, where each is to be a node of its own (NCCL_P2P_DISABLE, or "
-				"NCCL_SHM_DISABLE in host memory)",
+		[HELLO_ASKED] = "on one host, where each is to be a node of its own (NCCL_P2P_DISABLE or "
+				"CORALE_P2P=no, or NCCL_SHM_DISABLE in host memory)",
 		[HELLO_NO_ACCESS] =
 		    "on one host, where GPUs can't reach each other's memory (no peer access)",
 		[HELLO_NO_DESCRIPTORS] =

@@ -60,8 +60,13 @@ static int ask(const struct comm *comm, const struct hello *hellos, int most, ui
 			gpus[n++] = hellos[r].id;
 	if (!ret)
 		engine_cuda.links(gpus, n, found);
-	for (int k = 0; k < n; k++)
-		row[k] = (uint8_t)found[k];
+	for (int r = 0, k = 0; !ret && r < comm->size; r++)
+		if (hellos[r].node == hellos[comm->rank].node) {
+			const int is_denied =
+			    r != comm->rank && (hellos[r].no_access || hellos[comm->rank].no_access);
+			row[k] = (uint8_t)(is_denied ? ENGINE_NO_LINK : found[k]);
+			k++;
+		}
 	free(gpus);
 	free(found);
 	return ret;
@@ -135,6 +140,63 @@ static void warn_divided(const struct comm *comm, const struct hello *hellos, st
 			 w.from, w.to, hellos[w.from].name);
 }
 
+/* ---- A window in host memory instead ------------------------------------------------------------------------ */
+
+/* 1 if all ranks allow it, and each host of several GPUs has some that can't reach each other. lacks: room for a number a rank. */
+static int wants_host_window(const struct links *l, const int *place, int *lacks)
+{
+	int wants = 0;
+	for (int r = 0; r < l->size; r++) {
+		lacks[r] = 0;
+		for (int q = 0; q < l->size; q++)
+			lacks[r] |=
+			    l->hellos[q].node == l->hellos[r].node && !reach_each_other(l, place, q, r);
+		wants |= lacks[r];
+	}
+	for (int r = 0; wants && r < l->size; r++) {
+		int is_alone = 1, is_divided = 0;
+		for (int q = 0; q < l->size; q++) {
+			const int is_beside = l->hellos[q].node == l->hellos[r].node;
+			is_alone &= q == r || !is_beside;
+			is_divided |= is_beside && lacks[q];
+		}
+		wants = l->hellos[r].host_window && (is_alone || is_divided);
+	}
+	return wants;
+}
+
+/* 1 if each rank's GPU takes the windows of its host's ranks. */
+static int host_windows_work(struct comm *comm, const struct hello *hellos, int *ret)
+{
+	size_t beside = 0;
+	for (int r = 0; r < comm->size; r++)
+		beside += hellos[r].node == hellos[comm->rank].node;
+	uint8_t mine = 1;
+	if (beside > 1)
+		mine =
+		    (uint8_t)engine_cuda.host_window_works(comm->rank, beside * comm->settings.host_window);
+	uint8_t *all =
+	    comm_gather(comm, ret, "find out whether its GPU takes host memory", &mine, sizeof mine);
+	int work = all != NULL;
+	for (int r = 0; all && r < comm->size; r++)
+		work &= all[r];
+	free(all);
+	return work;
+}
+
+/* All ranks of a host are a node. */
+static void share_host(struct comm *comm, const struct links *l, const int *place)
+{
+	const struct pair w = find_worst(l, place, NULL);
+	comm->words_only = 1;
+	if (!comm->rank)
+		log_line(LOG_INFO, comm->rank,
+			 "the GPUs of ranks %d and %d on host %s don't reach each other's memory: the ranks "
+			 "of each host share "
+			 "%zu bytes of host memory each (CORALE_HOST_WINDOW)",
+			 w.from, w.to, l->hellos[w.from].name, comm->settings.host_window);
+}
+
 /* Ranks of a divided host know each other's node by its first rank. */
 static void divide(struct hello *hellos, int size, const int *first)
 {
@@ -148,11 +210,14 @@ static void divide(struct hello *hellos, int size, const int *first)
 			hello_set_apart(&hellos[r], HELLO_NO_ACCESS, (uint64_t)first[r]);
 }
 
-/* first: room for a number a rank. */
+/* Ranks that asked for it are nodes of their own; first: room for a number a rank. */
 static void share(struct comm *comm, struct hello *hellos, int most, const uint8_t *all, const int *place,
 		  int *first)
 {
 	const struct links l = { hellos, comm->size, most, all };
+	for (int r = 0; r < comm->size; r++)
+		if (hellos[r].no_access && hellos[r].apart == HELLO_TOGETHER)
+			hello_set_apart(&hellos[r], HELLO_ASKED, hellos[r].token);
 	for (int r = 0; r < comm->size; r++)
 		first[r] = find_node(&l, place, first, r);
 	const struct pair worst = find_worst(&l, place, first);
@@ -174,7 +239,12 @@ int gpu_find_links(struct comm *comm, struct hello *hellos)
 	int ret = row ? ask(comm, hellos, most, row)
 		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	uint8_t *all = comm_gather(comm, &ret, "find out how it reaches its peers' GPUs", row, (size_t)most);
-	if (all)
+	const struct links l = { hellos, comm->size, most, all };
+	comm->host_window = all && wants_host_window(&l, places, places + comm->size) &&
+			    host_windows_work(comm, hellos, &ret);
+	if (comm->host_window)
+		share_host(comm, &l, places);
+	else if (all && !ret)
 		share(comm, hellos, most, all, places, places + comm->size);
 	free(all);
 	free(row);

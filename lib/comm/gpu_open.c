@@ -20,6 +20,16 @@
 #include "health/unmap.h"
 #include "base/collectives.h"
 
+enum { HOST_WINDOW_BLOCKS = 16 }; /* 8 fill the bus; the more wait there, the slower it gets */
+
+/* As settings say; 0: all of the GPU. */
+static int most_blocks(const struct comm *comm)
+{
+	const struct settings *s = &comm->settings;
+	const int given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
+	return comm->host_window && (!given || given > HOST_WINDOW_BLOCKS) ? HOST_WINDOW_BLOCKS : given;
+}
+
 static int open_engine(struct comm *comm)
 {
 	char why_not[256] = "";
@@ -34,10 +44,10 @@ static int open_engine(struct comm *comm)
 					.least_ranks = gpu_planners_least_node(map),
 					.world_rank = comm->rank,
 					.world_ranks = comm->size,
-					.window_bytes = s->gpu_window,
+					.window_bytes = comm->host_window ? s->host_window : s->gpu_window,
+					.host_window = comm->host_window,
 					.memory_cap = s->memory_cap,
-					.max_blocks = plan_most_blocks(
-					    s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT),
+					.max_blocks = most_blocks(comm),
 					.timeout_s = s->timeout,
 					.nodes = map->nodes,
 					.pinned_bytes = s->pinned_memory,
@@ -89,6 +99,8 @@ static void log_shared(const struct comm *comm, const struct gpu_hello *all)
 static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 {
 	const int rank = gpu_hello_find_beside(all, comm->size);
+	if (comm->host_window) /* they would need memory of peers */
+		gpu_machine_refuse(&comm->machine, &copies_codelet);
 	if (rank < 0)
 		return;
 	gpu_machine_refuse(&comm->machine, &copies_codelet);
@@ -147,10 +159,10 @@ static void choose_scratch(struct comm *comm, const struct gpu_hello *all)
 {
 	const int asked = gpu_hello_find_no_scratch(all, comm->size),
 		  together = gpu_hello_find_process(all, comm->size);
-	if (asked < 0 && together < 0)
+	if (asked < 0 && together < 0 && !comm->host_window)
 		return;
 	comm->scratch = COMM_SCRATCH_NONE;
-	if (comm->rank)
+	if (comm->rank || comm->host_window)
 		return;
 	if (asked >= 0)
 		log_line(LOG_INFO, comm->rank, "no scratch for large calls: rank %d was created without",
@@ -240,6 +252,8 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, const s
 				 "use fewer ranks a GPU, a process each, or a larger CORALE_MAX_CTAS");
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
+	if (comm->host_window)
+		comm->rates = rates_with_bus(&comm->rates, rates->name, RATES_BUS_GBS);
 	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only,
 				  (int)plan_protocol_forced(comm->settings.proto));
 	refuse_copies(comm, all);

@@ -16,7 +16,7 @@
 /* Why a rank is in no node with all others of its host. */
 enum hello_apart {
 	HELLO_TOGETHER,
-	HELLO_ASKED, /* comm_traits.apart of this rank */
+	HELLO_ASKED, /* comm_traits.apart of this rank, or CORALE_P2P=no */
 	HELLO_NO_ACCESS, /* GPUs of the host lack access to each other's memory */
 	HELLO_NO_DESCRIPTORS /* ranks of the host can't pass each other descriptors */
 };
@@ -40,6 +40,8 @@ struct hello {
 	uint64_t host; /* equal on ranks that can share memory and sockets */
 	uint64_t node; /* host, or a part of it: equal on ranks that do so, and whose GPUs reach each other */
 	int32_t apart; /* enum hello_apart */
+	int32_t no_access; /* it asks that no GPU reaches its GPU's memory (NCCL_P2P_DISABLE, CORALE_P2P) */
+	int32_t host_window; /* its GPU may share a window in host memory with those of its host */
 	uint64_t machine; /* equal on ranks of one kernel, in containers too; 0: not known */
 	uint64_t
 	    memory; /* equal on ranks of a host whose user and namespaces are the same; 0: no rank may share memory with this one */

@@ -42,6 +42,7 @@ struct engine_params {
 	int most_ranks, least_ranks; /* of any node */
 	int world_rank, world_ranks; /* among all */
 	size_t window_bytes; /* about; equal on all ranks */
+	int host_window; /* windows lie in host memory (gpu_machine.host_window) */
 	size_t memory_cap; /* of windows and scratch together */
 	int max_blocks; /* 0, and at most: all of the GPU but one processor of 32 */
 	double timeout_s; /* of one wait of a kernel; 0: never */
@@ -144,6 +145,10 @@ struct engine_ops {
 	 * which need not be visible to this process. May take some 10 ms for each GPU. */
 	void (*identify)(struct engine_identity *out);
 	void (*links)(const struct engine_identity *gpus, int n, enum engine_link *out);
+
+	/* The same: 1 if so many bytes of host memory can be windows of this GPU (engine_params.host_window); 0: not, which a WARN line explains. Where the
+	 * process has no engine it may wait for the GPU's work. */
+	int (*host_window_works)(int rank, size_t bytes);
 
 	/* As the driver has it. */
 	const struct engine_own_gpu *(*own_gpu)(const struct engine *engine);

@@ -105,6 +105,7 @@ struct engine {
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
 	CUmemGenericAllocationHandle *handles; /* by rank */
 	unsigned char *mapped; /* by rank: 1 while mapped */
+	int host_fd; /* of this rank's window in host memory, until it is passed on; -1: none */
 	struct codelet_state *state; /* on the GPU */
 	struct codelet_failure *failure; /* in words */
 	uint32_t *abort, *hold; /* in words */
@@ -237,6 +238,16 @@ void engine_links(const struct engine_identity *gpus, int n, enum engine_link *o
 int engine_window_fds(struct engine *engine, int zero_copy, int fds[ENGINE_FDS]);
 int engine_connect(struct engine *engine, const int *fds, int zero_copy);
 void engine_close(struct engine *engine);
+
+/* ---- engine_cuda_host.c: windows in host memory, at one stride from each other */
+
+int engine_host_window_works(int rank, size_t bytes);
+/* This rank's, with host_fd; a peer's, by its descriptor, which stays the caller's. CORALE_ESYSTEM, CORALE_ENOMEM, CORALE_EDEVICE, CORALE_EPEER. */
+int engine_host_make(struct engine *engine);
+int engine_host_map(struct engine *engine, int rank, int fd);
+/* Kernels have ended. Unregistering waits for all work of the GPU, so memory stays until the process's last engine closes. */
+void engine_host_give(struct engine *engine);
+void engine_host_count(int engines); /* of the process: so many more */
 
 /* ---- engine_cuda_malloc.c */
 

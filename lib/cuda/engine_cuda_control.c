@@ -192,6 +192,11 @@ int engine_health(struct engine *e)
 /* Writes the first word of a rank's window, which every kernel there looks at first. */
 static void signal_rank(struct engine *e, int rank)
 {
+	if (e->machine.host_window && e->mapped[rank]) {
+		__atomic_store_n((uint64_t *)(e->base + (size_t)rank * e->stride), e->words->stop,
+				 __ATOMIC_RELEASE);
+		return;
+	}
 	if (e->mapped[rank] &&
 	    cudaMemcpyAsync((void *)(e->base + (size_t)rank * e->stride), &e->words->stop,
 			    sizeof(e->words->stop), cudaMemcpyDefault, e->control) != cudaSuccess)

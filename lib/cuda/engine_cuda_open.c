@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "kernels/probe.h"
@@ -57,6 +58,12 @@ static int make_window(struct engine *e)
 
 int engine_window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
 {
+	if (e->machine.host_window) {
+		fds[ENGINE_BOARD_FD] = -1;
+		fds[ENGINE_WINDOW_FD] = e->host_fd;
+		e->host_fd = -1;
+		return 0;
+	}
 	fds[ENGINE_BOARD_FD] = zero_copy ? engine_board_fd(e) : -1;
 	return cuda_memory_export(engine_device(e), e->handles[e->rank], &fds[ENGINE_WINDOW_FD]);
 }
@@ -67,6 +74,10 @@ int engine_connect(struct engine *e, const int *fds, int zero_copy)
 	for (int r = 0; !ret && r < e->ranks; r++) {
 		if (r == e->rank)
 			continue;
+		if (e->machine.host_window) {
+			ret = engine_host_map(e, r, fds[r * ENGINE_FDS + ENGINE_WINDOW_FD]);
+			continue;
+		}
 		ret = cuda_memory_import(engine_device(e), fds[r * ENGINE_FDS + ENGINE_WINDOW_FD],
 					 &e->handles[r]);
 		ret = ret ? ret : map_window(e, r);
@@ -131,9 +142,11 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
 			     l->pair_rings < CODELET_CHANNEL_RINGS))
 		return log_error(CORALE_EINVAL, e->world_rank,
-				 "a window of %zu bytes (CORALE_GPU_WINDOW, within the communicator's memory "
+				 "a window of %zu bytes (%s, within the communicator's memory "
 				 "cap) is too small for %d ranks: give at least %zu",
-				 window_bytes, e->ranks, ((size_t)e->ranks + 1) << 20);
+				 window_bytes,
+				 e->machine.host_window ? "CORALE_HOST_WINDOW" : "CORALE_GPU_WINDOW",
+				 e->ranks, ((size_t)e->ranks + 1) << 20);
 	return 0;
 }
 
@@ -159,7 +172,7 @@ static int find_gpu(struct engine *e, int max_blocks)
 static int open_window(struct engine *e)
 {
 	int ret = engine_malloc(e, engine_peers_bytes(e), (void **)&e->gpu_peers);
-	return ret ? ret : make_window(e);
+	return ret ? ret : e->machine.host_window ? engine_host_make(e) : make_window(e);
 }
 
 static int open_parts(struct engine *e, const struct engine_params *p, int (*load)(void))
@@ -196,6 +209,9 @@ int engine_open(const struct engine_params *p, int (*load)(void), struct engine 
 	e->holds = p->holds != 0;
 	e->edges_at_once = (CODELET_MAX_MESSAGES - 1) / 2; /* and a copy */
 	e->scratch_region = ENGINE_MAX_REGIONS; /* none */
+	e->machine.host_window = p->host_window;
+	e->host_fd = -1;
+	engine_host_count(1);
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->p2p = calloc(1, sizeof(*e->p2p));
@@ -218,6 +234,7 @@ void engine_close(struct engine *e)
 	engine_release(e);
 	engine_wait_own(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {
+		engine_host_count(-1);
 		engine_end_kernels(e, CORALE_ECOMM);
 		for (int r = 0; r < e->ranks; r++)
 			if (r != e->rank)
@@ -228,6 +245,10 @@ void engine_close(struct engine *e)
 	engine_detach_all(e);
 	engine_free_streams(e);
 	engine_free(e, e->scratch, 1);
+	if (e->machine.host_window)
+		engine_host_give(e);
+	if (e->host_fd >= 0)
+		close(e->host_fd);
 	for (int r = 0; e->mapped && r < e->ranks; r++) {
 		if (!e->mapped[r])
 			continue;
@@ -249,4 +270,5 @@ void engine_close(struct engine *e)
 	free(e->p2p);
 	pthread_mutex_destroy(&e->opened_lock);
 	free(e);
+	engine_host_count(-1);
 }

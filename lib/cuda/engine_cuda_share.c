@@ -49,6 +49,8 @@ int engine_share(struct engine *e, const void *buffer, size_t bytes, unsigned ch
 	*fd = -1;
 	if (!bytes)
 		return CORALE_ENOTSUP;
+	if (e->machine.host_window)
+		return refuse(e, "what it is", buffer, bytes, "this rank's peers reach no memory of its GPU");
 	cudaError_t error = cudaPointerGetAttributes(&attributes, buffer);
 	if (error != cudaSuccess || attributes.type != cudaMemoryTypeDevice ||
 	    attributes.device != e->ordinal) {

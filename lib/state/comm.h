@@ -109,6 +109,7 @@ struct comm {
 	int shares_memory; /* by its transport, with ranks of other nodes on its host */
 	int wants_gpu; /* as configured */
 	int words_only; /* of GPUs: no message goes by lines (gpu_machine.words_only) */
+	int host_window; /* of GPUs: their windows lie in host memory (gpu_machine.host_window) */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
 	int *gpu_index,
 	    *gpu_rank; /* GPUs over nodes: [rank]: how its kernels number a peer; and back (gpu_remote.c) */

@@ -48,11 +48,13 @@ enum {
 	cudaMemoryTypeHost = 1,
 	cudaHostAllocPortable = 1,
 	cudaHostRegisterPortable = 1,
-	cudaHostRegisterMapped = 2
+	cudaHostRegisterMapped = 2,
+	cudaErrorNotSupported = 801
 };
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *memory);
 
 /* engine_close_test.c: an engine comes up and ends */
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };

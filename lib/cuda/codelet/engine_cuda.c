@@ -32,6 +32,7 @@ static void describe(const struct engine *e, struct gpu_machine *machine)
 	machine->max_blocks = own->max_blocks;
 	machine->resident = own->resident;
 	machine->words_only = own->words_only;
+	machine->host_window = own->host_window;
 	machine->words_bytes = own->words_bytes;
 	machine->lines_bytes = own->lines_bytes;
 	machine->slots_bytes = own->slots_bytes;
@@ -334,6 +335,7 @@ const struct engine_ops engine_cuda = {
 	.end_spare = engine_end_spare,
 	.identify = engine_identify,
 	.links = engine_links,
+	.host_window_works = engine_host_window_works,
 	.window_fds = window_fds,
 	.share_machine = engine_share_machine,
 	.connect = connect,

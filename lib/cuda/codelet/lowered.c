@@ -9,7 +9,10 @@
 #include "base/status.h"
 #include "plan/lower_room.h"
 
-enum { MOST_IN_LINES = 32 << 10 /* bytes of a message */ };
+enum {
+	MOST_IN_LINES = 32 << 10, /* bytes of a message */
+	MOST_FAR_WORDS = 256 /* in a window in host memory, where each thread's wait slows the others' down */
+};
 
 /* A thread for each packet, in whole warps. */
 static uint64_t threads_for(uint64_t slot_bytes)
@@ -45,6 +48,8 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 {
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
+	if (e->machine.host_window && message > MOST_FAR_WORDS)
+		return 0;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
 	    plan->spans || l->element || c->send_counts)
 		return 0;

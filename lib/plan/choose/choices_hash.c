@@ -51,7 +51,7 @@ static uint64_t add_machine(uint64_t hash, const struct gpu_machine *machine)
 				     (uint64_t)machine->max_blocks,
 				     (uint64_t)machine->zero_ctas,
 				     (uint64_t)machine->forced,
-				     (uint64_t)machine->words_only,
+				     (uint64_t)machine->words_only | (uint64_t)machine->host_window << 1,
 				     machine->words_bytes,
 				     machine->lines_bytes,
 				     machine->slots_bytes,

@@ -25,6 +25,7 @@ struct gpu_machine {
 	int forced; /* enum plan_protocol: whose rows run all calls that they can (CORALE_PROTO); 0: none */
 	/* A link that tears lines, or CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag. */
 	int words_only;
+	int host_window; /* windows lie in host memory, where only few threads may poll; words_only too */
 	uint32_t refused[CORALE_NUM_COLLS]; /* a bit each: codelets that settings or GPUs exclude */
 	uint64_t words_bytes, lines_bytes; /* of one sender, in one half of a window */
 	uint64_t slots_bytes; /* of one sender */

@@ -86,6 +86,10 @@ double rates_link_gbs(const struct rates *rates);
  */
 struct rates rates_with_links(const struct rates *of_class, const char *name, double node_gbs,
 			      double node_ns);
+/* The same where windows lie in host memory, behind a bus of so many GB/s one way. */
+enum { RATES_BUS_GBS = 50 };
+double rates_bus_link_gbs(double bus_gbs);
+struct rates rates_with_bus(const struct rates *of_class, const char *name, double bus_gbs);
 /* What corale-plan takes "gpu:8" for. */
 const struct rates *rates_of_default_gpu(void);
 
