@@ -60,6 +60,8 @@ static void (*_Atomic before_export)(void);
 static _Atomic uint64_t last_id;
 static _Atomic int driver_is_gone; /* exit() has ended it */
 static _Atomic int fails_in[PROCESSES], open_us[PROCESSES], close_waits[PROCESSES], waiting[PROCESSES];
+static int gpu_of[PROCESSES];
+static CUresult peer_error;
 static _Atomic int copies_fail, slow_copies, opens, closes;
 static void (*_Atomic after_copy)(void);
 static pthread_rwlock_t
@@ -138,6 +140,12 @@ static CUresult pop_context(CUcontext *context)
 {
 	*context = current;
 	return CUDA_SUCCESS;
+}
+
+static CUresult enable_peer(CUcontext context, unsigned flags)
+{
+	assert_true(context && context != current);
+	return peer_error;
 }
 
 static CUresult attribute(void *value, int which, CUdeviceptr at)
@@ -284,7 +292,7 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAll
 static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
 {
 	const int writes = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	assert_int_equal(access->location.id, 0);
+	assert_int_equal(access->location.id, gpu_of[process_of(current)]);
 	if (no_read_only && !writes)
 		return 801;
 	pthread_mutex_lock(&mappings_lock);
@@ -317,6 +325,7 @@ static CUresult unmap(CUdeviceptr at, size_t bytes)
 static const struct cuda_driver driver = { .current_context = current_context,
 					   .push_context = push_context,
 					   .pop_context = pop_context,
+					   .enable_peer = enable_peer,
 					   .pointer_attribute = attribute,
 					   .pointer_attributes = attributes,
 					   .address_range = address_range,
@@ -545,7 +554,7 @@ static int prepare(void **state)
 	no_read_only = exports_fail = 0;
 	before_export = NULL;
 	for (int i = 0; i < PROCESSES; i++)
-		fails_in[i] = open_us[i] = close_waits[i] = 0;
+		fails_in[i] = open_us[i] = close_waits[i] = gpu_of[i] = 0;
 	return 0;
 }
 
@@ -1263,23 +1272,55 @@ static void test_strange_mail(void **state)
 	end_pair(&p);
 }
 
-/* Another GPU of the same process. */
+/* Two GPUs of one process. */
+static struct pair make_own_pair(void)
+{
+	struct pair p = { .x = begin(0) };
+	current = (CUcontext)(uintptr_t)(PROCESSES * cases + 2);
+	gpu_of[1] = 1;
+	assert_int_equal(exporter_open(&driver, 1, 1, &p.y), 0);
+	p.of_y = attach(p.x, p.y);
+	p.of_x = attach(p.y, p.x);
+	return p;
+}
+
+/* What cudaMalloc gave is used by its pointer; runs are mapped once more. */
 static void test_own_process(void **state)
 {
 	(void)state;
-	struct exporter *x = begin(0), *y;
-	current = (CUcontext)(uintptr_t)(PROCESSES * cases + 2);
-	assert_int_equal(exporter_open(&driver, 1, 1, &y), 0);
-	const struct exports *of_x = attach(y, x), *of_y = attach(x, y);
-	const uint64_t number = export(x, allocate(1, GPU, MEBI));
-	await(usable(x, number) == number);
+	for (peer_error = 0; peer_error <= CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	     peer_error += CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
+		prepare(NULL);
+		struct pair p = make_own_pair();
+		const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
+		await(usable(p.x, number) == number && load(&p.of_x->opened) == number);
+		assert_int_equal(at(p.of_x, number), address(1));
+		assert_int_equal(opens, 0);
+		allocate_run(10, 3);
+		open_run(&p, 10, 3);
+		release(0, 1);
+		await(state_of(p.x, number) == EXPORT_FREE);
+		assert_int_equal(at(p.of_x, number), 0);
+		assert_int_equal(allocations[1].opens[1], 0);
+		assert_int_equal(infos, 0);
+		end_pair(&p);
+	}
+	peer_error = 0;
+}
+
+/* Where one can't reach the other. */
+static void test_own_process_apart(void **state)
+{
+	(void)state;
+	peer_error = 217;
+	struct pair p = make_own_pair();
+	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
+	await(usable(p.x, number) == number);
 	usleep(20000);
-	assert_int_equal(load(&of_x->opened), 0);
+	assert_int_equal(load(&p.of_x->opened), 0);
 	assert_int_equal(infos, 2); /* one of each exporter */
-	exporter_detach(y, of_x);
-	exporter_detach(x, of_y);
-	exporter_close(y);
-	exporter_close(x);
+	end_pair(&p);
+	peer_error = 0;
 }
 
 static void test_boards(void **state)
@@ -1634,6 +1675,7 @@ int main(void)
 		cmocka_unit_test_setup(test_late_pieces, prepare),
 		cmocka_unit_test_setup(test_strange_mail, prepare),
 		cmocka_unit_test_setup(test_own_process, prepare),
+		cmocka_unit_test_setup(test_own_process_apart, prepare),
 		cmocka_unit_test_setup(test_boards, prepare),
 		cmocka_unit_test_setup(test_damaged, prepare),
 		cmocka_unit_test_setup(test_broken, prepare),

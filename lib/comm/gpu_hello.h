@@ -33,7 +33,7 @@ int gpu_hello_find_beside(const struct gpu_hello *all, int ranks);
 /* A rank whose process has another rank, on whatever GPU; -1: there is none. */
 int gpu_hello_find_process(const struct gpu_hello *all, int ranks);
 
-/* Whether ranks can read each other's buffers: all have boards, and no process has ranks on several GPUs, whose memory boards don't pass. */
+/* Whether ranks can read each other's buffers: all have boards. */
 int gpu_hello_all_export(const struct gpu_hello *all, int ranks);
 
 /* A rank that was created to make no scratch; -1: there is none. */

@@ -27,6 +27,7 @@
 	F(push_context, cuCtxPushCurrent, 4000)                                                              \
 	F(pop_context, cuCtxPopCurrent, 4000)                                                                \
 	F(context_id, cuCtxGetId, 12000)                                                                     \
+	F(enable_peer, cuCtxEnablePeerAccess, 4000)                                                          \
 	F(primary_state, cuDevicePrimaryCtxGetState, 7000)                                                   \
 	F(retain_primary, cuDevicePrimaryCtxRetain, 7000)                                                    \
 	F(capture_info, cuStreamGetCaptureInfo, 11030)                                                       \

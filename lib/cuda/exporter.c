@@ -80,6 +80,8 @@ static int create(struct cuda_device device, CUcontext context, struct exporter 
 	pthread_cond_init(&x->changed, NULL);
 	const int mode = engine_spare_captures();
 	int ret = board_create(x->rank, &x->fd, &x->board);
+	if (!ret)
+		x->board->context = (uint64_t)(uintptr_t)context;
 	if (!ret && (x->mail_fd = mail_open(x->board->instance)) < 0)
 		ret = log_error(CORALE_ESYSTEM, x->rank,
 				"no local socket for descriptors of GPU memory: %s; allow it, or set "
@@ -248,13 +250,28 @@ static int add_peer(struct exporter *x, struct board *board, int slot)
 	return 0;
 }
 
-static struct exports *own_table(struct exporter *x, const struct board *board)
+/*
+ * Another GPU of this process: memory of cudaMalloc there is used by its pointer. Access is enabled here and not by the thread, as the driver may wait for
+ * kernels then.
+ */
+static int reaches(struct exporter *x, const struct board *board)
 {
-	if (board->instance == x->board->instance)
-		return &x->tables->self;
+	CUcontext before;
+	CUresult error = x->driver->push_context(x->context);
+	if (error == CUDA_SUCCESS) {
+		const int mode = engine_spare_captures();
+		error = x->driver->enable_peer((CUcontext)(uintptr_t)board->context, 0);
+		engine_end_spare(mode);
+		x->driver->pop_context(&before);
+	}
+	if (error == CUDA_SUCCESS || error == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+		return 1;
 	if (exporter_says(x, REASON_OWN_PROCESS))
-		log_line(LOG_INFO, x->rank, "large calls with other GPUs of this process go through slots");
-	return &x->tables->none;
+		log_line(LOG_INFO, x->rank,
+			 "large calls with another GPU of this process go through slots: enabling peer "
+			 "access failed by error %d of the driver",
+			 (int)error);
+	return 0;
 }
 
 int exporter_attach(struct exporter *x, int fd, const struct exports **table)
@@ -264,9 +281,11 @@ int exporter_attach(struct exporter *x, int fd, const struct exports **table)
 	int slot, ret = board_map(fd, x->rank, &board);
 	if (ret)
 		return ret;
+	const int is_own = board->instance == x->board->instance,
+		  is_reached = is_own || board->process != x->board->process || reaches(x, board);
 	pthread_mutex_lock(&x->lock);
-	if (board->process == x->board->process)
-		*table = own_table(x, board);
+	if (is_own || !is_reached)
+		*table = is_own ? &x->tables->self : &x->tables->none;
 	else if ((p = exporter_find_peer(x, board->instance, &slot)) || !(ret = add_peer(x, board, slot))) {
 		p = p ? p : x->peers[slot];
 		p->users++;

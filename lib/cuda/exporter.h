@@ -66,7 +66,8 @@ int exporter_fd(const struct exporter *exporter);
 
 /*
  * Attaches a peer (a process and GPU of this node) by its board's descriptor, which stays the caller's; counted. *table: its exports, in GPU memory. The own
- * board gives the own table: `opened` is UINT64_MAX and the addresses are the own ones. The table of another GPU of this process stays empty.
+ * board gives the own table: `opened` is UINT64_MAX and the addresses are the own ones. The table of another GPU of this process stays empty where peer access
+ * can't be enabled, which is said at INFO.
  * CORALE_EPEER: that is no board. CORALE_ENOMEM, CORALE_ESYSTEM. Logged.
  */
 int exporter_attach(struct exporter *exporter, int fd, const struct exports **table);

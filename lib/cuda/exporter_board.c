@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/process.h"
 
-static const uint64_t board_magic = 0x647262656c61726f, board_version = 2;
+static const uint64_t board_magic = 0x647262656c61726f, board_version = 3;
 
 static int map(int fd, int access, int rank, struct board **out)
 {

@@ -13,7 +13,7 @@
 
 enum {
 	BOARD_PEERS = 64, /* that an exporter has attached at a time */
-	BOARD_HANDLE_WORDS = 64 / 8 + 1 /* of a struct export_handle */
+	BOARD_HANDLE_WORDS = 64 / 8 + 2 /* of a struct export_handle */
 };
 
 struct board_entry {
@@ -27,6 +27,7 @@ enum board_answer { BOARD_OPEN = 1, BOARD_FAILED, BOARD_CLOSED /* or was dead al
 struct board {
 	uint64_t magic, version, bytes;
 	uint64_t process; /* process_number */
+	uint64_t context; /* the owner's CUcontext, which only its own process uses */
 	uint64_t instance; /* no other board's */
 	_Atomic uint64_t looks; /* of the owner's thread, which looks twenty times a second at least */
 	_Atomic uint64_t published; /* the highest number */

@@ -60,6 +60,7 @@ static int get_handle(struct exporter *x, const struct export_range *r, struct e
 	const int mode = engine_spare_captures();
 	memset(handle, 0, sizeof *handle);
 	handle->run_bytes = r->is_run ? r->bytes : 0;
+	handle->at = r->at;
 	if (r->is_run)
 		can = (*run = exporter_hold_run(x, r)) != NULL;
 	else

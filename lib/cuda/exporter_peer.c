@@ -18,18 +18,25 @@ static void answer(const struct exporter *x, const struct export_peer *p, uint64
 	atomic_store(&x->board->answers[p->slot][number % EXPORTS_ROOM], board_word(number, answer));
 }
 
+/* Another GPU of it: what is no run is neither opened nor closed. */
+static int is_own_process(const struct exporter *x, const struct export_peer *p)
+{
+	return p->board->process == x->board->process;
+}
+
 /* ---- Giving up: the address is not to be seen any more before it is closed ---- */
 
 static void give_up(struct exporter *x, struct export_peer *p, uint64_t i)
 {
 	struct export_mapping *m = &p->exports[i];
 	void *const none = NULL;
-	if (!m->at) {
+	if (m->at)
+		exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
+	if (!m->at || (is_own_process(x, p) && !m->run_bytes)) {
 		answer(x, p, m->number, BOARD_CLOSED);
 		m->number = 0;
 		return;
 	}
-	exporter_put(x, &table_of(x, p)->at[i], &none, sizeof none);
 	atomic_store(&m->closes, 1);
 	atomic_fetch_add(&x->closings, 1);
 }
@@ -93,6 +100,8 @@ static int open_export(struct exporter *x, struct export_peer *p, uint64_t numbe
 	void *at = NULL;
 	if (!board_read(p->board, number, &handle))
 		exporter_end_arrival(x, p);
+	else if (!handle.run_bytes && is_own_process(x, p))
+		at = (void *)(uintptr_t)handle.at;
 	else if (!handle.run_bytes)
 		at = open_allocation(&handle.allocation, &why);
 	else if (!exporter_receive_run(x, p, number, handle.run_bytes, &at, &why))

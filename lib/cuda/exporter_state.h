@@ -24,6 +24,7 @@ struct export_range {
 struct export_handle {
 	cudaIpcMemHandle_t allocation;
 	uint64_t run_bytes; /* of a run, whose descriptors its owner sends; 0: it is that allocation */
+	CUdeviceptr at; /* where its own process has it */
 };
 
 /* What exporter_find knows of a range. */
@@ -99,7 +100,7 @@ struct export_peer {
 struct export_tables {
 	struct exports_own own;
 	struct exports self; /* the own exports, for ranks of this process and GPU */
-	struct exports none; /* for those of its other GPUs */
+	struct exports none; /* for those of its other GPUs that this one can't reach */
 	struct exports peers[BOARD_PEERS];
 };
 

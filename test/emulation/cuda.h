@@ -24,6 +24,7 @@ enum {
 	CUDA_ERROR_NOT_INITIALIZED = 3,
 	CUDA_ERROR_DEINITIALIZED = 4,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CU_MEMORYTYPE_DEVICE = 2,
 	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
@@ -63,6 +64,7 @@ struct cuda_driver {
 	CUresult (*push_context)(CUcontext context);
 	CUresult (*pop_context)(CUcontext *context);
 	CUresult (*context_id)(CUcontext context, unsigned long long *id);
+	CUresult (*enable_peer)(CUcontext context, unsigned flags);
 	CUresult (*primary_state)(CUdevice device, unsigned *flags, int *is_active);
 	CUresult (*retain_primary)(CUcontext *context, CUdevice device);
 	CUresult (*device_attribute)(int *value, CUdevice_attribute attribute, CUdevice device);
