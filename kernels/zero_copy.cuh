@@ -29,36 +29,46 @@ __device__ static inline int refs_packets(const codelet_args &a)
 	return CODELET_REF_OPENED + (a.ranks + 1) / 2;
 }
 
+/* The lanes that load a word each, all at a time: of each rank's exports how many are open here, and whether the own buffers' may still be named. */
+enum { LANE_OF_SEND = EXPORTS_MOST_RANKS, LANE_OF_RECV };
+
+__device__ static inline uint64_t load_of_lane(const codelet_args &a, int lane)
+{
+	const codelet_zero_copy &z = a.zero_copy;
+	const uint64_t *from = nullptr;
+	if (lane < a.ranks && lane != a.rank)
+		from = &z.exports[lane]->opened;
+	else if (lane == LANE_OF_SEND || lane == LANE_OF_RECV)
+		from = &z.own->usable[(lane == LANE_OF_SEND ? z.send : z.recv).number % EXPORTS_ROOM];
+	return from ? sync_load_acquire(from) : 0;
+}
+
 /* What others must have open: the highest number of what they read, and above it whether they may. */
-__device__ static inline uint64_t need_of(const codelet_args &a)
+__device__ static inline uint64_t need_of(const codelet_args &a, uint64_t usable_send, uint64_t usable_recv)
 {
 	const codelet_zero_copy &z = a.zero_copy;
 	const uint64_t send = z.read & CODELET_READS_SEND ? z.send.number : 0, recv = z.read & CODELET_READS_RECV ? z.recv.number : 0;
-	const bool sendable = !(z.read & CODELET_READS_SEND) || is_usable(a, send), receivable = !(z.read & CODELET_READS_RECV) || is_usable(a, recv);
+	const bool sendable = !(z.read & CODELET_READS_SEND) || (send && usable_send == send),
+		   receivable = !(z.read & CODELET_READS_RECV) || (recv && usable_recv == recv);
 	return (send > recv ? send : recv) | (uint64_t)(sendable && receivable && !z.cannot) << 32;
 }
 
-/* Of a rank's exports, those that are open here. */
-__device__ static inline uint32_t opened_of(const codelet_args &a, int rank)
-{
-	if (rank >= a.ranks || rank == a.rank)
-		return 0;
-	const uint64_t opened = opened_up_to(a, rank);
-	return opened < UINT32_MAX ? (uint32_t)opened : UINT32_MAX;
-}
-
+/* All lanes of a warp: what a lane says. */
 __device__ static inline uint64_t refs_word(const codelet_args &a, int packet)
 {
-	const int rank = (packet - CODELET_REF_OPENED) * 2;
+	const uint64_t loaded = load_of_lane(a, packet), opened = loaded < UINT32_MAX ? loaded : UINT32_MAX;
+	const int first = (packet - CODELET_REF_OPENED) * 2 & 31; /* rank of this packet */
+	const uint64_t usable_send = __shfl_sync(~0u, loaded, LANE_OF_SEND), usable_recv = __shfl_sync(~0u, loaded, LANE_OF_RECV);
+	const uint64_t low = __shfl_sync(~0u, opened, first), high = __shfl_sync(~0u, opened, first + 1);
 	switch (packet) {
 	case CODELET_REF_SEND:
 		return ref_word(a.zero_copy.send);
 	case CODELET_REF_RECV:
 		return ref_word(a.zero_copy.recv);
 	case CODELET_REF_NEED:
-		return need_of(a);
+		return need_of(a, usable_send, usable_recv);
 	default:
-		return opened_of(a, rank) | (uint64_t)opened_of(a, rank + 1) << 32;
+		return low | (first + 1 < a.ranks ? high : 0) << 32;
 	}
 }
 
@@ -66,9 +76,9 @@ __device__ static inline uint64_t refs_word(const codelet_args &a, int packet)
 __device__ static inline void send_refs(const codelet_args &a, uint64_t epoch)
 {
 	const int packet = (int)bulk_lane();
+	const vector v = epoch_packet(refs_word(a, packet), epoch);
 	if (packet >= refs_packets(a))
 		return;
-	const vector v = epoch_packet(refs_word(a, packet), epoch);
 	for (int k = 0; k < a.ranks; k++) {
 		const int to = peer_after(a, k);
 		sync_store_packet(refs_of(a, a.rank, to, epoch) + packet * sizeof(v), v);
@@ -111,12 +121,15 @@ __device__ static inline bool is_open(const codelet_args &a, const bulk_call *b,
 
 __device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)
 {
-	const int rank = (int)bulk_lane();
-	const bool own = rank == a.rank;
+	const int rank = (int)bulk_lane() % EXPORTS_MOST_RANKS;
+	const bool sends = bulk_lane() < EXPORTS_MOST_RANKS;
+	const unsigned char **at = sends ? b->send : b->recv;
 	if (rank >= a.ranks)
 		return;
-	b->send[rank] = own ? a.send : open_at(a, rank, b->refs[rank][CODELET_REF_SEND]);
-	b->recv[rank] = own ? a.recv : open_at(a, rank, b->refs[rank][CODELET_REF_RECV]);
+	if (rank == a.rank)
+		at[rank] = sends ? a.send : a.recv;
+	else
+		at[rank] = open_at(a, rank, b->refs[rank][sends ? CODELET_REF_SEND : CODELET_REF_RECV]);
 }
 
 /* All lanes of a warp: nobody has given the call up. An owner says that before its program can free a buffer, so an address that is gone is of a call that is over. */
