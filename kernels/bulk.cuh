@@ -18,6 +18,10 @@ enum {
 	BULK_IN_FLIGHT = 8 /* vectors that a thread loads before it stores the first */
 };
 
+/* 20 warps a block, which has a multiprocessor to itself; 16 warps, two blocks a multiprocessor: these signal one peer's message before they move the next one's. */
+enum bulk_shape { BULK_FEW, BULK_MANY };
+template <bulk_shape SHAPE> static constexpr uint32_t bulk_in_flight = SHAPE == BULK_FEW ? (int)BULK_IN_FLIGHT : (int)IN_FLIGHT;
+
 struct bulk_peer {
 	range part; /* of the vector or block that the rank receives in the first exchange: this block's piece of it */
 	unsigned char *slots[BULK_EXCHANGES]; /* there: this block's first one */
@@ -60,6 +64,23 @@ __device__ static inline void bulk_begin(const codelet_args &a, bulk_call *b, co
 	__syncthreads();
 }
 
+/* Each rank's block or vector is as long as the others'. */
+__device__ static inline void bulk_begin_blocks(const codelet_args &a, bulk_call *b, const bulk_channel &c)
+{
+	bulk_begin(a, b, c, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; });
+}
+
+/* All threads of a block: a call, whatever its buffers. run(b) does its work; false of any thread: the call has failed. */
+template <class Run> __device__ static inline void bulk_run_blocks(const codelet_args &a, Run run)
+{
+	const uint64_t epoch = call_epoch(a);
+	bulk_call *b = shared_object<bulk_call>();
+	send_headers(a, epoch);
+	bulk_begin_blocks(a, b, { epoch, blockIdx.x, gridDim.x });
+	if (__syncthreads_and(run(b)))
+		call_end(a, epoch);
+}
+
 /* ---- Slots ------------------------------------------------------------------------------------------------ */
 
 /* Of a rank's part or block. */
@@ -99,14 +120,15 @@ __device__ static inline bulk_team bulk_team_of(uint32_t first, uint32_t warps, 
 
 /*
  * A team goes through the messages of a call. Each warp of the workers waits until ready(m), then all of them work(m); one warp calls signal(m) when all have done that,
- * the first one where none does but that. False if the call has failed: for the whole team.
+ * the first one where none does but that. False if the call has failed: for the whole team. times: m counts so many steps of each message.
  */
 template <class Ready, class Work, class Signal>
-__device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, Ready ready, Work work, Signal signal)
+__device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, Ready ready, Work work, Signal signal,
+				    uint32_t times = 1)
 {
 	const warp_group &w = t.workers;
 	const bool works = w.thread < w.threads, signals = w.threads < t.threads ? !works : w.thread < 32;
-	for (uint32_t m = 0; m < b->messages; m++) {
+	for (uint32_t m = 0; m < b->messages * times; m++) {
 		bool good = true;
 		if (works) {
 			good = ready(m);
@@ -122,9 +144,10 @@ __device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, 
 }
 
 /* As copy(), by all workers. */
+template <bulk_shape SHAPE = BULK_FEW>
 __device__ static inline void bulk_copy(const bulk_team &t, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
 {
-	copy<BULK_IN_FLIGHT>(t.workers, to, from, bytes, whole);
+	copy<bulk_in_flight<SHAPE>>(t.workers, to, from, bytes, whole);
 }
 
 /* ---- Waits and signals: all lanes of a warp. edge(rank): which ranks they are about -------------------------- */

@@ -76,14 +76,8 @@ __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bul
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void chain(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	const uint64_t epoch = call_epoch(a);
-	send_headers(a, epoch);
 	const neighbours n = neighbours_of(a);
-	bulk_call *b = shared_object<bulk_call>();
-	bulk_begin(a, b, { epoch, blockIdx.x, gridDim.x }, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; });
-	const bool good = pass(a, bulk_team_of(0, blockDim.x / 32, n.behind >= 0, 1), b, n);
-	if (__syncthreads_and(good))
-		call_end(a, epoch);
+	bulk_run_blocks(a, [&](const bulk_call *b) { return pass(a, bulk_team_of(0, blockDim.x / 32, n.behind >= 0, 1), b, n); });
 }
 
 int codelets_chain(const codelet_args *args, struct grid grid, void *stream)
