@@ -22,7 +22,8 @@ static void print_usage(FILE *out)
 	fputs(
 	    "usage: corale-plan [options] [MACHINE] [COLLECTIVE [BYTES]]\n"
 	    "  MACHINE     \"node:512 gpu:8 nvlink:390 rail:50\", \"node:[8,8,4] rail:25\", \"rank:4 "
-	    "memory:10\";\n"
+	    "memory:10\",\n"
+	    "              \"gpu:4 nvlink:0 bus:50\" (GPUs that share host memory);\n"
 	    "              default: one rank on each core of this machine\n"
 	    "  COLLECTIVE  all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, reduce, "
 	    "send, barrier...\n"

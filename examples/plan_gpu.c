@@ -14,6 +14,12 @@ static const struct rates *rates_of_links(struct plan_gpus *gpus, const struct t
 					  const struct rates *rates)
 {
 	const struct topo_link *link = &topo->node;
+	if (topo->bus_gbs > 0) {
+		snprintf(gpus->described_name, sizeof gpus->described_name, "%s, over host memory",
+			 rates->name);
+		gpus->described = rates_with_bus(rates, gpus->described_name, topo->bus_gbs);
+		return &gpus->described;
+	}
 	if (link->bytes_per_ns == rates->links.node_gbs && link->latency_ns == rates->links.node_ns)
 		return rates;
 	snprintf(gpus->described_name, sizeof gpus->described_name, "%s, scaled to the links described",
@@ -29,7 +35,8 @@ int plan_gpus_open(struct plan_gpus *gpus, const struct topo *topo, const struct
 	gpus->used = !topo->shared_memory && topo->map.max_node_size <= CODELET_MAX_RANKS;
 	if (!gpus->used)
 		return 0;
-	gpu_machine_init(&gpus->machine, &topo->map, settings, rates_of_links(gpus, topo, rates));
+	(topo->bus_gbs > 0 ? gpu_machine_init_in_host : gpu_machine_init)(
+	    &gpus->machine, &topo->map, settings, rates_of_links(gpus, topo, rates));
 	gpu_planners_init(topo, settings, &gpus->machine, &remote, planner, &gpus->single);
 	if (planner->single && !planner_room_init(&gpus->room, planner))
 		planner->room = &gpus->room;
@@ -103,6 +110,12 @@ static void print_launch(const char *memory, const struct plan_call *call, const
 	printf("launch:     %s: %s\n", memory, text);
 }
 
+/* Ranks may store into each other's registered memory. */
+static int registers(const struct gpu_machine *machine)
+{
+	return !machine->over_nodes && !machine->host_window;
+}
+
 void plan_gpus_print(const struct plan_request *r, const struct planner *planner,
 		     const struct plan_lists *lists, const struct plan *plan)
 {
@@ -119,11 +132,11 @@ void plan_gpus_print(const struct plan_request *r, const struct planner *planner
 	}
 	printf("on GPUs:    ");
 	print_choice("plain memory", row);
-	if (!planner->machine->over_nodes)
+	if (registers(planner->machine))
 		print_choice("; registered memory", other);
 	printf("\n");
 	print_launch("plain memory", &plain, row, planner, plan);
-	if (!planner->machine->over_nodes)
+	if (registers(planner->machine))
 		print_launch("registered memory", &registered, other, planner, plan);
 }
 
@@ -191,7 +204,8 @@ void plan_gpus_print_times(const struct plan_request *r, const struct planner *p
 	       bound = cost_lower_bound(&links, r->coll, r->bytes);
 	char time[32], least[32];
 	print_rows(r, planner, "plain", PLAIN);
-	print_rows(r, planner, "registered", REGISTERED);
+	if (registers(planner->machine))
+		print_rows(r, planner, "registered", REGISTERED);
 	print_speeds(r, planner);
 	print_settings(r, planner);
 	printf("modelled:   %s; no schedule on these links takes less than %s\n",

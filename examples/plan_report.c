@@ -192,7 +192,7 @@ static void print_choices(const struct plan_request *request, const struct plann
 	const struct gpu_machine *machine = planner->machine;
 	if (coll_is_pair(request->coll) || !coll_has_count(request->coll))
 		return;
-	if (!machine || machine->over_nodes) {
+	if (!machine || machine->over_nodes || machine->host_window) {
 		print_list("", &lists->plain);
 		return;
 	}

@@ -15,6 +15,7 @@
 
 enum {
 	BULK_EXCHANGES = 2,
+	BULK_WORKERS = 8, /* from the barrier of a team on to that of its workers */
 	BULK_IN_FLIGHT = 8 /* vectors that a thread loads before it stores the first */
 };
 
@@ -37,6 +38,7 @@ struct bulk_channel {
 struct bulk_call {
 	connection exchange[BULK_EXCHANGES];
 	uint32_t messages, message_bytes; /* to each peer */
+	uint32_t one_polls; /* as codelet_args has it */
 	bulk_peer peers[CODELET_MAX_RANKS]; /* by rank */
 	/* zero_copy.cuh: what ranks have said, and where their buffers lie */
 	uint64_t refs[EXPORTS_MOST_RANKS][CODELET_REFS];
@@ -60,6 +62,7 @@ __device__ static inline void bulk_begin(const codelet_args &a, bulk_call *b, co
 		b->exchange[1] = second;
 		b->messages = (uint32_t)messages_of(largest, c.channels, message_bytes);
 		b->message_bytes = message_bytes;
+		b->one_polls = a.one_polls;
 	}
 	__syncthreads();
 }
@@ -118,9 +121,16 @@ __device__ static inline bulk_team bulk_team_of(uint32_t first, uint32_t warps, 
 	return { { threadIdx.x - first * 32, (warps - sends) * 32, barrier }, warps * 32 };
 }
 
+/* Whether this thread's warp waits for messages. */
+__device__ static inline bool bulk_waits(const bulk_call *b, const bulk_team &t)
+{
+	return !b->one_polls || t.workers.thread < 32;
+}
+
 /*
- * A team goes through the messages of a call. Each warp of the workers waits until ready(m), then all of them work(m); one warp calls signal(m) when all have done that,
- * the first one where none does but that. False if the call has failed: for the whole team. times: m counts so many steps of each message.
+ * A team goes through the messages of a call. Each warp of the workers waits until ready(m), or the first one for all (one_polls), then all of them work(m); one warp
+ * calls signal(m) when all have done that, the first one where none does but that. False if the call has failed: for the whole team. times: m counts so many steps of
+ * each message.
  */
 template <class Ready, class Work, class Signal>
 __device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, Ready ready, Work work, Signal signal,
@@ -131,7 +141,9 @@ __device__ static inline bool bulk_each(const bulk_call *b, const bulk_team &t, 
 	for (uint32_t m = 0; m < b->messages * times; m++) {
 		bool good = true;
 		if (works) {
-			good = ready(m);
+			good = !bulk_waits(b, t) || ready(m);
+			if (b->one_polls)
+				good = sync_warps_and(w.barrier + BULK_WORKERS, w.threads, good);
 			if (good)
 				work(m);
 		}

@@ -239,6 +239,8 @@ struct codelet_args {
 	uint32_t slot_bytes; /* of one message in slots */
 	uint32_t depth; /* messages in flight in a channel's slots; of a broadcast in a warp group's, even */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
+	uint32_t
+	    one_polls; /* windows lie in host memory, where a word has one warp of a block that polls it */
 	/* By rank: registered memory that holds recv at peers_at, or NULL: through slots. */
 	unsigned char *const *peers;
 	uint64_t peers_at;

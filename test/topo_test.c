@@ -84,7 +84,10 @@ static void test_text(void **state)
 	assert_int_equal(
 	    topo_parse("node:2 rank:2 memory:7.5 memory_us:0.25 rail:3 rail_us:9", &topo, error, 200), 0);
 	assert_true(topo->node.bytes_per_ns == 7.5 && topo->node.latency_ns == 250);
-	assert_true(topo->rail.bytes_per_ns == 3 && topo->rail.latency_ns == 9000);
+	assert_true(topo->rail.bytes_per_ns == 3 && topo->rail.latency_ns == 9000 && topo->bus_gbs == 0);
+	topo_destroy(topo);
+	assert_int_equal(topo_parse("gpu:4 nvlink:0 bus:50", &topo, error, 200), 0);
+	assert_true(topo->bus_gbs == 50 && topo->node.bytes_per_ns == 28 && !topo->shared_memory);
 	topo_destroy(topo);
 }
 
@@ -122,6 +125,11 @@ static void test_bad_text(void **state)
 					     "gpu:8 gpu:8",
 					     "nvlink:390 memory:10",
 					     "rail:3 rail:4",
+					     "gpu:2 nvlink:0",
+					     "gpu:2 bus:50",
+					     "gpu:2 nvlink:10 bus:50",
+					     "gpu:2 nvlink:0 bus:0",
+					     "rank:2 memory:0 bus:50",
 					     "node:99999999",
 					     "node:4000000 gpu:4000000",
 					     "node:[4000000,4000000,4000000]" };

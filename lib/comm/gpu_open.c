@@ -20,14 +20,12 @@
 #include "health/unmap.h"
 #include "base/collectives.h"
 
-enum { HOST_WINDOW_BLOCKS = 16 }; /* 8 fill the bus; the more wait there, the slower it gets */
-
 /* As settings say; 0: all of the GPU. */
 static int most_blocks(const struct comm *comm)
 {
 	const struct settings *s = &comm->settings;
 	const int given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
-	return comm->host_window && (!given || given > HOST_WINDOW_BLOCKS) ? HOST_WINDOW_BLOCKS : given;
+	return comm->host_window ? plan_most_blocks_in_host(given) : given;
 }
 
 static int open_engine(struct comm *comm)
@@ -313,10 +311,12 @@ static void print_choices(struct comm *comm, corale_coll coll, int memory, char 
 
 static void log_choices_of(struct comm *comm, corale_coll coll)
 {
-	char plain[CHOICES_TEXT], registered[CHOICES_TEXT];
+	char plain[CHOICES_TEXT], registered[CHOICES_TEXT] = "there is none";
 	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
 	print_choices(comm, coll, scratch, plain);
-	print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED, registered);
+	if (!comm->host_window)
+		print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+			      registered);
 	log_line(LOG_INFO, comm->rank,
 		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
 		 corale_coll_name(coll), plain, registered);

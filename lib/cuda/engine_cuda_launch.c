@@ -43,6 +43,7 @@ void engine_make_args(struct engine *e)
 						    .acks = (uint32_t)l->acks,
 						    .area = (uint32_t)areas[i][0],
 						    .area_bytes = (uint32_t)areas[i][1],
+						    .one_polls = (uint32_t)e->machine.host_window,
 						    .depth = LAUNCH_SLOT_DEPTH,
 						    .rank = e->rank,
 						    .ranks = e->ranks };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu_planners.h"
 
+#include <string.h>
+
 #include "kernels/codelets.h"
 #include "connections.h"
 #include "plan/lower.h"
 #include "plan/codelet/launch.h"
+#include "plan/codelet/row.h"
 
 enum {
 	SMALL_CLASS = 14, /* calls of 16 KB: between nodes of several ranks one channel is enough, */
@@ -43,6 +46,21 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 					 .scratch_bytes = launch_scratch_bytes(ranks, layout.bytes,
 									       settings->memory_cap) };
 	gpu_machine_settings(machine, map, settings);
+}
+
+void gpu_machine_init_in_host(struct gpu_machine *machine, const struct plan_map *map,
+			      const struct settings *settings, const struct rates *rates)
+{
+	struct settings of_host = *settings;
+	of_host.gpu_window = settings->host_window ? settings->host_window : (size_t)8 << 20;
+	of_host.max_ctas = plan_most_blocks_in_host(
+	    plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT));
+	gpu_machine_init(machine, map, &of_host, rates);
+	machine->host_window = machine->words_only = 1;
+	machine->scratch_bytes = 0;
+	memset(machine->refused, 0, sizeof machine->refused);
+	gpu_machine_settings(machine, map, settings);
+	gpu_machine_refuse(machine, &copies_codelet);
 }
 
 int gpu_planners_least_node(const struct plan_map *map)

@@ -16,6 +16,10 @@ void gpu_machine_settings(struct gpu_machine *machine, const struct plan_map *ma
 void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 		      const struct settings *settings, const struct rates *rates);
 
+/* The same of GPUs whose windows lie in host memory, as by CORALE_HOST_WINDOW=8M where that is not set. */
+void gpu_machine_init_in_host(struct gpu_machine *machine, const struct plan_map *map,
+			      const struct settings *settings, const struct rates *rates);
+
 /* Ranks of the smallest node. */
 int gpu_planners_least_node(const struct plan_map *map);
 

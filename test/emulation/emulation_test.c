@@ -328,6 +328,35 @@ static int slots_cut_anew(void)
 	return script_run(s);
 }
 
+/* Cases again with windows in host memory, where one warp polls a word. */
+static int in_host(int (*const *runs)(void), size_t n)
+{
+	int faults = 0;
+	world_in_host = 1;
+	for (size_t i = 0; !faults && i < n; i++)
+		faults = runs[i]();
+	world_in_host = 0;
+	return faults;
+}
+
+static int host_bulk(void)
+{
+	static int (*const runs[])(void) = { bulk };
+	return in_host(runs, COUNT(runs));
+}
+
+static int host_slots(void)
+{
+	static int (*const runs[])(void) = { all_reduce_slots, edges, slots_cut_anew, test_lowered_by_words };
+	return in_host(runs, COUNT(runs));
+}
+
+static int host_messages(void)
+{
+	static int (*const runs[])(void) = { test_messages_torn, bulk_messages_torn };
+	return in_host(runs, COUNT(runs));
+}
+
 /* The others store into the receive buffer themselves; in place too. */
 static int registered(void)
 {
@@ -576,6 +605,9 @@ static const struct {
 	{ "zero-copy: messages, with exports that are late or leave", zero_copy_messages_late },
 	{ "zero-copy: messages, with an export that is never mapped", zero_copy_messages_refused },
 	{ "slots cut anew", slots_cut_anew },
+	{ "host memory: teams", host_bulk },
+	{ "host memory: slots and lowered plans", host_slots },
+	{ "host memory: messages", host_messages },
 	{ "into registered memory", registered },
 	{ "broadcasts from every root", test_broadcasts },
 	{ "slots in scratch", test_scratch },

@@ -27,6 +27,7 @@ enum {
 	MOST_LATE = 14 /* bits of turns */,
 	LATE_ONE_IN = 4
 };
+constexpr unsigned MOST_POLLED = 256; /* words of a block that are watched */
 constexpr uint64_t NEVER = ~0ull;
 constexpr uint64_t MOST_TURNS = 20000000; /* of one gpu_run */
 
@@ -88,6 +89,11 @@ struct block {
 	struct warp *warps;
 	struct barrier barriers[GPU_BARRIERS];
 	void *shared;
+	struct {
+		const void *word;
+		const struct warp *by;
+	} polled[MOST_POLLED];
+	unsigned npolled;
 };
 
 struct grid {
@@ -148,7 +154,7 @@ struct warp **ready_warps;
 int nready, most_ready;
 uint64_t state_of_random, turns, first_turn, next_late = NEVER;
 
-struct range ranges[MOST_RANGES], recorded[MOST_RANGES];
+struct range ranges[MOST_RANGES], recorded[MOST_RANGES], one_polls;
 int nranges, nrecorded;
 struct gpu_launched *launches;
 struct gpu_store *stores;
@@ -799,6 +805,31 @@ void gpu_whole(const void *begin, size_t bytes, unsigned unit)
 void gpu_forget(void)
 {
 	nranges = 0;
+	one_polls = {};
+}
+
+void gpu_one_polls(const void *begin, size_t bytes)
+{
+	one_polls = { (uintptr_t)begin, (uintptr_t)begin + bytes, 0 };
+}
+
+void gpu_polls(const void *word)
+{
+	const struct warp *w = now->warp;
+	struct block *b = w->block;
+	if (!b || (uintptr_t)word < one_polls.begin || (uintptr_t)word >= one_polls.end)
+		return;
+	unsigned i = 0;
+	while (i < b->npolled && b->polled[i].word != word)
+		i++;
+	if (i == b->npolled && i < MOST_POLLED)
+		b->polled[b->npolled++] = { word, w };
+	if (i < MOST_POLLED && b->polled[i].by != w) {
+		if (!failed)
+			printf("# warps %u and %u of a block poll one word of host memory\n",
+			       b->polled[i].by->number, w->number);
+		failed = -1;
+	}
 }
 
 int gpu_recording;

@@ -40,6 +40,9 @@ int gpu_run(int hosts, void (*host)(int rank, void *arg), void *arg, uint64_t se
 void gpu_whole(const void *begin, size_t bytes, unsigned unit);
 void gpu_forget(void);
 
+/* From now on a word from begin on that two warps of a block load with acquire fails the run. Until gpu_forget. */
+void gpu_one_polls(const void *begin, size_t bytes);
+
 /* By a host: waits until the kernels of its first stream have ended; lets others go on for some turns; a random number. */
 void gpu_synchronize(void);
 void gpu_pause(unsigned turns);
@@ -118,6 +121,7 @@ uint64_t gpu_now(void);
 
 /* What gpu_whole said of an address. */
 unsigned gpu_unit(const void *address);
+void gpu_polls(const void *word); /* loads it with acquire */
 
 /*
  * Meets the other 7 lanes of a line of 128 bytes. If all access the same line, runs access(operand) of each as one instruction,

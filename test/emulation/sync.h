@@ -20,6 +20,7 @@ static inline uint64_t sync_load_acquire(const uint64_t *word)
 {
 	uint64_t value = sync_load_relaxed(word);
 	gpu_depended(word);
+	gpu_polls(word);
 	return value;
 }
 

@@ -104,7 +104,7 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
 
-int world_forced;
+int world_forced, world_in_host;
 
 static int open_rank(struct world *w, int rank, const struct world_params *p, size_t stride)
 {
@@ -119,7 +119,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 				  .max_blocks = p->max_blocks,
 				  .resident = 2 * p->max_blocks,
 				  .forced = world_forced,
-				  .words_only = p->words_only,
+				  .words_only = p->words_only || world_in_host,
+				  .host_window = world_in_host,
 				  .over_nodes = (int)(p->lists_ranks >> rank & 1), /* so says p2p.c */
 				  .zero_copy = p->exports == EXPORTS_NONE ? 0
 					       : p->read_blocks           ? p->read_blocks
@@ -158,7 +159,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
 	gpu_whole(window + w->layout.grants, w->layout.ring_ends - w->layout.grants, 8);
 	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines,
-		  p->torn_lines ? 8 : CODELET_LINE);
+		  p->torn_lines || world_in_host ? 8 : CODELET_LINE);
 	return 0;
 }
 
@@ -273,6 +274,8 @@ int world_open(struct world *w, const struct world_params *p)
 	int ret = w->windows && w->engines && w->regions && w->events ? 0 : CORALE_ENOMEM;
 	for (int r = 0; !ret && r < p->ranks; r++)
 		ret = open_rank(w, r, p, stride);
+	if (!ret && world_in_host)
+		gpu_one_polls(w->windows, (size_t)p->ranks * stride);
 	if (!ret && p->registered_bytes) {
 		w->registered = make_region(w, 0, p->registered_bytes);
 		ret = is_made(w, w->registered) ? 0 : CORALE_ENOMEM;

@@ -47,6 +47,7 @@ struct world {
 	struct nodes *nodes; /* NULL: one */
 };
 
+extern int world_in_host; /* windows of worlds that are opened from now on lie in host memory */
 extern int
     world_forced; /* enum plan_protocol: what CORALE_PROTO names in worlds that are opened from now on; 0: none */
 

@@ -35,6 +35,12 @@ int plan_words_forced(const struct settings *s)
 
 _Static_assert(CODELETS <= 32, "a bit for each codelet in gpu_machine.refused");
 
+/* Of a codelet's rows: DIRECT stands beside FIFO, and needs registered memory. */
+static int goes_by_slots(const struct row *row)
+{
+	return row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK || row->protocol == PLAN_DIRECT;
+}
+
 void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 {
 	int rows;
@@ -46,8 +52,10 @@ void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 	for (int i = 0; i < rows; i++) {
 		const corale_coll coll = table[i].coll;
 		/* An all_to_all_v has no lines that a link could tear. */
-		const int runs = s->codelets && planner_algo_allows(s->algo, i) &&
-				 (!machine->words_only || coll_is_uneven(coll));
+		const int runs =
+		    s->codelets && planner_algo_allows(s->algo, i) &&
+		    (!machine->words_only || coll_is_uneven(coll) ||
+		     (machine->host_window && !plan_words_forced(s) && goes_by_slots(&table[i])));
 		if (table[i].codelet && !runs)
 			machine->refused[coll] |= 1u << table[i].codelet->index;
 	}
@@ -57,6 +65,11 @@ void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codel
 {
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		machine->refused[coll] |= 1u << codelet->index;
+}
+
+int plan_most_blocks_in_host(int given)
+{
+	return given && given < PLAN_HOST_WINDOW_BLOCKS ? given : PLAN_HOST_WINDOW_BLOCKS;
 }
 
 int plan_most_blocks(int given, int efficient)

@@ -4,11 +4,19 @@
 
 #include "base/collectives.h"
 
+enum { LEAST_IN_HOST = 128 << 10 }; /* bytes that a rank sends by a codelet; not measured */
+
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int over_nodes = (row->traits & ROW_OVER_NODES) != 0;
 	const int refused = !over_nodes && machine->refused[call->coll] >> row->codelet->index & 1;
-	if (over_nodes != machine->over_nodes || refused || !row->codelet->can(row, machine, call))
+	/* In host memory small calls are lowered: by words, or slots of few blocks. */
+	const int is_small = machine->host_window && !over_nodes &&
+			     (row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK) &&
+			     (int)row->protocol != machine->forced && !coll_is_uneven(call->coll) &&
+			     row->codelet->sent(row, machine, call->bytes) < LEAST_IN_HOST;
+	if (over_nodes != machine->over_nodes || refused || is_small ||
+	    !row->codelet->can(row, machine, call))
 		return -1;
 	return row->codelet->us(row, machine, call);
 }

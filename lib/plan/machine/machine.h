@@ -14,6 +14,9 @@
 #include "rates.h"
 
 enum { PLAN_CODELET_THREADS = 512 }; /* of a block at most */
+enum {
+	PLAN_HOST_WINDOW_BLOCKS = 16
+}; /* over windows in host memory, at most: 8 fill the bus, and the more wait there, the slower it gets */
 enum { PLAN_FEW_RANKS = 4 }; /* at most, of kernels that keep every rank's packet in registers */
 
 /* The GPUs of one node: all that rows and launches depend on, equal on all ranks. */
@@ -67,5 +70,7 @@ struct plan_call {
 /* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
  * few as are right beside computing. */
 int plan_most_blocks(int given, int efficient);
+/* The same over windows in host memory; never 0. */
+int plan_most_blocks_in_host(int given);
 
 #endif

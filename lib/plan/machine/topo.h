@@ -39,6 +39,8 @@ struct topo {
 	double reference_bytes;
 	/* Bytes that a rank's own cores move to or from the network per ns; 0: the NIC does it. */
 	double net_bytes_per_ns;
+	double
+	    bus_gbs; /* GPUs whose windows lie in host memory, behind such a bus; 0: they reach each other */
 	int proxied; /* between nodes a proxy, one thread a rank, sends and receives (GPUs), not who runs the plan */
 	int shared_memory; /* a message to ALL of a node is written once (host memory), not once per peer */
 	int cores_per_rank_x16; /* processor cores a rank may use, times 16: 8 means half a core */
@@ -59,7 +61,7 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates);
 /*
  * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
  * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between
- * ranks of a node; rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies; rail_send_us, rail_recv_us,
+ * ranks of a node; bus: GB/s each way between a GPU and host memory, where GPUs can't reach each other (nvlink:0); rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies; rail_send_us, rail_recv_us,
  * rail_gap_us, rail_core: the other members of topo_link and net_bytes_per_ns.
  * On CORALE_EINVAL error (error_bytes long) holds what was wrong and where.
  */

@@ -13,7 +13,7 @@
 enum { MAX_RANKS = 1 << 22 };
 
 /* Numbers of a machine's links, by their keys' place in `keys`. */
-enum rate { NODE_GBS, NODE_US, RAIL_GBS, RAIL_US, SEND_US, RECV_US, GAP_US, CORE_GBS, RATES };
+enum rate { NODE_GBS, NODE_US, RAIL_GBS, RAIL_US, SEND_US, RECV_US, GAP_US, CORE_GBS, BUS_GBS, RATES };
 
 struct key {
 	const char *name;
@@ -22,11 +22,12 @@ struct key {
 	int may_be_0;
 };
 
-static const struct key keys[] = { { "nvlink", NODE_GBS, 1, 0 },      { "memory", NODE_GBS, 0, 0 },
+static const struct key keys[] = { { "nvlink", NODE_GBS, 1, 1 },      { "memory", NODE_GBS, 0, 0 },
 				   { "nvlink_us", NODE_US, 0, 0 },    { "memory_us", NODE_US, 0, 0 },
 				   { "rail", RAIL_GBS, 0, 0 },        { "rail_us", RAIL_US, 0, 0 },
 				   { "rail_send_us", SEND_US, 0, 1 }, { "rail_recv_us", RECV_US, 0, 1 },
-				   { "rail_gap_us", GAP_US, 0, 1 },   { "rail_core", CORE_GBS, 0, 1 } };
+				   { "rail_gap_us", GAP_US, 0, 1 },   { "rail_core", CORE_GBS, 0, 1 },
+				   { "bus", BUS_GBS, 1, 0 } };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
 struct machine {
@@ -150,8 +151,9 @@ static int read_word(struct reader *in, struct machine *machine)
 		return give(in, machine, (int)k->rate) ? CORALE_EINVAL : read_rate(in, k, machine->rates);
 	}
 	in->at = key;
-	return refuse(in, "unknown key; known: node gpu rank nvlink memory rail nvlink_us memory_us rail_us "
-			  "rail_send_us rail_recv_us rail_gap_us rail_core");
+	return refuse(in,
+		      "unknown key; known: node gpu rank nvlink memory bus rail nvlink_us memory_us rail_us "
+		      "rail_send_us rail_recv_us rail_gap_us rail_core");
 }
 
 static int read_machine(struct reader *in, struct machine *machine)
@@ -168,6 +170,8 @@ static int read_machine(struct reader *in, struct machine *machine)
 	}
 	if (machine->listed && machine->per_node)
 		return refuse(in, "gpu or rank beside a list of node sizes");
+	if ((machine->rates[NODE_GBS] == 0) != (machine->rates[BUS_GBS] > 0))
+		return refuse(in, "nvlink:0 and bus stand together, where GPUs can't reach each other");
 	if (!machine->listed &&
 	    (long)machine->nodes * (machine->per_node ? machine->per_node : 1) > MAX_RANKS)
 		return refuse(in, "more than %d ranks", MAX_RANKS);
@@ -183,7 +187,9 @@ static void set_rate(double *out, double value, double unit)
 static void set_links(struct topo *topo, const struct machine *machine)
 {
 	const double *rates = machine->rates;
-	set_rate(&topo->node.bytes_per_ns, rates[NODE_GBS], 1);
+	set_rate(&topo->bus_gbs, rates[BUS_GBS], 1);
+	if (rates[NODE_GBS] > 0)
+		topo->node.bytes_per_ns = rates[NODE_GBS];
 	set_rate(&topo->node.latency_ns, rates[NODE_US], 1000);
 	set_rate(&topo->rail.bytes_per_ns, rates[RAIL_GBS], 1);
 	set_rate(&topo->rail.latency_ns, rates[RAIL_US], 1000);
@@ -210,7 +216,10 @@ static int create(const struct machine *machine, const struct rates_links *hosts
 	free(node_id);
 	if (ret)
 		return ret;
-	if (machine->gpu)
+	if (machine->rates[BUS_GBS] > 0) {
+		const struct rates in_host = rates_with_bus(gpus, gpus->name, machine->rates[BUS_GBS]);
+		topo_set_gpus(topo, &in_host);
+	} else if (machine->gpu)
 		topo_set_gpus(topo, gpus);
 	else
 		topo_set_hosts(topo, hosts);
