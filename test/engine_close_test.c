@@ -263,6 +263,9 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 	return cudaSuccess;
 }
 
+/* Copies between GPUs that never end, or of which a byte is lost. */
+static int copies_hang, copies_lie;
+
 /* The copy engine: beside "kernels", which count. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t on)
 {
@@ -270,6 +273,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, 
 		*(uint64_t *)to = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
 	else
 		memcpy(to, from, bytes);
+	if (copies_lie && bytes > sizeof(uint64_t))
+		((unsigned char *)to)[bytes / 2] ^= 1;
 	return cudaSuccess;
 }
 
@@ -312,6 +317,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
 	return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	return copies_hang ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
@@ -587,6 +597,52 @@ static void test_host_windows_of_peers(void **state)
 	whole_waits = 0;
 }
 
+static int try_both(struct engine *e[RANKS], unsigned char wrong[RANKS][RANKS], double timeout_s)
+{
+	int ret = 0;
+	memset(wrong, 0, RANKS * RANKS);
+	for (int reads = 0; !ret && reads < 2; reads++)
+		for (int r = 0; !ret && r < RANKS; r++)
+			ret = engine_try_peers(e[r], 77, timeout_s, reads ? wrong[r] : NULL);
+	return ret;
+}
+
+/* What peers store in each other's windows: it arrives, or does not; copies that don't end leave all as it is. */
+static void test_peers(void **state)
+{
+	static struct engine *e[RANKS]; /* no leak */
+	unsigned char wrong[RANKS][RANKS];
+	int fds[RANKS * ENGINE_FDS];
+	(void)state;
+	for (int r = 0; r < RANKS; r++)
+		e[r] = open_host(r, fds + r * ENGINE_FDS);
+	for (int r = 0; r < RANKS; r++)
+		assert_int_equal(engine_connect(e[r], fds, 0), 0);
+	assert_int_equal(try_both(e, wrong, 10), 0);
+	assert_int_equal(wrong[0][1] + wrong[1][0], 0);
+	window_at(e[0], 1)[e[0]->layout.slots + 100] ^= 1; /* after it was stored */
+	assert_int_equal(engine_try_peers(e[0], 77, 10, wrong[0]), 0);
+	assert_int_equal(wrong[0][1], 1);
+	assert_int_equal(engine_try_peers(e[1], 77, 10, wrong[1]), 0);
+	assert_int_equal(wrong[1][0], 1);
+	copies_lie = 1;
+	assert_int_equal(try_both(e, wrong, 10), 0);
+	assert_int_equal(wrong[0][1] + wrong[1][0], 2);
+	copies_lie = 0;
+	copies_hang = 1;
+	assert_int_equal(engine_try_peers(e[1], 77, 0.01, NULL), CORALE_ETIMEDOUT);
+	copies_hang = 0;
+	for (int r = 0; r < RANKS; r++)
+		close(fds[r * ENGINE_FDS]);
+	part_bytes = e[0]->stride;
+	e[0]->state->done = e[0]->counted;
+	engine_close(e[0]);
+	whole_waits = 0;
+	engine_close(e[1]); /* frees nothing */
+	assert_int_equal(e[1]->mapped[1], 1);
+	assert_int_equal(whole_waits, 0);
+}
+
 /* What can't be registered is told before it is needed. */
 static void test_host_window_limit(void **state)
 {
@@ -621,6 +677,7 @@ int main(void)
 					    cmocka_unit_test(test_captured),
 					    cmocka_unit_test(test_host_windows),
 					    cmocka_unit_test(test_host_windows_of_peers),
-					    cmocka_unit_test(test_host_window_limit) };
+					    cmocka_unit_test(test_host_window_limit),
+					    cmocka_unit_test(test_peers) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

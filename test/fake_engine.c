@@ -32,7 +32,8 @@ enum { AREA = 64 << 10, SLOTS = 1 << 20 };
 int fake_engine_has_late_kernels, fake_engine_reads_back;
 int fake_engine_blocks = 16, fake_engine_gpu;
 _Thread_local int fake_engine_own_gpu;
-_Atomic int fake_engine_connect_fails;
+_Atomic int fake_engine_connect_fails, fake_engine_trials;
+int fake_engine_lies_to;
 
 /* ---- Coming and going ------------------------------------------------------------------------------------- */
 
@@ -121,6 +122,28 @@ static void share_machine(struct engine *e, int max_blocks, const struct rates *
 	(void)forced;
 	(void)rates;
 	(void)words_only;
+}
+
+/* Of the thread's rank, if it has said so. */
+static void identify(struct engine_identity *out)
+{
+	*out = (struct engine_identity){ .pci = FAKE_ENGINE_PCI };
+	out->uuid[0] = (unsigned char)(fake_engine_gpu ? fake_engine_gpu : fake_engine_own_gpu);
+}
+
+static int host_window_works(int rank, size_t bytes)
+{
+	(void)rank, (void)bytes;
+	return 1;
+}
+
+static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned char *wrong)
+{
+	(void)seed, (void)timeout_s;
+	fake_engine_trials++;
+	if (wrong && fake_engine_lies_to && e->params.rank == fake_engine_lies_to)
+		wrong[0] = 1;
+	return 0;
 }
 
 static int connect_engines(struct engine *e, const int *fds, int zero_copy)
@@ -449,7 +472,10 @@ const struct engine_ops engine_cuda = { .name = "fake",
 					.spare_captures = spare_captures,
 					.end_spare = end_spare,
 					.own_gpu = own_gpu,
+					.identify = identify,
 					.links = links,
+					.host_window_works = host_window_works,
+					.try_peers = try_peers,
 					.window_fds = window_fds,
 					.share_machine = share_machine,
 					.connect = connect_engines,

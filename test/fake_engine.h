@@ -41,6 +41,10 @@ extern _Atomic int fake_engine_connect_fails;
 extern int fake_engine_blocks, fake_engine_gpu;
 extern _Thread_local int fake_engine_own_gpu;
 
+/* What rank 0 stores at this local rank arrives as something else, 0: all arrives. Trials of engines so far. */
+extern int fake_engine_lies_to;
+extern _Atomic int fake_engine_trials;
+
 /* Memory that outlives its engines. */
 extern _Atomic int fake_engine_kept;
 

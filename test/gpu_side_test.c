@@ -180,6 +180,23 @@ static void without_limit(struct team_member *m)
 	expect_blocks(m, create(m, 0), all);
 }
 
+/* The first communicator finds out that memory does not arrive between two GPUs, and is made anew; later ones know, and share host memory. */
+static void one_that_lies(struct team_member *m)
+{
+	const int trials = fake_engine_trials;
+	team_expect(m, trials, 2 * m->size, "trials of the first one");
+	team_expect(m, atomic_load(&m->comm->comm)->host_window, 0,
+		    "the first one knows no GPU by its number");
+	leave_alone(m);
+	fake_engine_own_gpu = 1 + m->rank;
+	corale_comm *comm = create(m, 64);
+	team_expect(m, fake_engine_trials, trials, "trials of all");
+	team_expect(m, atomic_load(&comm->comm)->host_window, fake_engine_lies_to != 0,
+		    "a window in host memory");
+	corale_comm_destroy(comm);
+	team_barrier(m);
+}
+
 static const struct team_case cases[] = {
 	{ "eight side by side", eight_side_by_side },
 	{ "given back", given_back },
@@ -187,6 +204,7 @@ static const struct team_case cases[] = {
 	{ "given back by a failed creation", given_back_by_failure },
 	{ "the least of all ranks", least_of_all },
 	{ "without a limit", without_limit },
+	{ "a GPU whose memory lies", one_that_lies },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
 
@@ -196,7 +214,7 @@ static void run_case(void **state)
 	char number[16];
 	for (int gpu = 0; gpu < 2; gpu++) {
 		snprintf(number, sizeof number, "%d", (int)(c - cases) + gpu * CASES);
-		assert_int_equal(team_spawn("CORALE_DEBUG=none", number), 0);
+		assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_HOST_WINDOW=8M", number), 0);
 	}
 }
 
@@ -207,6 +225,7 @@ static int run_ranks(int number)
 	config.device = CORALE_DEVICE_CUDA;
 	fake_engine_blocks = ROOM;
 	fake_engine_gpu = number >= CASES ? 'a' : 0; /* all ranks on one */
+	fake_engine_lies_to = cases[number % CASES].body == one_that_lies && !fake_engine_gpu ? 2 : 0;
 	return team_run(RANKS, &config, cases[number % CASES].body, NULL) != 0;
 }
 

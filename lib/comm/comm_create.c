@@ -184,7 +184,8 @@ static int open_engine(struct comm *comm, struct hello *hellos, int status)
 	return ret ? ret : comm_find_rates(comm, hellos);
 }
 
-static void free_comm(struct comm *comm)
+/* Gives back all that its creation has made. */
+static void close_comm(struct comm *comm)
 {
 	gpu_close(comm);
 	struct transport *t = comm->engine.transport; /* NULL: that has closed it */
@@ -202,6 +203,11 @@ static void free_comm(struct comm *comm)
 	free(comm->recvs);
 	free(comm->peers);
 	pthread_mutex_destroy(&comm->error_lock);
+}
+
+static void free_comm(struct comm *comm)
+{
+	close_comm(comm);
 	comm_release_origin(comm->origin);
 	free(comm);
 }
@@ -280,6 +286,18 @@ free_hellos:
 	return ret;
 }
 
+static void begin(struct comm *comm, const corale_bootstrap *bootstrap, const struct transport_row *transport,
+		  struct comm_origin *origin)
+{
+	memset(comm, 0, sizeof *comm);
+	comm->bootstrap = exchanges_check(&comm->exchanges, bootstrap);
+	comm->rank = bootstrap->rank;
+	comm->size = bootstrap->size;
+	comm->transport_row = transport;
+	comm->origin = origin;
+	pthread_mutex_init(&comm->error_lock, NULL);
+}
+
 int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_config *config,
 			       const struct transport_row *transport, const struct comm_traits *traits,
 			       void (*on_destroy)(void *), void *on_destroy_ctx, corale_comm **out)
@@ -302,18 +320,16 @@ int corale_private_comm_create(const corale_bootstrap *bootstrap, const corale_c
 			on_destroy(on_destroy_ctx);
 		return ret;
 	}
-	comm->bootstrap = exchanges_check(&comm->exchanges, bootstrap);
-	comm->rank = bootstrap->rank;
-	comm->size = bootstrap->size;
-	comm->transport_row = transport;
 	*origin = (struct comm_origin){ 1, on_destroy, on_destroy_ctx };
-	comm->origin = origin;
-	pthread_mutex_init(&comm->error_lock, NULL);
+	begin(comm, bootstrap, transport, origin);
 	int status = out ? 0
 			 : log_error(CORALE_EINVAL, comm->rank,
 				     "corale_comm_create: no place for the communicator (comm is NULL)");
 	const float_env env = float_env_default(); /* all ranks choose alike */
-	ret = create(comm, config, traits, status);
+	while ((ret = create(comm, config, traits, status)) == COMM_AGAIN) {
+		close_comm(comm);
+		begin(comm, bootstrap, transport, origin);
+	}
 	float_env_restore(env);
 	if (!ret)
 		ret = comm_handle_create(comm);

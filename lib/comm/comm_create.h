@@ -19,7 +19,10 @@ static inline void *comm_gather(const struct comm *comm, int *status, const char
 	return agree_gather(&comm->bootstrap, status, what, mine, bytes);
 }
 
-enum { COMM_APART = 1 };
+enum {
+	COMM_APART = 1,
+	COMM_AGAIN /* all ranks make the communicator anew: GPUs reach each other less well than they said */
+};
 
 /*
  * Collective. Shares windows among the ranks of each node; status: what this rank has met so far. On failure comm_close_windows frees what is there. COMM_APART, on all ranks: those of a

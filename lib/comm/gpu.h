@@ -33,6 +33,15 @@ int gpu_pass_fds(struct comm *comm, struct fdpass *pass, const char *names, size
  */
 int gpu_find_links(struct comm *comm, struct hello *hellos);
 
+/*
+ * gpu_peers.c. Collective, once the windows are mapped: whether they work, where a process has not tried that. COMM_AGAIN on all ranks: some don't, which gpu_peers_are_bad says
+ * from now on. CORALE_ETIMEDOUT names a pair whose copy does not end.
+ */
+struct gpu_hello;
+int gpu_try_peers(struct comm *comm, const struct gpu_hello *all);
+int gpu_peers_are_bad(const struct engine_identity *a, const struct engine_identity *b);
+int gpu_peers_are_tried(void);
+
 /* gpu_remote.c: kernels know a peer by its index: its local rank on this node, and behind those the ranks of other nodes in order. */
 int gpu_indices_open(struct comm *comm);
 /* Collective: messages to and from other nodes move from here on. */

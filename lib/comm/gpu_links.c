@@ -62,8 +62,10 @@ static int ask(const struct comm *comm, const struct hello *hellos, int most, ui
 		engine_cuda.links(gpus, n, found);
 	for (int r = 0, k = 0; !ret && r < comm->size; r++)
 		if (hellos[r].node == hellos[comm->rank].node) {
+			const struct hello *mine = &hellos[comm->rank];
 			const int is_denied =
-			    r != comm->rank && (hellos[r].no_access || hellos[comm->rank].no_access);
+			    r != comm->rank && (hellos[r].no_access || mine->no_access ||
+						gpu_peers_are_bad(&hellos[r].id, &mine->id));
 			row[k] = (uint8_t)(is_denied ? ENGINE_NO_LINK : found[k]);
 			k++;
 		}

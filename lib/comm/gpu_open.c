@@ -274,6 +274,7 @@ static int connect_engines(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	mine.max_blocks = comm->machine.max_blocks;
 	mine.process = process_number();
+	mine.untried = !gpu_peers_are_tried();
 	mine.exports = fds[ENGINE_BOARD_FD] >= 0;
 	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
 	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.own_gpu(comm->gpu)->name);
@@ -289,6 +290,7 @@ static int connect_engines(struct comm *comm)
 			pass = NULL;
 		}
 		ret = comm_agree(comm, ret, "map its peers' GPU windows");
+		ret = ret ? ret : gpu_try_peers(comm, all);
 	}
 	if (!ret)
 		log_shared(comm, all);

@@ -166,6 +166,12 @@ struct engine_ops {
 	 * which stay the caller's. Never blocks. CORALE_EDEVICE, CORALE_ENOMEM, CORALE_EPEER. */
 	int (*connect)(struct engine *engine, const int *fds, int zero_copy);
 
+	/*
+	 * After connect, before any call: whether the peers' windows work. wrong NULL: copies a pattern into each; else, when all ranks have done that, reads what
+	 * they have stored here and what lies there: wrong[local rank] = 1 if either is another one. CORALE_ETIMEDOUT: a copy does not end; then close frees nothing.
+	 */
+	int (*try_peers)(struct engine *engine, uint64_t seed, double timeout_s, unsigned char *wrong);
+
 	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
 	struct remote (*remote)(const struct engine *engine, size_t *bytes);
 
@@ -253,7 +259,7 @@ struct engine_ops {
 	 * refused. By one thread, beside calls of another one. CORALE_EDEVICE. */
 	int (*unmap)(struct engine *engine, int rank, int failed);
 
-	/* Bytes of GPU memory held; of pinned host memory for messages between nodes. Any thread. */
+	/* Bytes of GPU memory held; of pinned host memory: for messages between nodes, a window. Any thread. */
 	size_t (*memory)(const struct engine *engine);
 	size_t (*pinned_memory)(const struct engine *engine);
 

@@ -105,6 +105,7 @@ struct engine {
 	size_t stride; /* bytes of one window in them; 0: nothing is reserved */
 	CUmemGenericAllocationHandle *handles; /* by rank */
 	unsigned char *mapped; /* by rank: 1 while mapped */
+	int hangs; /* a copy to or from a peer does not end: nothing is freed */
 	int host_fd; /* of this rank's window in host memory, until it is passed on; -1: none */
 	struct codelet_state *state; /* on the GPU */
 	struct codelet_failure *failure; /* in words */
@@ -248,6 +249,10 @@ int engine_host_map(struct engine *engine, int rank, int fd);
 /* Kernels have ended. Unregistering waits for all work of the GPU, so memory stays until the process's last engine closes. */
 void engine_host_give(struct engine *engine);
 void engine_host_count(int engines); /* of the process: so many more */
+
+/* ---- engine_cuda_peers.c */
+
+int engine_try_peers(struct engine *engine, uint64_t seed, double timeout_s, unsigned char *wrong);
 
 /* ---- engine_cuda_malloc.c */
 

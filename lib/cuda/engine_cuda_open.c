@@ -231,6 +231,8 @@ int engine_open(const struct engine_params *p, int (*load)(void), struct engine 
  */
 void engine_close(struct engine *e)
 {
+	if (e->hangs)
+		return;
 	engine_release(e);
 	engine_wait_own(e); /* kernels end at their deadlines at the latest */
 	if (e->captured) {

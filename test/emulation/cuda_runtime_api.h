@@ -55,6 +55,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 
 /* engine_close_test.c: an engine comes up and ends */
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };

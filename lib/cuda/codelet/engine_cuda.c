@@ -87,7 +87,7 @@ static size_t memory(const struct engine *e)
 
 static size_t pinned_memory(const struct engine *e)
 {
-	return e->connections.bytes;
+	return e->connections.bytes + (e->machine.host_window ? e->stride : 0);
 }
 
 /* ---- On the engine's GPU, whichever is current ----------------------------------------------------------- */
@@ -190,6 +190,18 @@ static int connect(struct engine *e, const int *fds, int zero_copy)
 {
 	const struct visit v = visit(e);
 	return end_visit(e, v, engine_connect(e, fds, zero_copy));
+}
+
+static int host_window_works(int rank, size_t bytes)
+{
+	const struct visit v = visit(NULL);
+	return end_visit(NULL, v, engine_host_window_works(rank, bytes));
+}
+
+static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned char *wrong)
+{
+	const struct visit v = visit(e);
+	return end_visit(e, v, engine_try_peers(e, seed, timeout_s, wrong));
 }
 
 static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
@@ -335,10 +347,11 @@ const struct engine_ops engine_cuda = {
 	.end_spare = engine_end_spare,
 	.identify = engine_identify,
 	.links = engine_links,
-	.host_window_works = engine_host_window_works,
+	.host_window_works = host_window_works,
 	.window_fds = window_fds,
 	.share_machine = engine_share_machine,
 	.connect = connect,
+	.try_peers = try_peers,
 	.describe = describe,
 	.remote = remote,
 	.set_proxy = set_proxy,
