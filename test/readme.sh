@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md names. TAP.
+# docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md names; README is short. TAP.
 # To renew the table: replace what is between the settings lines of docs/settings.md by corale-info --settings-markdown.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -45,4 +45,10 @@ grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b
 [ -s "$scratch/gone" ] && word="not ok" || word=ok
 echo "$word 3 - files that docs/design.md names are there"
 cat "$scratch/gone"
-echo "1..3"
+
+# README is an entry: what is longer has a page of its own.
+words=$(awk '/^```/ { fenced = !fenced; next } !fenced && !/^(\||    )/ { words += NF } END { print words }' "$top_srcdir/README.md")
+[ "$words" -le 2000 ] && word="" || word="not "
+echo "${word}ok 4 - README has at most 2,000 words outside of tables and code"
+echo "# $words words"
+echo "1..4"
