@@ -113,8 +113,7 @@ def find_nvcc():
 def cuda_options(nvcc):
     known = output([nvcc, "--list-gpu-arch"]).replace("compute_", "").split()
     codes = [(a, "sm_" + a) for a in ARCHITECTURES if a in known] + [(a, "compute_" + a) for a in PTX if a in known][:1]
-    small = "--compress-mode=size" if "--compress-mode" in output([nvcc, "--help"]) else ""
-    return ["--with-cuda", "NVCCFLAGS=" + small, "NVCC_GENCODE=" + " ".join("-gencode arch=compute_%s,code=%s" % code for code in codes)]
+    return ["--with-cuda", "NVCC_GENCODE=" + " ".join("-gencode arch=compute_%s,code=%s" % code for code in codes)]
 
 
 def make_builds(folder, jobs, with_cuda):
