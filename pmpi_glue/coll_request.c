@@ -96,8 +96,9 @@ static void release(void *arg)
 	free(kept);
 }
 
-static int deliver(void *arg, const MPI_Status *status)
+static int deliver(void *arg, MPI_Status *status, int error)
 {
+	(void)error;
 	struct kept *kept = arg;
 	(void)status;
 	return coll_deliver_side(&kept->call, &kept->call.recv);

@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "comm/comm_doors.h"
 #include "door.h"
+#include "peer.h"
 
 /* All communicators that were seen, so that MPI_Finalize can end their cores, oldest first: alike on all ranks. */
 static struct registry {
@@ -81,6 +82,7 @@ static int on_free(MPI_Comm handle, int keyval, void *value, void *extra)
 		*link = comm->next;
 	registry.generation++;
 	pthread_mutex_unlock(&registry.lock);
+	pmpi_group_put(comm->group);
 	free(comm->arrays);
 	free(comm);
 	return MPI_SUCCESS;

@@ -9,6 +9,8 @@
 #include "corale.h"
 #include "route.h"
 
+struct pmpi_group;
+
 enum pmpi_core { PMPI_CORE_NONE, PMPI_CORE_READY, PMPI_CORE_NEVER };
 
 /* As all ranks of a communicator make its collectives in one order, its calls come one at a time. */
@@ -29,6 +31,7 @@ struct pmpi_comm {
 	unsigned tries;
 	struct pmpi_routes routes;
 	size_t *arrays; /* 4 * size entries: counts and displacements of the call in progress */
+	struct pmpi_group *group; /* for messages by peer copies; NULL: none */
 	struct pmpi_comm *next;
 };
 

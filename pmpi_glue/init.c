@@ -11,6 +11,7 @@
 #include "comm.h"
 #include "corale.h"
 #include "door.h"
+#include "peer.h"
 #include "reduction.h"
 #include "request.h"
 #include "table.h"
@@ -96,7 +97,8 @@ static void refuse_other_mpi(void)
 
 /* What a rank brings, and what is agreed: the mode and the number of communicators of rank 0, and whether any rank has a device. */
 struct wish {
-	int mode, most_comms, calls_before, has_device;
+	int mode, most_comms, calls_before;
+	int has_device, wants_peer; /* wants_peer: CORALE_MPI_PEER of this rank */
 };
 
 static struct wish wish_of_this_rank(void)
@@ -109,6 +111,7 @@ static struct wish wish_of_this_rank(void)
 	wish.mode = settings->mpi;
 	wish.most_comms = settings->mpi_comms;
 	wish.calls_before = settings->mpi_after;
+	wish.wants_peer = settings->mpi_peer;
 	if (wish.mode == PMPI_MODE_DEVICE || wish.mode == PMPI_MODE_ALL) {
 		pmpi.device = pmpi_device_find();
 		wish.has_device = pmpi.device && pmpi.device->is_there();
@@ -116,28 +119,27 @@ static struct wish wish_of_this_rank(void)
 	return wish;
 }
 
-static int agree(void)
+/* any: whether a rank has a device, and whether one wants peer copies. */
+static int agree(const struct wish *mine, int any[2])
 {
-	const struct wish mine = wish_of_this_rank();
-	struct wish wish = mine;
-	int any = 0;
+	struct wish wish = *mine;
 	int error = PMPI_Bcast(&wish, sizeof wish, MPI_BYTE, 0, MPI_COMM_WORLD);
 	if (!error)
-		error = PMPI_Allreduce(&mine.has_device, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+		error = PMPI_Allreduce(&mine->has_device, any, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	if (error)
 		return error;
-	if (mine.mode != wish.mode || mine.most_comms != wish.most_comms ||
-	    mine.calls_before != wish.calls_before)
+	if (mine->mode != wish.mode || mine->most_comms != wish.most_comms ||
+	    mine->calls_before != wish.calls_before)
 		log_line(LOG_WARN, pmpi.rank,
 			 "CORALE_MPI, CORALE_MPI_COMMS or CORALE_MPI_AFTER differ from those of rank 0, "
 			 "which are used: set them alike on all ranks");
 	pmpi.mode = wish.mode;
 	pmpi.most_comms = wish.most_comms;
 	pmpi.calls_before = wish.calls_before;
-	if (!any || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
+	if (!any[0] || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
 		pmpi.device = NULL;
 	pmpi.on = wish.mode == PMPI_MODE_ALL || wish.mode == PMPI_MODE_HOST ||
-		  (wish.mode == PMPI_MODE_DEVICE && any);
+		  (wish.mode == PMPI_MODE_DEVICE && any[0]);
 	return MPI_SUCCESS;
 }
 
@@ -145,7 +147,7 @@ static int is_started;
 
 static int start(void)
 {
-	int error;
+	int error, any[2] = { 0 };
 	is_started = 1;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &pmpi.rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &pmpi.size);
@@ -154,14 +156,15 @@ static int start(void)
 	if (!error)
 		error = pmpi_comms_start();
 	pmpi_reduction_start();
+	const struct wish mine = wish_of_this_rank();
 	if (!error)
-		error = agree();
+		error = agree(&mine, any);
 	pmpi.counts = pmpi.on && log_level >= LOG_INFO;
 	if (!error && pmpi.on)
 		error = progress_start();
 	if (!error && pmpi.on && corale_set_progress(progress, NULL))
 		pmpi.on = 0; /* logged */
-	return error;
+	return error || !any[0] || !any[1] ? error : pmpi_peer_start(mine.wants_peer);
 }
 
 PMPI_INSIDE(MPI_Init, (int *argc, char ***argv), (argc, argv))
@@ -214,6 +217,7 @@ PMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *prov
 PMPI_ENTRY(MPI_Finalize, (void), ())
 {
 	if (pmpi.on) {
+		pmpi_peer_end();
 		pmpi_comms_end();
 		pmpi_table_print();
 		corale_set_progress(NULL, NULL);

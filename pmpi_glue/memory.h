@@ -7,6 +7,7 @@
 #define PMPI_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/pieces.h"
 
@@ -15,6 +16,8 @@
  * are devices' numbers in this process. PMPI_NO_ORDINAL: of memory that is in neither; pmpi_enter refuses it.
  */
 enum { PMPI_DEVICES = 64, PMPI_NO_ORDINAL = 2 * PMPI_DEVICES };
+
+struct pmpi_exported;
 
 /* Functions that can fail return 0 or a CORALE_E* code, logged. Any thread. */
 struct pmpi_device {
@@ -45,6 +48,18 @@ struct pmpi_device {
 	int (*copy_pieces)(const struct piece *pieces, size_t n, void *stream);
 	/* 1: all work of the stream is complete; 0: not yet; else a CORALE_E* code. */
 	int (*query)(void *stream);
+	/* How another process of the host maps memory at p. 1: it can't be mapped. NULL: none can. */
+	int (*export_memory)(const void *p, size_t bytes, struct pmpi_exported *out);
+	/* Maps the allocation, for what is entered. unmap: behind all copies. */
+	int (*map)(const struct pmpi_exported *exported, void **allocation);
+	void (*unmap)(void *allocation);
+};
+
+/* Memory of a device, for other processes. */
+struct pmpi_exported {
+	unsigned char handle[64]; /* the device's word for the allocation */
+	uint64_t id; /* of the allocation: no later one of the process has the same */
+	uint64_t at; /* where in it the memory is */
 };
 
 /*

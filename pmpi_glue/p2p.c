@@ -37,6 +37,22 @@ int pmpi_p2p_staged(enum pmpi_function function, size_t bytes, double begin, int
 	return ret;
 }
 
+int pmpi_p2p_routed(enum pmpi_function function, struct pmpi_staged *s, double begin, int ret)
+{
+	if (pmpi.counts)
+		pmpi_table_count(function, PMPI_IS_ROUTED, PMPI_NO_REASON, s->bytes, begin);
+	pmpi_stage_forget(s); /* nothing was taken */
+	return ret;
+}
+
+int pmpi_p2p_received_by_peer(double begin, int ret)
+{
+	pmpi_requests_progress();
+	if (pmpi.counts)
+		pmpi_table_count(PMPI_RECV, PMPI_IS_ROUTED, PMPI_NO_REASON, 0, begin);
+	return ret;
+}
+
 int pmpi_p2p_received(struct pmpi_staged *s, const MPI_Status *status, int ret, MPI_Comm comm)
 {
 	const int error = pmpi_stage_out_received(s, status);
@@ -68,8 +84,9 @@ static int start(void *arg)
 	return pmpi_stage_again(&((struct pmpi_p2p *)arg)->in);
 }
 
-static int deliver(void *arg, const MPI_Status *status)
+static int deliver(void *arg, MPI_Status *status, int error)
 {
+	(void)error;
 	return pmpi_stage_out_received(&((struct pmpi_p2p *)arg)->out, status);
 }
 
@@ -78,7 +95,7 @@ static void release(void *arg)
 	pmpi_p2p_end(arg);
 }
 
-static const struct pmpi_work p2p_work = { start, deliver, release };
+static const struct pmpi_work p2p_work = { .start = start, .deliver = deliver, .release = release };
 
 int pmpi_p2p_keep(struct pmpi_p2p *p, int ret, const MPI_Request *request, MPI_Comm comm, int is_persistent)
 {

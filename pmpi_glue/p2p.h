@@ -4,6 +4,7 @@
 #define PMPI_P2P_H
 
 #include "functions.h"
+#include "peer.h"
 #include "staging.h"
 
 /* pmpi_stage_find for a message to or from a peer; nothing is staged for MPI_PROC_NULL. */
@@ -14,6 +15,10 @@ int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, do
 
 /* Behind one that it has run on staged buffers, of `bytes` bytes. Returns ret. */
 int pmpi_p2p_staged(enum pmpi_function function, size_t bytes, double begin, int ret);
+
+/* Behind one that went by peer copies, or may have; s: what pmpi_p2p_find has left, which ends. Returns ret. */
+int pmpi_p2p_routed(enum pmpi_function function, struct pmpi_staged *s, double begin, int ret);
+int pmpi_p2p_received_by_peer(double begin, int ret);
 
 /* Behind a receive: the message goes to the device, even a part of it that came with an error. ret, or what the copy to the device was. */
 int pmpi_p2p_received(struct pmpi_staged *s, const MPI_Status *status, int ret, MPI_Comm comm);

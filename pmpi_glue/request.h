@@ -12,8 +12,14 @@
 struct pmpi_work {
 	/* Persistent requests: before MPI_Start. NULL: nothing. */
 	int (*start)(void *arg);
-	/* The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. NULL: nothing. */
-	int (*deliver)(void *arg, const MPI_Status *status);
+	/* Whether MPI may be asked to complete the request, which is active. NULL: always. */
+	int (*is_ready)(void *arg, MPI_Request request);
+	/*
+	 * The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. status: the program's too; error: MPI's.
+	 * May also return MPI_ERR_TRUNCATE, not logged. NULL: nothing.
+	 */
+	int (*deliver)(void *arg, MPI_Status *status, int error);
+	int is_repeated; /* deliver is called by each look at a complete request, as it writes to the status */
 	/* MPI uses nothing of the operation any more; last of all. */
 	void (*release)(void *arg);
 };
@@ -21,6 +27,9 @@ struct pmpi_work {
 /* Adds work to a request that MPI has made. 0; else CORALE_ENOMEM, logged: then release was not called. */
 int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
 		     void *arg);
+
+/* MPI_Wait, inside the door. */
+int pmpi_wait_for(MPI_Request *request, MPI_Status *status);
 
 /* Requests that the program has freed while they were active: those that are complete are delivered and released. */
 void pmpi_requests_progress(void);

@@ -97,30 +97,39 @@ static void release(struct pmpi_pending *pending)
 
 /* ---- Completion ---------------------------------------------------------------------------------------- */
 
-static int deliver_one(struct pmpi_pending *pending, MPI_Status *status)
+int pmpi_pending_is_ready(const struct pmpi_pending *claimed)
+{
+	int is_ready = 1;
+	for (const struct pmpi_pending *p = claimed; p; p = p->also)
+		is_ready &= !p->is_active || !p->work->is_ready || p->work->is_ready(p->arg, p->request);
+	return is_ready;
+}
+
+static int deliver_one(struct pmpi_pending *pending, MPI_Status *status, int error)
 {
 	int is_cancelled = 0;
-	if (!pending->is_active || pending->is_delivered || !pending->work->deliver)
+	if (!pending->is_active || !pending->work->deliver ||
+	    (pending->is_delivered && !pending->work->is_repeated))
 		return MPI_SUCCESS;
 	pending->is_delivered = 1;
 	PMPI_Test_cancelled(status, &is_cancelled);
-	return !is_cancelled && pending->work->deliver(pending->arg, status) ? pmpi_fail(pending->comm)
-									     : MPI_SUCCESS;
+	const int ret = is_cancelled ? 0 : pending->work->deliver(pending->arg, status, error);
+	return ret < 0 ? pmpi_fail(pending->comm) : ret;
 }
 
-int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status)
+int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status, int error)
 {
 	int ret = MPI_SUCCESS;
 	for (struct pmpi_pending *p = claimed; p; p = p->also) {
-		const int error = deliver_one(p, status);
-		ret = ret ? ret : error;
+		const int failed = deliver_one(p, status, error);
+		ret = ret ? ret : failed;
 	}
 	return ret;
 }
 
-int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status)
+int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status, int error)
 {
-	const int ret = pmpi_pending_deliver(claimed, status);
+	const int ret = pmpi_pending_deliver(claimed, status, error);
 	for (struct pmpi_pending *p = claimed, *also; p; p = also) {
 		also = p->also;
 		if (p->is_persistent) {
@@ -158,14 +167,15 @@ int pmpi_pending_free(struct pmpi_pending *claimed)
 }
 
 /* Out of the list: one that is complete, NULL: none. */
-static struct pmpi_pending *take_complete(MPI_Status *status)
+static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
 {
 	int is_complete = 0;
 	pthread_mutex_lock(&table.lock);
 	struct pmpi_pending **link = &table.freed, *found;
 	while ((found = *link)) {
-		const int error = PMPI_Request_get_status(found->request, &is_complete, status);
-		if (error || is_complete)
+		*error = PMPI_Request_get_status(found->request, &is_complete, status);
+		if (*error || (is_complete &&
+			       (!found->work->is_ready || found->work->is_ready(found->arg, found->request))))
 			break;
 		link = &found->next;
 	}
@@ -181,10 +191,11 @@ void pmpi_requests_progress(void)
 {
 	MPI_Status status;
 	struct pmpi_pending *pending;
+	int error;
 	if (!atomic_load_explicit(&table.freed_n, memory_order_relaxed))
 		return;
-	while ((pending = take_complete(&status))) {
-		deliver_one(pending, &status);
+	while ((pending = take_complete(&status, &error))) {
+		deliver_one(pending, &status, error);
 		PMPI_Request_free(&pending->request);
 		release(pending);
 	}

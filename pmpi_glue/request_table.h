@@ -29,10 +29,15 @@ void pmpi_pending_unclaim(struct pmpi_pending *claimed);
 /* Not claimed; NULL: none. */
 struct pmpi_pending *pmpi_pending_find(MPI_Request request);
 
-/* The claimed work's operation is complete: delivers, and takes what is not persistent from the table. An MPI error code. */
-int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status);
+/* Whether MPI may complete the request. */
+int pmpi_pending_is_ready(const struct pmpi_pending *claimed);
+/*
+ * The claimed work's operation is complete, with MPI's error: delivers, and takes what is not persistent from the table. An MPI error code. The error handler is
+ * called for MPI_ERR_OTHER, and for no other one.
+ */
+int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status, int error);
 /* Delivers, and leaves all else. */
-int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status);
+int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status, int error);
 /* Takes the claimed work from the table: released at once if nothing is active, else by pmpi_requests_progress, which then owns the request. 1: it does. */
 int pmpi_pending_free(struct pmpi_pending *claimed);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "staging.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
@@ -21,24 +23,41 @@ static int ordinal_of_runs(const char *buffer, const struct pmpi_layout *layout)
 	return ordinal;
 }
 
-int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type)
+int pmpi_stage_any(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	*s = (struct pmpi_staged){ .buffer = (void *)buffer, .count = count, .type = type, .ordinal = -1 };
-	if (!pmpi.device || count <= 0 || type == MPI_DATATYPE_NULL)
+	if (!pmpi.device || count < 0 || type == MPI_DATATYPE_NULL)
 		return 0;
 	struct pmpi_layout *layout = pmpi_layout_get(type);
 	if (!layout)
 		return 0; /* logged; MPI says what is wrong with the type */
-	s->ordinal = layout->is_contiguous ? pmpi_ordinal(buffer) : ordinal_of_runs(buffer, layout);
 	s->bytes = layout->size * (size_t)count;
-	if (s->ordinal < 0 || !s->bytes) {
-		s->ordinal = -1;
-		pmpi_layout_put(layout);
+	if (s->bytes)
+		s->ordinal = layout->is_contiguous ? pmpi_ordinal(buffer) : ordinal_of_runs(buffer, layout);
+	s->device = (char *)buffer;
+	s->layout = layout;
+	return 1;
+}
+
+void pmpi_stage_forget(struct pmpi_staged *s)
+{
+	if (s->layout)
+		pmpi_layout_put(s->layout);
+	s->layout = NULL;
+	s->ordinal = -1;
+}
+
+int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (!pmpi_stage_any(s, buffer, count, count > 0 ? type : MPI_DATATYPE_NULL)) {
+		s->type = type;
 		return 0;
 	}
-	s->device = (char *)buffer;
-	s->type = layout->packed;
-	s->layout = layout;
+	if (s->ordinal < 0 || !s->bytes) {
+		pmpi_stage_forget(s);
+		return 0;
+	}
+	s->type = s->layout->packed;
 	return 1;
 }
 
@@ -46,30 +65,56 @@ int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, 
 
 struct copying {
 	const struct pmpi_staged *s;
-	int to_device;
+	char *packed;
+	enum pmpi_direction direction;
+	int by_processor; /* both sides are host memory */
 	struct pmpi_copying copies;
 };
+
+static void copy_piece(const struct piece *p)
+{
+	for (size_t i = 0; i < p->rows; i++)
+		memcpy((char *)p->to + i * p->to_pitch, (const char *)p->from + i * p->from_pitch, p->width);
+}
 
 static int add_rows(void *arg, const struct pmpi_rows *rows)
 {
 	struct copying *c = arg;
-	char *device = (char *)((uintptr_t)c->s->device + (uintptr_t)rows->at);
-	char *host = (char *)c->s->buffer + rows->packed_at;
+	char *buffer = (char *)((uintptr_t)c->s->device + (uintptr_t)rows->at);
+	char *packed = c->packed + rows->packed_at;
 	const struct piece piece =
-	    c->to_device
-		? (struct piece){ device, rows->pitch, host, rows->packed_pitch, rows->width, rows->rows }
-		: (struct piece){ host, rows->packed_pitch, device, rows->pitch, rows->width, rows->rows };
-	return pmpi_copying_add(&c->copies, &piece);
+	    c->direction == PMPI_TO_PACKED
+		? (struct piece){ packed, rows->packed_pitch, buffer, rows->pitch, rows->width, rows->rows }
+		: (struct piece){ buffer, rows->pitch, packed, rows->packed_pitch, rows->width, rows->rows };
+	if (!c->by_processor)
+		return pmpi_copying_add(&c->copies, &piece);
+	copy_piece(&piece);
+	return 0;
+}
+
+static int copy_by_device(struct copying *c, int ordinal, size_t bytes, int is_pinned)
+{
+	pmpi_copying_begin(&c->copies, ordinal, is_pinned);
+	const int ret = pmpi_layout_walk(c->s->layout, (size_t)c->s->count, bytes, add_rows, c);
+	const int end = pmpi_copying_end(&c->copies);
+	return ret ? ret : end;
+}
+
+int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
+		    size_t bytes)
+{
+	struct copying c = { .s = s, .packed = packed, .direction = direction };
+	if (s->ordinal >= 0 || ordinal >= 0)
+		return copy_by_device(&c, s->ordinal >= 0 ? s->ordinal : ordinal, bytes, 0);
+	c.by_processor = 1;
+	return pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
 }
 
 /* Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
-static int copy(const struct pmpi_staged *s, size_t bytes, int to_device)
+static int copy(const struct pmpi_staged *s, enum pmpi_direction direction, size_t bytes)
 {
-	struct copying c = { .s = s, .to_device = to_device };
-	pmpi_copying_begin(&c.copies, s->ordinal, s->device != MPI_BOTTOM);
-	const int ret = pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
-	const int end = pmpi_copying_end(&c.copies);
-	return ret ? ret : end;
+	struct copying c = { .s = s, .packed = s->buffer, .direction = direction };
+	return copy_by_device(&c, s->ordinal, bytes, s->device != MPI_BOTTOM);
 }
 
 int pmpi_stage_take(struct pmpi_staged *s)
@@ -87,7 +132,7 @@ int pmpi_stage_take(struct pmpi_staged *s)
 
 int pmpi_stage_again(struct pmpi_staged *s)
 {
-	return s->ordinal < 0 ? 0 : copy(s, s->bytes, 0);
+	return s->ordinal < 0 ? 0 : copy(s, PMPI_TO_PACKED, s->bytes);
 }
 
 int pmpi_stage_in(struct pmpi_staged *s)
@@ -98,7 +143,7 @@ int pmpi_stage_in(struct pmpi_staged *s)
 
 int pmpi_stage_out(struct pmpi_staged *s, size_t bytes)
 {
-	return s->ordinal < 0 ? 0 : copy(s, bytes < s->bytes ? bytes : s->bytes, 1);
+	return s->ordinal < 0 ? 0 : copy(s, PMPI_FROM_PACKED, bytes < s->bytes ? bytes : s->bytes);
 }
 
 int pmpi_stage_out_received(struct pmpi_staged *s, const MPI_Status *status)
@@ -116,6 +161,5 @@ void pmpi_stage_end(struct pmpi_staged *s)
 		return;
 	if (s->buffer != s->device)
 		pmpi_unpinned(s->buffer, s->bytes);
-	pmpi_layout_put(s->layout);
-	s->ordinal = -1;
+	pmpi_stage_forget(s);
 }

@@ -24,6 +24,21 @@ struct pmpi_staged {
 /* Whether a buffer is staged, as its memory is a device's: then pmpi_stage_take or pmpi_stage_in before MPI has it, and pmpi_stage_end at last. */
 int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type);
 
+/*
+ * The same of any memory, with a layout: ordinal is -1 for the host's, and bytes may be 0. 0: there is no layout, as the arguments are none that MPI takes, or memory
+ * is short.
+ */
+int pmpi_stage_any(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type);
+/*
+ * Copies the first `bytes` of a buffer's data to or from packed bytes elsewhere, which need not be pinned. ordinal: of the packed bytes' device, -1: host memory.
+ * The buffer's device reaches them.
+ */
+enum pmpi_direction { PMPI_TO_PACKED, PMPI_FROM_PACKED };
+int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
+		    size_t bytes);
+/* Of pmpi_stage_any. */
+void pmpi_stage_forget(struct pmpi_staged *s);
+
 /* The host's copy: of undefined content; with the buffer's; brought up to date. 0 or a CORALE_E* code, logged. */
 int pmpi_stage_take(struct pmpi_staged *s);
 int pmpi_stage_in(struct pmpi_staged *s);

@@ -2,7 +2,7 @@
 /*
  * Point to point of the MPI door: device buffers at one end or both, byte for byte as MPI alone has it on host memory. Device memory is that of
  * test/fake_device, which faults when the door or MPI touches it.
- * With an argument: the threads alone, for the thread sanitizer.
+ * With an argument: the threads alone, for the thread sanitizer. peer: all but the threads, as CORALE_MPI_PEER takes no MPI_THREAD_MULTIPLE (test/pmpi_peer.sh).
  * shapes: 2:0 4:0
  */
 #include "pmpi_p2p.h"
@@ -159,11 +159,11 @@ static int run_both(const struct scene *scene, MPI_Comm comm, enum memory memory
 	return ok;
 }
 
-static void run_scenes(const struct scene *scenes, MPI_Comm comm, int seeds)
+static void run_scenes(const struct scene *scenes, MPI_Comm comm, int seeds, enum memory memories)
 {
 	char name[160];
 	for (const struct scene *s = scenes; s->name; s++)
-		for (enum memory memory = 0; memory < MEMORIES; memory++) {
+		for (enum memory memory = 0; memory < memories; memory++) {
 			int ok = 1;
 			for (int i = 0; i < seeds; i++)
 				ok &= run_both(s, comm, memory, i);
@@ -176,23 +176,30 @@ int main(int argc, char **argv)
 {
 	static char attached[1 << 22];
 	MPI_Comm comm;
+	const int is_peer = argc > 1 && !strcmp(argv[1], "peer");
 	int level;
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	MPI_Init_thread(&argc, &argv, is_peer ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 	PMPI_Buffer_attach(attached, sizeof(attached));
+	if (argc == 1 || is_peer) {
+		const enum memory memories = is_peer ? DEVICE_ON_ODD : MEMORIES;
+		run_scenes(blocking_scenes, comm, 1, memories);
+		run_scenes(request_scenes, comm, 1, memories);
+		run_scenes(type_scenes, comm, 1, memories);
+		run_scenes(random_scenes, comm, is_peer ? 6 : 12, memories);
+	}
 	if (argc == 1) {
-		run_scenes(blocking_scenes, comm, 1);
-		run_scenes(request_scenes, comm, 1);
-		run_scenes(type_scenes, comm, 1);
-		run_scenes(random_scenes, comm, 12);
 		refused_cases();
 		short_row_cases();
 		pinned_memory_cases();
 	}
-	thread_cases(level);
+	if (is_peer)
+		report("memory was exported", !size || fake_device_exports() > 0);
+	else
+		thread_cases(level);
 	void *detached;
 	int bytes;
 	PMPI_Buffer_detach(&detached, &bytes);

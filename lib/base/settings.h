@@ -62,6 +62,12 @@ struct settings {
 	int mpi; /* CORALE_MPI, enum settings_mpi: which buffers libcorale_pmpi.so takes */
 	int mpi_comms; /* CORALE_MPI_COMMS: communicators that it makes at most */
 	int mpi_after; /* CORALE_MPI_AFTER: calls on a communicator of MPI before it makes one */
+	int mpi_peer; /* CORALE_MPI_PEER: messages of device memory by peer copies */
+	size_t mpi_peer_least; /* CORALE_MPI_PEER_LEAST, bytes */
+	size_t
+	    mpi_peer_eager; /* CORALE_MPI_PEER_EAGER, bytes: standard sends that do not wait for their receive */
+	double
+	    mpi_peer_wait_us; /* CORALE_MPI_PEER_WAIT_US: from the match of a send to the copy that ends it */
 	uint64_t from_environment; /* bit i: row i of the table was set in the environment */
 	uint64_t from_offer; /* bit i: row i was not, and has a value of settings_offer */
 };

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "fake_device.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 static const size_t device_bytes = (size_t)1 << 30;
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, MOST_PEERS = 64 };
 
 struct block {
 	size_t at, bytes;
@@ -22,7 +23,13 @@ static struct {
 	pthread_mutex_t lock;
 	char *device; /* without access; device i from i * device_bytes on */
 	char *data;
+	int fd;
 	struct block *blocks[FAKE_DEVICES];
+	int peers_n;
+	struct peer {
+		long pid;
+		char *device, *data;
+	} peers[MOST_PEERS];
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void *map(int access, int fd)
@@ -45,7 +52,33 @@ __attribute__((constructor)) static void start(void)
 	}
 	fake.device = map(PROT_NONE, fd);
 	fake.data = map(PROT_READ | PROT_WRITE, fd);
+	fake.fd = fd;
+}
+
+int fake_device_descriptor(void)
+{
+	return fake.fd;
+}
+
+size_t fake_device_offset(const void *p)
+{
+	return (size_t)((const char *)p - fake.device);
+}
+
+void *fake_device_map(long pid, int descriptor)
+{
+	char path[64];
+	for (int i = 0; i < fake.peers_n; i++)
+		if (fake.peers[i].pid == pid)
+			return fake.peers[i].device;
+	snprintf(path, sizeof path, "/proc/%ld/fd/%d", pid, descriptor);
+	const int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fake.peers_n == MOST_PEERS)
+		return NULL;
+	struct peer *peer = &fake.peers[fake.peers_n++];
+	*peer = (struct peer){ pid, map(PROT_NONE, fd), map(PROT_READ | PROT_WRITE, fd) };
 	close(fd);
+	return peer->device;
 }
 
 /* The first gap that has room; a gap is left behind each block, so that a block's end is no other one's address. */
@@ -105,6 +138,11 @@ int fake_device_ordinal(const void *p)
 
 void *fake_device_reach(const void *p)
 {
+	for (int i = 0; i < fake.peers_n; i++) {
+		const uintptr_t at = (uintptr_t)p - (uintptr_t)fake.peers[i].device;
+		if (at < FAKE_DEVICES * device_bytes)
+			return fake.peers[i].data + at;
+	}
 	return fake_device_ordinal(p) < 0 ? (void *)p : fake.data + ((const char *)p - fake.device);
 }
 

@@ -22,6 +22,12 @@ int fake_device_ordinal(const void *p);
 /* Where a processor reaches the bytes at p; host memory is where it is. */
 void *fake_device_reach(const void *p);
 
+/* The descriptor of the memory of all devices, and how far in it p is. */
+int fake_device_descriptor(void);
+size_t fake_device_offset(const void *p);
+/* Maps another process's, once for each descriptor: it faults as the own memory. NULL: it can't be opened. It stays. */
+void *fake_device_map(long pid, int descriptor);
+
 /* Any kinds of memory, complete at return. */
 void fake_device_copy(void *to, const void *from, size_t bytes);
 
@@ -30,5 +36,7 @@ size_t fake_device_pinned(void);
 size_t fake_device_pins(void);
 size_t fake_device_copies(void);
 size_t fake_device_copied_rows(void);
+/* Times that memory was exported to other processes. */
+size_t fake_device_exports(void);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "corale.h"
 #include "fake_device.h"
@@ -26,7 +28,7 @@ struct stream {
 };
 
 static _Thread_local int current;
-static _Atomic size_t pinned, pins, copies, copied_rows;
+static _Atomic size_t pinned, pins, copies, copied_rows, exports;
 
 size_t fake_device_pinned(void)
 {
@@ -41,6 +43,11 @@ size_t fake_device_pins(void)
 size_t fake_device_copies(void)
 {
 	return copies;
+}
+
+size_t fake_device_exports(void)
+{
+	return exports;
 }
 
 size_t fake_device_copied_rows(void)
@@ -220,6 +227,37 @@ static int query(void *stream)
 	return 1;
 }
 
+/* Of the process: all devices are one allocation. Memory of a context of its own is not exported. */
+struct handle {
+	long pid;
+	int descriptor;
+};
+
+static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
+{
+	const struct handle handle = { getpid(), fake_device_descriptor() };
+	if (fake_device_ordinal(p) == FAKE_CONTEXT ||
+	    fake_device_ordinal(p) != fake_device_ordinal((const char *)p + bytes - 1))
+		return 1;
+	*out = (struct pmpi_exported){ .id = 1, .at = fake_device_offset(p) };
+	memcpy(out->handle, &handle, sizeof handle);
+	exports++;
+	return 0;
+}
+
+static int map_memory(const struct pmpi_exported *exported, void **allocation)
+{
+	struct handle handle;
+	memcpy(&handle, exported->handle, sizeof handle);
+	*allocation = fake_device_map(handle.pid, handle.descriptor);
+	return *allocation ? 0 : CORALE_ESYSTEM;
+}
+
+static void unmap_memory(void *allocation)
+{
+	(void)allocation;
+}
+
 __attribute__((visibility("default")))
 const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.corale_device = CORALE_DEVICE_HOST,
@@ -236,4 +274,7 @@ const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.copy = copy,
 						.copy_rows = copy_rows,
 						.copy_pieces = copy_pieces,
-						.query = query };
+						.query = query,
+						.export_memory = export_memory,
+						.map = map_memory,
+						.unmap = unmap_memory };

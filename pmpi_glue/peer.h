@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages of device memory by peer copies (CORALE_MPI_PEER). In place of the message MPI carries a header of 3 bytes, so that matching, order and wildcards are
+ * MPI's: the number of a slot in the sender's table (peer_table.h), which says where the bytes are. The receiver copies them from the sender's memory, in the
+ * call that completes its receive or before. The send is complete when its header was matched and the bytes were read, or copied to the sender's arena in shared
+ * memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion.
+ *
+ * Which ranks take headers of which is agreed in MPI_Init. On a communicator whose id all its ranks have agreed on, when it was made, a rank that
+ * takes headers gets
+ * - messages of exactly 3 bytes, of any memory, in the slot: so 3 bytes are a header always;
+ * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header;
+ * - all others as they are.
+ * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions. With
+ * MPI_THREAD_MULTIPLE a rank takes none, so all this is one thread's.
+ *
+ * peer_start.c agrees; peer_comm.c has the communicators; peer_send.c, peer_recv.c, peer_exchange.c and peer_probe.c are what functions of MPI do.
+ */
+#ifndef PMPI_PEER_H
+#define PMPI_PEER_H
+
+#include <mpi.h>
+#include <stdint.h>
+
+#include "peer_table.h"
+#include "staging.h"
+
+struct pmpi_peer_state {
+	int on; /* some ranks take headers; alike on all ranks of MPI_COMM_WORLD */
+	int *
+	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
+	size_t least, eager;
+	int64_t wait_ns;
+	long by_header, in_slot, buffered, pulled; /* so far */
+};
+extern struct pmpi_peer_state pmpi_peer;
+
+/* An MPI error code. In MPI_Init of all ranks, if any wants it; wanted: this one takes headers if it can. */
+int pmpi_peer_start(int wanted);
+void pmpi_peer_end(void); /* in MPI_Finalize */
+
+/* ---- Communicators */
+
+struct pmpi_group {
+	int users; /* the communicator and receives */
+	uint64_t id;
+	int size;
+	int ranks[]; /* in MPI_COMM_WORLD; -1: gets and sends no headers */
+};
+/* NULL: no headers. */
+struct pmpi_group *pmpi_group_of(MPI_Comm comm);
+void pmpi_group_put(struct pmpi_group *group); /* NULL is nothing */
+/* Of a communicator that its ranks have made together. An MPI error code. */
+int pmpi_group_make(MPI_Comm comm, uint64_t id); /* id: 0: it is agreed on */
+
+/* Its number in MPI_COMM_WORLD; -1: no headers go to it or come from it. */
+static inline int pmpi_group_rank(const struct pmpi_group *group, int rank)
+{
+	return group && rank >= 0 && rank < group->size ? group->ranks[rank] : -1;
+}
+
+/* ---- Sends */
+
+enum pmpi_send_mode { PMPI_STANDARD, PMPI_SYNCHRONOUS, PMPI_READY, PMPI_BUFFERED };
+struct pmpi_sending;
+
+/* Whether this message goes by a header. s: what pmpi_stage_find has left. */
+static inline int pmpi_peer_takes(const struct pmpi_staged *s, int to, MPI_Comm comm)
+{
+	return pmpi_peer.on &&
+	       (s->bytes == PEER_HEADER || (s->ordinal >= 0 && s->bytes >= pmpi_peer.least)) &&
+	       pmpi_group_rank(pmpi_group_of(comm), to) >= 0;
+}
+
+/* A message of the program, that pmpi_peer_takes. */
+struct pmpi_message {
+	const void *buffer;
+	MPI_Count count;
+	MPI_Datatype type;
+	int to, tag;
+	MPI_Comm comm;
+	enum pmpi_send_mode mode;
+	int is_copied; /* before the call returns */
+};
+
+/* Sends the header. NULL and *ret MPI_SUCCESS: there is no room in the arena; the message is staged. */
+struct pmpi_sending *pmpi_peer_send(const struct pmpi_message *m, MPI_Request *request, int *ret);
+/* Whether MPI may complete its request; looks after the message, too. */
+int pmpi_peer_sent(struct pmpi_sending *sending, MPI_Request request);
+/* Behind MPI's completion. */
+void pmpi_peer_send_end(struct pmpi_sending *sending, const MPI_Status *status);
+
+/* The functions of MPI: 1 if they have run, with *ret. */
+int pmpi_peer_Send(const struct pmpi_message *m, int *ret);
+int pmpi_peer_Isend(const struct pmpi_message *m, MPI_Request *request, int *ret);
+int pmpi_peer_Send_init(const struct pmpi_message *m, MPI_Request *request, int *ret);
+
+/* ---- Receives */
+
+/* Whether a header may come. */
+static inline int pmpi_peer_watches(int from, MPI_Comm comm)
+{
+	if (!pmpi_peer.on || from == MPI_PROC_NULL)
+		return 0;
+	const struct pmpi_group *group = pmpi_group_of(comm);
+	return group && (from == MPI_ANY_SOURCE || pmpi_group_rank(group, from) >= 0);
+}
+
+/* A receive, and what MPI is given in the program's buffer's place. */
+struct pmpi_receiving {
+	struct pmpi_staged s; /* the program's */
+	struct pmpi_group *group; /* NULL: no headers */
+	MPI_Comm comm;
+	void *buffer;
+	MPI_Count count;
+	MPI_Datatype type;
+	unsigned char header[PEER_HEADER];
+	size_t pinned; /* bytes of buffer, if pmpi_pinned's */
+	int is_own; /* buffer is malloc's */
+	int is_pulled, is_done, error; /* is_done: the message is in the program's buffer; error: of that */
+	size_t bytes; /* pulled */
+	int slot; /* of a message that was probed for; -1: none */
+	/* Of requests. */
+	MPI_Request request;
+	int is_active;
+	struct pmpi_receiving *next, *before;
+	struct pmpi_sending *sending; /* the other half of an exchange; NULL: none */
+	struct pmpi_staged in; /* of that, if it is no header: staged; or a copy of host memory */
+	void *copy;
+	MPI_Request send_request;
+};
+
+/* 0: there is no memory, or the arguments are wrong: MPI's. */
+int pmpi_receiving_begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Datatype type,
+			 struct pmpi_group *group, MPI_Comm comm);
+void pmpi_receiving_end(struct pmpi_receiving *r);
+/* Behind MPI's completion: the message goes to the program's buffer, and status has its length. 0, CORALE_E* (logged) or MPI_ERR_TRUNCATE. */
+int pmpi_receiving_done(struct pmpi_receiving *r, MPI_Status *status, int error); /* error: MPI's */
+/* The same of a blocking receive, and its end. An MPI error code. */
+int pmpi_receiving_ended(struct pmpi_receiving *r, MPI_Status *status, int error);
+/* Becomes the work of r->request; r is malloc's, and the request's from here on. An MPI error code. */
+int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent);
+/* The slot of a header that a receive or probe has met, by its status; -1: none. */
+int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status);
+/* Pulls for receives that MPI has completed, whoever waits for them. */
+void pmpi_peer_progress(void);
+/* Claims the slots of receives that MPI has completed, and that nobody has waited for. */
+void pmpi_peer_claim_matched(const struct pmpi_group *group);
+
+int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+		   MPI_Status *status, int *ret);
+int pmpi_peer_Irecv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+		    int is_persistent, MPI_Request *request, int *ret);
+
+/* ---- Exchanges: request NULL: they wait. */
+
+struct pmpi_exchange {
+	struct pmpi_message in;
+	void *out;
+	MPI_Count out_count;
+	MPI_Datatype out_type;
+	int from, out_tag;
+};
+int pmpi_peer_exchange(const struct pmpi_exchange *x, MPI_Request *request, MPI_Status *status, int *ret);
+
+/* ---- Messages that were probed for */
+
+int pmpi_peer_Mrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
+		    MPI_Status *status, int *ret);
+int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
+		     MPI_Request *request, int *ret);
+
+#endif

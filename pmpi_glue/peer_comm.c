@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators on which headers go. An id that all ranks have agreed on tells the slots of one communicator from those of another. */
+#include <stdlib.h>
+
+#include "comm.h"
+#include "door.h"
+#include "peer.h"
+
+/* Of this rank's next communicator: larger than the ids of all that it has. */
+static uint64_t next_id = 16;
+
+struct pmpi_group *pmpi_group_of(MPI_Comm handle)
+{
+	struct pmpi_comm *comm = pmpi_comm_find(handle);
+	return comm ? comm->group : NULL;
+}
+
+void pmpi_group_put(struct pmpi_group *group)
+{
+	if (group && !--group->users)
+		free(group);
+}
+
+/* *is_inside: all ranks are MPI_COMM_WORLD's; alike on all of them. NULL: no memory. */
+static struct pmpi_group *translate(MPI_Comm comm, int size, int *is_inside)
+{
+	struct pmpi_group *group = malloc(sizeof *group + (size_t)size * sizeof(int));
+	int *ranks = malloc((size_t)size * sizeof(int));
+	MPI_Group members = MPI_GROUP_NULL;
+	*is_inside = 1;
+	if (group && ranks && !PMPI_Comm_group(comm, &members)) {
+		for (int i = 0; i < size; i++)
+			ranks[i] = i;
+		PMPI_Group_translate_ranks(members, size, ranks, pmpi.world, group->ranks);
+		PMPI_Group_free(&members);
+		for (int i = 0; i < size; i++)
+			*is_inside &= group->ranks[i] != MPI_UNDEFINED;
+		for (int i = 0; i < size && *is_inside; i++)
+			if (!pmpi_peer.takes[group->ranks[i]])
+				group->ranks[i] = -1;
+	} else {
+		free(group);
+		group = NULL;
+	}
+	free(ranks);
+	return group;
+}
+
+/* 0: one of the ranks has none. */
+static int agree(MPI_Comm comm, int has_group, uint64_t *id)
+{
+	const uint64_t mine[2] = { next_id * (uint64_t)pmpi.size + (uint64_t)pmpi.rank, !has_group };
+	uint64_t all[2];
+	const int ret = PMPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, comm);
+	if (ret)
+		return ret;
+	if (next_id <= all[0] / (uint64_t)pmpi.size)
+		next_id = all[0] / (uint64_t)pmpi.size + 1;
+	*id = all[1] ? 0 : all[0];
+	return MPI_SUCCESS;
+}
+
+int pmpi_group_make(MPI_Comm handle, uint64_t id)
+{
+	int is_inter = 0, is_inside, size, ret = MPI_SUCCESS;
+	if (!pmpi_peer.on || handle == MPI_COMM_NULL || PMPI_Comm_test_inter(handle, &is_inter) || is_inter)
+		return MPI_SUCCESS;
+	PMPI_Comm_size(handle, &size);
+	struct pmpi_group *group = translate(handle, size, &is_inside);
+	struct pmpi_comm *comm = is_inside ? pmpi_comm_find(handle) : NULL;
+	if (is_inside && !id)
+		ret = agree(handle, group && comm, &id);
+	if (!ret && is_inside && id && group && comm) {
+		group->id = id;
+		group->size = size;
+		group->users = 1;
+		comm->group = group;
+	} else {
+		free(group);
+	}
+	return ret;
+}
+
+/* ---- Where all ranks of a communicator make it together */
+
+#define MAKES(name, parameters, arguments)                                                                   \
+	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
+	{                                                                                                    \
+		const int ret = PMPI_##name arguments;                                                       \
+		return ret ? ret : pmpi_group_make(*made, 0);                                                \
+	}
+MAKES(Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
+MAKES(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made), (comm, info, made))
+MAKES(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *made), (comm, color, key, made))
+MAKES(Comm_split_type, (MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *made),
+      (comm, kind, key, info, made))
+MAKES(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *made), (comm, group, made))
+MAKES(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made), (comm, group, tag, made))
+MAKES(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *made), (comm, high, made))
+MAKES(Cart_create, (MPI_Comm comm, int n, const int dims[], const int periods[], int reorder, MPI_Comm *made),
+      (comm, n, dims, periods, reorder, made))
+MAKES(Cart_sub, (MPI_Comm comm, const int remain[], MPI_Comm *made), (comm, remain, made))
+MAKES(Graph_create, (MPI_Comm comm, int n, const int index[], const int edges[], int reorder, MPI_Comm *made),
+      (comm, n, index, edges, reorder, made))
+MAKES(Dist_graph_create,
+      (MPI_Comm comm, int n, const int sources[], const int degrees[], const int targets[],
+       const int weights[], MPI_Info info, int reorder, MPI_Comm *made),
+      (comm, n, sources, degrees, targets, weights, info, reorder, made))
+MAKES(Dist_graph_create_adjacent,
+      (MPI_Comm comm, int in, const int sources[], const int in_weights[], int out, const int targets[],
+       const int out_weights[], MPI_Info info, int reorder, MPI_Comm *made),
+      (comm, in, sources, in_weights, out, targets, out_weights, info, reorder, made))

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/wait.h"
+#include "corale.h"
+#include "door.h"
+#include "peer.h"
+#include "request.h"
+#include "types.h"
+
+enum { LATE_NS = 1000000 };
+
+struct pmpi_sending {
+	struct pmpi_message m;
+	struct pmpi_staged s;
+	uint64_t comm; /* id */
+	int to; /* in MPI_COMM_WORLD */
+	int slot; /* -1: none */
+	int64_t matched_ns; /* when this was seen; 0: not yet */
+	unsigned char header[PEER_HEADER];
+};
+
+static struct peer_slot *slot_of(const struct pmpi_sending *w)
+{
+	return peer_slot(pmpi.rank, (uint32_t)w->slot);
+}
+
+/* ---- The slot ------------------------------------------------------------------------------------------ */
+
+static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
+{
+	const int ret = peer_slot_fill(slot);
+	slot->where = PEER_IN_ARENA;
+	pmpi_peer.buffered++;
+	return ret ? ret
+		   : pmpi_stage_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot), -1, w->s.bytes);
+}
+
+/* Whether the program may have its buffer again before the message is matched, or no other process can read it. */
+static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
+{
+	return w->m.is_copied || w->m.mode == PMPI_BUFFERED ||
+	       (w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager) || !w->s.layout->is_contiguous ||
+	       w->to == pmpi.rank || pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
+}
+
+static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
+{
+	int ret = 0;
+	pmpi_peer.by_header++;
+	slot->where = PEER_IN_MEMORY;
+	if (w->s.bytes == PEER_HEADER) {
+		pmpi_peer.in_slot++;
+		slot->where = PEER_IN_SLOT;
+		ret = pmpi_stage_copy(&w->s, PMPI_TO_PACKED, slot->data, -1, PEER_HEADER);
+	} else if (is_copied_first(w, slot)) {
+		ret = copy_to_arena(w, slot);
+	}
+	return ret;
+}
+
+/* 1: there is no room. CORALE_E*, logged. */
+static int fill(struct pmpi_sending *w)
+{
+	static uint64_t sequence;
+	const int number = peer_slot_take(w->s.bytes == PEER_HEADER ? 0 : w->s.bytes);
+	if (number < 0)
+		return 1;
+	struct peer_slot *slot = peer_slot(pmpi.rank, (uint32_t)number);
+	slot->to = w->to;
+	slot->tag = w->m.tag;
+	slot->comm = w->comm;
+	slot->sequence = ++sequence;
+	slot->bytes = w->s.bytes;
+	slot->claim = PEER_UNCLAIMED;
+	const int ret = write_message(w, slot);
+	if (ret) {
+		peer_slot_drop(number);
+		return ret;
+	}
+	w->slot = number;
+	w->matched_ns = 0;
+	for (int i = 0; i < PEER_HEADER; i++)
+		w->header[i] = (unsigned char)(number >> 8 * i);
+	atomic_store(&slot->state, slot->where == PEER_IN_MEMORY ? PEER_POSTED : PEER_BUFFERED);
+	return 0;
+}
+
+/* The receiver is late: from here on the send needs it no more. */
+static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
+{
+	uint32_t state = PEER_POSTED;
+	if (!atomic_compare_exchange_strong(&slot->state, &state, PEER_BUFFERING))
+		return;
+	const int failed = copy_to_arena(w, slot);
+	if (failed) {
+		slot->where = PEER_IN_MEMORY;
+		w->matched_ns += 1000 * (int64_t)LATE_NS; /* until then the receiver may come */
+	}
+	atomic_store(&slot->state, failed ? PEER_POSTED : PEER_BUFFERED);
+}
+
+/* ---- A send -------------------------------------------------------------------------------------------- */
+
+static struct pmpi_sending *make(const struct pmpi_message *m)
+{
+	struct pmpi_sending *w = malloc(sizeof *w);
+	const struct pmpi_group *group = pmpi_group_of(m->comm);
+	if (!w)
+		return NULL;
+	*w = (struct pmpi_sending){
+		.m = *m, .comm = group->id, .to = pmpi_group_rank(group, m->to), .slot = -1
+	};
+	if (pmpi_stage_any(&w->s, m->buffer, m->count, m->type))
+		return w;
+	free(w);
+	return NULL;
+}
+
+static void end(struct pmpi_sending *w)
+{
+	if (w->slot >= 0)
+		peer_slot_drop(w->slot);
+	pmpi_stage_forget(&w->s);
+	free(w);
+}
+
+static int send_header(struct pmpi_sending *w, MPI_Request *request)
+{
+	const struct pmpi_message *m = &w->m;
+	if (m->mode == PMPI_BUFFERED)
+		return PMPI_Ibsend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+	if (m->mode == PMPI_SYNCHRONOUS || slot_of(w)->where == PEER_IN_MEMORY)
+		return PMPI_Issend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+	return PMPI_Isend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+}
+
+struct pmpi_sending *pmpi_peer_send(const struct pmpi_message *m, MPI_Request *request, int *ret)
+{
+	struct pmpi_sending *w = make(m);
+	*ret = MPI_SUCCESS;
+	if (!w)
+		return NULL;
+	const int filled = fill(w);
+	if (filled < 0)
+		*ret = pmpi_fail(m->comm);
+	if (!filled)
+		*ret = send_header(w, request);
+	if (!filled && !*ret)
+		return w;
+	end(w);
+	return NULL;
+}
+
+int pmpi_peer_sent(struct pmpi_sending *w, MPI_Request request)
+{
+	int is_matched = 0, is_cancelled = 0;
+	MPI_Status status;
+	struct peer_slot *slot = w->slot < 0 ? NULL : slot_of(w);
+	PMPI_Request_get_status(request, &is_matched, &status);
+	if (!is_matched || !slot)
+		return is_matched;
+	PMPI_Test_cancelled(&status, &is_cancelled);
+	const uint32_t state = slot->state;
+	if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)
+		return 1;
+	const int64_t now = wait_now_ns();
+	if (!w->matched_ns)
+		w->matched_ns = now;
+	if (state == PEER_PULLING) /* if the receiver has died, it won't end */
+		return now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
+	if (now - w->matched_ns >= pmpi_peer.wait_ns)
+		buffer_now(w, slot);
+	return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;
+}
+
+static void leave_slot(struct pmpi_sending *w)
+{
+	if (w->slot >= 0)
+		peer_slot_leave(w->slot);
+	w->slot = -1;
+}
+
+void pmpi_peer_send_end(struct pmpi_sending *w, const MPI_Status *status)
+{
+	int is_cancelled = 0;
+	PMPI_Test_cancelled(status, &is_cancelled);
+	if (!is_cancelled)
+		leave_slot(w);
+	end(w);
+}
+
+/* ---- Functions of MPI ---------------------------------------------------------------------------------- */
+
+int pmpi_peer_Send(const struct pmpi_message *m, int *ret)
+{
+	MPI_Request request;
+	MPI_Status status;
+	struct pmpi_sending *w = pmpi_peer_send(m, &request, ret);
+	if (!w)
+		return *ret != MPI_SUCCESS;
+	while (!pmpi_peer_sent(w, request)) {
+		pmpi_peer_progress();
+		sched_yield();
+	}
+	*ret = PMPI_Wait(&request, &status);
+	pmpi_peer_send_end(w, &status);
+	return 1;
+}
+
+static int start(void *arg)
+{
+	struct pmpi_sending *w = arg;
+	if (w->slot >= 0) /* of a send that was cancelled */
+		peer_slot_drop(w->slot);
+	w->slot = -1;
+	const int ret = fill(w);
+	return ret <= 0 ? ret
+			: log_error(CORALE_ENOMEM, pmpi.rank,
+				    "no room for a message of %zu bytes to rank %d: too many sends of device "
+				    "memory have not met their receives",
+				    w->s.bytes, w->to);
+}
+
+static int is_ready(void *arg, MPI_Request request)
+{
+	return pmpi_peer_sent(arg, request);
+}
+
+static int deliver(void *arg, MPI_Status *status, int error)
+{
+	(void)error;
+	(void)status;
+	leave_slot(arg);
+	return 0;
+}
+
+static void release(void *arg)
+{
+	end(arg);
+}
+
+static const struct pmpi_work work = {
+	.start = start, .is_ready = is_ready, .deliver = deliver, .release = release
+};
+
+/* A request that is complete may have a handle that others share, so it gets no work. */
+static int end_if_complete(struct pmpi_sending *w, MPI_Request request)
+{
+	int is_complete = 0;
+	MPI_Status status;
+	struct peer_slot *slot = slot_of(w);
+	if (PMPI_Request_get_status(request, &is_complete, &status) || !is_complete)
+		return 0;
+	for (uint32_t state; (state = slot->state) != PEER_BUFFERED && state != PEER_DONE;) {
+		if (peer_is_gone(w->to))
+			break;
+		buffer_now(w, slot);
+	}
+	pmpi_peer_send_end(w, &status);
+	return 1;
+}
+
+int pmpi_peer_Isend(const struct pmpi_message *m, MPI_Request *request, int *ret)
+{
+	struct pmpi_sending *w = pmpi_peer_send(m, request, ret);
+	if (!w)
+		return *ret != MPI_SUCCESS;
+	if (!end_if_complete(w, *request) && pmpi_request_add(*request, m->comm, 0, &work, w))
+		*ret = pmpi_fail(m->comm);
+	return 1;
+}
+
+/* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
+static int is_for_match(const struct pmpi_sending *w)
+{
+	return w->m.mode == PMPI_SYNCHRONOUS ||
+	       (w->s.bytes != PEER_HEADER && (w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager));
+}
+
+int pmpi_peer_Send_init(const struct pmpi_message *m, MPI_Request *request, int *ret)
+{
+	struct pmpi_sending *w = make(m);
+	if (!w)
+		return 0;
+	__typeof__(PMPI_Send_init) *const init = m->mode == PMPI_BUFFERED ? PMPI_Bsend_init
+						 : is_for_match(w)        ? PMPI_Ssend_init
+									  : PMPI_Send_init;
+	*ret = init(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+	if (*ret)
+		end(w);
+	else if (pmpi_request_add(*request, m->comm, 1, &work, w))
+		*ret = pmpi_fail(m->comm);
+	return 1;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "peer_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "base/wait.h"
+#include "corale.h"
+#include "door.h"
+
+/* The file is as large as this, and has memory where it is used. Slots get memory SLOTS_STEP at a time. */
+enum { SLOTS = 1 << 20, SLOTS_STEP = 256, LEAST_BITS = 12, SIZES = 48 };
+static const size_t arena_bytes = (size_t)4 << 30;
+
+struct file {
+	_Atomic uint32_t used; /* slots below it have memory */
+	struct peer_slot slots[SLOTS];
+};
+
+static size_t file_bytes(void)
+{
+	return (sizeof(struct file) + 4095) / 4096 * 4096 + arena_bytes;
+}
+
+static struct file **files; /* of all ranks of MPI_COMM_WORLD; NULL: not mapped */
+static long *processes;
+
+/* What the sender knows of its slots. */
+struct free_part {
+	struct free_part *next;
+	uint64_t at;
+};
+
+static struct {
+	int fd;
+	uint32_t taken; /* slots that were ever taken */
+	uint32_t *unused, *left; /* stacks of numbers: free; of complete sends, not pulled yet */
+	int unused_n, left_n, left_most; /* left_most: more are looked through */
+	size_t arena_used;
+	struct free_part *parts[SIZES]; /* by the bits of their size */
+} own = { .fd = -1 };
+
+/* ---- Files --------------------------------------------------------------------------------------------- */
+
+int peer_table_open(int rank, int fd)
+{
+	void *at = mmap(NULL, file_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (rank != pmpi.rank)
+		close(fd);
+	if (at == MAP_FAILED)
+		return -1;
+	files[rank] = at;
+	return 0;
+}
+
+/* Without memory behind it a store would be a SIGBUS. */
+static int back(size_t at, size_t bytes)
+{
+	int error;
+	while ((error = posix_fallocate(own.fd, (off_t)at, (off_t)bytes)) == EINTR)
+		;
+	return error;
+}
+
+int peer_table_create(void)
+{
+	const char *failed_at = "calloc";
+	files = calloc((size_t)pmpi.size, sizeof(struct file *));
+	processes = calloc((size_t)pmpi.size, sizeof *processes);
+	own.unused = malloc(SLOTS * sizeof *own.unused);
+	own.left = malloc(SLOTS * sizeof *own.left);
+	if (files && processes && own.unused && own.left)
+		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
+	if (own.fd < 0 || peer_table_open(pmpi.rank, own.fd)) {
+		log_line(LOG_INFO, pmpi.rank,
+			 "no messages by peer copies: no table in shared memory (%s: %s)",
+			 own.fd < 0 ? failed_at : "mmap", strerror(errno));
+		return -1;
+	}
+	return own.fd;
+}
+
+void peer_note_process(int rank, long pid)
+{
+	processes[rank] = pid;
+}
+
+int peer_is_gone(int rank)
+{
+	return kill((pid_t)processes[rank], 0) && errno == ESRCH;
+}
+
+struct peer_slot *peer_slot(int rank, uint32_t number)
+{
+	struct file *file = files[rank];
+	return file && number < atomic_load(&file->used) ? &file->slots[number] : NULL;
+}
+
+char *peer_arena(int rank, const struct peer_slot *slot)
+{
+	return (char *)files[rank] + slot->arena_at;
+}
+
+/* ---- The arena: parts of powers of two */
+
+static int bits_of(size_t bytes)
+{
+	int bits = LEAST_BITS;
+	while ((size_t)1 << bits < bytes)
+		bits++;
+	return bits;
+}
+
+static uint64_t reserve(size_t bytes)
+{
+	const int bits = bits_of(bytes);
+	struct free_part *part = own.parts[bits];
+	if (part) {
+		const uint64_t at = part->at;
+		own.parts[bits] = part->next;
+		free(part);
+		return at;
+	}
+	if ((size_t)1 << bits > arena_bytes - own.arena_used)
+		return 0;
+	own.arena_used += (size_t)1 << bits;
+	return file_bytes() - own.arena_used;
+}
+
+/* Memory of large parts goes back to the system. Without memory for the list the part is lost. */
+static void unreserve(struct peer_slot *slot)
+{
+	const int bits = bits_of(slot->bytes);
+	struct free_part *part = malloc(sizeof *part);
+	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA)
+		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
+			  (off_t)1 << bits);
+	if (!part)
+		return;
+	*part = (struct free_part){ own.parts[bits], slot->arena_at };
+	own.parts[bits] = part;
+	slot->arena_at = 0;
+}
+
+int peer_slot_fill(const struct peer_slot *slot)
+{
+	const int error = back(slot->arena_at, slot->bytes);
+	return error ? log_error(CORALE_ENOMEM, pmpi.rank, "no %llu bytes of shared memory for a message: %s",
+				 (unsigned long long)slot->bytes, strerror(error))
+		     : 0;
+}
+
+/* ---- Slots of this rank -------------------------------------------------------------------------------- */
+
+static void reap(void)
+{
+	for (int i = 0; i < own.left_n;) {
+		const uint32_t number = own.left[i];
+		if (files[pmpi.rank]->slots[number].state == PEER_DONE) {
+			own.left[i] = own.left[--own.left_n];
+			peer_slot_drop((int)number);
+		} else {
+			i++;
+		}
+	}
+	own.left_most = 2 * own.left_n + 32;
+}
+
+/* -1: all are in use, or there is no memory for more. */
+static int new_slot(void)
+{
+	struct file *file = files[pmpi.rank];
+	if (own.taken == SLOTS)
+		return -1;
+	if (own.taken == file->used) {
+		if (back(offsetof(struct file, slots) + own.taken * sizeof(struct peer_slot),
+			 SLOTS_STEP * sizeof(struct peer_slot)))
+			return -1;
+		atomic_store(&file->used, own.taken + SLOTS_STEP);
+	}
+	return (int)own.taken++;
+}
+
+int peer_slot_take(size_t bytes)
+{
+	if (!own.unused_n || own.left_n > own.left_most)
+		reap();
+	const int number = own.unused_n ? (int)own.unused[--own.unused_n] : new_slot();
+	struct peer_slot *slot = number < 0 ? NULL : &files[pmpi.rank]->slots[number];
+	if (!slot)
+		return -1;
+	slot->bytes = bytes;
+	slot->arena_at = bytes ? reserve(bytes) : 0;
+	if (!bytes || slot->arena_at)
+		return number;
+	peer_slot_drop(number);
+	return -1;
+}
+
+void peer_slot_drop(int number)
+{
+	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
+	if (slot->arena_at)
+		unreserve(slot);
+	slot->state = PEER_FREE;
+	own.unused[own.unused_n++] = (uint32_t)number;
+}
+
+void peer_slot_leave(int number)
+{
+	if (files[pmpi.rank]->slots[number].state == PEER_DONE)
+		peer_slot_drop(number);
+	else
+		own.left[own.left_n++] = (uint32_t)number;
+}
+
+/* ---- Slots of senders to this rank --------------------------------------------------------------------- */
+
+int peer_slot_names(const struct peer_slot *slot, uint64_t comm, int tag)
+{
+	const uint32_t state = slot->state;
+	return (state == PEER_POSTED || state == PEER_BUFFERING || state == PEER_BUFFERED) &&
+	       slot->to == pmpi.rank && slot->comm == comm && slot->tag == tag;
+}
+
+int peer_slot_oldest(int owner, uint64_t comm, int tag, int below)
+{
+	const struct peer_slot *slot, *oldest = NULL;
+	int found = -1;
+	for (uint32_t i = 0; (slot = peer_slot(owner, i)); i++)
+		if (peer_slot_names(slot, comm, tag) && slot->claim < below &&
+		    (!oldest || slot->sequence < oldest->sequence)) {
+			oldest = slot;
+			found = (int)i;
+		}
+	return found;
+}
+
+int peer_slot_pull(int owner, struct peer_slot *slot)
+{
+	for (int turn = 0;; turn++) {
+		uint32_t state = slot->state;
+		if ((state == PEER_POSTED || state == PEER_BUFFERED) &&
+		    atomic_compare_exchange_strong(&slot->state, &state, PEER_PULLING))
+			return 0;
+		if (turn % 64 != 63)
+			wait_pause();
+		else if (peer_is_gone(owner))
+			return log_error(CORALE_EPEER, pmpi.rank,
+					 "rank %d died while it copied a message for this rank", owner);
+		else
+			sched_yield();
+	}
+}
+
+void peer_slot_pulled(struct peer_slot *slot)
+{
+	atomic_store(&slot->state, PEER_DONE);
+}

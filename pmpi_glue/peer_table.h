@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tables of messages by peer copies (peer.h). Each rank has a file in shared memory, which the ranks of its host map: slots, and an arena for what it has
+ * copied of messages whose receiver is late. The sender writes a slot before the header that names it leaves; then its state says whose it is:
+ *
+ *   POSTED > PULLING > DONE                             the receiver reads the sender's memory
+ *   POSTED > BUFFERING > BUFFERED > PULLING > DONE      the sender has copied it meanwhile, and its send is complete
+ *
+ * A slot is free again when it is DONE and the sender has completed its send.
+ */
+#ifndef PMPI_PEER_TABLE_H
+#define PMPI_PEER_TABLE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory.h"
+
+enum { PEER_HEADER = 3 }; /* bytes of a header: the slot's number, the lowest byte first */
+
+enum peer_state { PEER_FREE, PEER_POSTED, PEER_PULLING, PEER_BUFFERING, PEER_BUFFERED, PEER_DONE };
+enum peer_where { PEER_IN_SLOT, PEER_IN_ARENA, PEER_IN_MEMORY };
+enum peer_claim {
+	PEER_UNCLAIMED,
+	PEER_MATCHED,
+	PEER_PROBED
+}; /* by a receive that is not waited for yet; by Mprobe */
+
+struct peer_slot {
+	_Atomic uint32_t state;
+	int to, tag; /* to: in MPI_COMM_WORLD */
+	int where; /* enum peer_where, before PULLING */
+	int claim; /* enum peer_claim, the receiver's */
+	unsigned char data[4]; /* of PEER_IN_SLOT */
+	uint64_t comm, sequence; /* the communicator's id; of the sender's messages */
+	uint64_t bytes;
+	uint64_t arena_at; /* reserved; 0: nothing */
+	struct pmpi_exported memory;
+};
+
+/* The own file. -1: there is none, and an INFO line says why. */
+int peer_table_create(void);
+/* Maps rank's, by its descriptor, which is closed. 0: done. */
+int peer_table_open(int rank, int fd);
+
+struct peer_slot *peer_slot(int rank, uint32_t number);
+char *peer_arena(int rank, const struct peer_slot *slot);
+
+/* A slot of this rank with so many bytes of the arena. -1: there is none. */
+int peer_slot_take(size_t arena_bytes);
+/* The arena's part gets memory. CORALE_ENOMEM. */
+int peer_slot_fill(const struct peer_slot *slot);
+/* The send is complete: free as soon as it is pulled. */
+void peer_slot_leave(int number);
+/* No receiver has it, or will. */
+void peer_slot_drop(int number);
+
+/* Whether a slot names a message that this rank can receive: from owner, on the communicator. tag: its own. */
+int peer_slot_names(const struct peer_slot *slot, uint64_t comm, int tag);
+/* The number of the oldest of these whose claim is below `below`; -1: none. */
+int peer_slot_oldest(int owner, uint64_t comm, int tag, int below);
+
+/* The receiver's: takes the slot for reading; the sender's memory is what it was until peer_slot_pulled. CORALE_EPEER: it has died, logged. */
+int peer_slot_pull(int owner, struct peer_slot *slot);
+void peer_slot_pulled(struct peer_slot *slot);
+
+void peer_note_process(int rank, long pid);
+/* Whether that rank's process is gone. */
+int peer_is_gone(int rank);
+
+#endif

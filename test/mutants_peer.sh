@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Mutation test of messages by peer copies: each mutant breaks one line of pmpi_glue, and the random programs of test/pmpi_peer.c must notice. Prints one line a mutant:
+# killed or SURVIVED. Exit status 1 if one survived or cannot be made any more. Not a part of make check; some minutes.
+# Usage: test/mutants_peer.sh [BUILD [WORD]]   a build directory with the door and test/pmpi_peer; only the mutants whose name holds WORD
+here=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-build}" && pwd) || exit 2
+only=$2
+. "$here/test/launcher-env.sh"
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun} RUNS=${TEST_RUNS:-12}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+survived=0 killed=0
+libs=$(sed -n 's/^dependency_libs=//p' "$build/libcorale_pmpi.la" | tr -d "'" | tr ' ' '\n' | grep '^-l' | tr '\n' ' ')
+
+make_door() # name of the file, source
+{
+	local f objects=()
+	for f in $(find "$build" -path "*/.libs/libcorale_pmpi_la-*.o"); do
+		case $f in */libcorale_pmpi_la-"$1".o) ;; *) objects+=("$f") ;; esac
+	done
+	# shellcheck disable=SC2086 # words
+	$MPICC -std=gnu11 -O1 -w -fPIC -I"$here/lib" -I"$here/include" -I"$here" -iquote "$here/pmpi_glue" -c "$2" -o "$work/mutant.o" &&
+		$MPICC -shared -o "$work/libcorale_pmpi.so" "${objects[@]}" "$work/mutant.o" "$build/.libs/libcommon.a" $libs -lpthread -ldl -lm \
+			-Wl,-soname,libcorale_pmpi.so -Wl,--version-script="$here/pmpi_glue/pmpi.map"
+}
+
+# Programs of all numbers of ranks, until one fails.
+passes()
+{
+	local seed
+	for ((seed = 1; seed <= RUNS; seed++)); do
+		LD_LIBRARY_PATH="$work:$build/.libs" timeout -k 2 20 "$MPIRUN" -n $((2 + seed % 3)) "$build/test/.libs/pmpi_peer" $seed 10 >"$work/log" 2>&1 </dev/null || return 1
+	done
+}
+
+mutant() # name, file, sed script
+{
+	case $1 in *"$only"*) ;; *) return ;; esac
+	sed "$3" "$here/pmpi_glue/$2.c" >"$work/mutant.c"
+	if cmp -s "$work/mutant.c" "$here/pmpi_glue/$2.c" || ! make_door "$2" "$work/mutant.c"; then
+		echo "$1: cannot be made"
+		survived=$((survived + 1))
+	elif passes; then
+		echo "$1: SURVIVED"
+		survived=$((survived + 1))
+	else
+		echo "$1: killed"
+		killed=$((killed + 1))
+	fi
+}
+
+make_door peer_send "$here/pmpi_glue/peer_send.c" && passes || { cat "$work/log"; echo "mutants_peer: the programs fail without a mutant" >&2; exit 2; }
+
+mutant "a slot is free before it is pulled" peer_send 's/peer_slot_leave(w->slot)/peer_slot_drop(w->slot)/'
+mutant "a send is complete when it is matched" peer_send 's/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return 1;/'
+mutant "a message is copied while it is pulled" peer_send 's/if (!atomic_compare_exchange_strong(&slot->state, &state, PEER_BUFFERING))/if (state == PEER_DONE)/'
+mutant "a type with gaps is read where it lies" peer_send 's/!w->s.layout->is_contiguous ||//'
+mutant "a header is no header" peer_recv 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
+mutant "a truncated message is no error" peer_recv 's/ret = MPI_ERR_TRUNCATE;/ret = 0;/'
+mutant "a status has the header's length" peer_recv 's/if (r->is_pulled || r->error == MPI_ERR_TRUNCATE)/if (0)/'
+mutant "a receive of less than 3 bytes has no room for a header" peer_recv 's/if (r->s.bytes < PEER_HEADER)/if (0)/'
+mutant "a receive is pulled twice" peer_recv 's/if (!r->is_done \&\& !r->is_pulled \&\&/if (!r->is_done \&\&/'
+mutant "a persistent receive stays pulled" peer_recv 's/r->is_pulled = r->is_done = r->error = 0;//'
+mutant "a probe finds the newest message" peer_table 's/slot->sequence < oldest->sequence/slot->sequence > oldest->sequence/'
+mutant "a probe finds messages of all communicators" peer_table 's/slot->comm == comm \&\&//'
+mutant "a probe finds messages of all tags" peer_table 's/ \&\& slot->tag == tag//'
+mutant "a probe does not know what is matched" peer_probe 's/pmpi_peer_claim_matched(group);//'
+mutant "a message of MPI_Mprobe is probed again" peer_probe 's/->claim = PEER_PROBED;/;/'
+mutant "MPI_Waitany completes what is not ready" request 's/masked\[i\] = is_ready ? requests\[i\] : MPI_REQUEST_NULL;/masked[i] = requests[i];/'
+mutant "MPI_Waitall does not wait until requests are ready" request 's/while (!are_ready(c))/while (0)/'
+mutant "an exchange sends behind its receive" peer_exchange 's/const int sends_first = x->in.is_copied;/const int sends_first = 0;/'
+echo "$killed killed, $survived survived"
+[ $survived = 0 ]
