@@ -73,13 +73,13 @@ __device__ static inline void bulk_begin_blocks(const codelet_args &a, bulk_call
 	bulk_begin(a, b, c, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; });
 }
 
-/* All threads of a block: a call, whatever its buffers. run(b) does its work; false of any thread: the call has failed. */
-template <class Run> __device__ static inline void bulk_run_blocks(const codelet_args &a, Run run)
+/* All threads of a block: a call, whatever its buffers. begin(b, channel) makes b, run(b) does its work; false of any thread: the call has failed. */
+template <class Begin, class Run> __device__ static inline void bulk_run(const codelet_args &a, Begin begin, Run run)
 {
 	const uint64_t epoch = call_epoch(a);
 	bulk_call *b = shared_object<bulk_call>();
 	send_headers(a, epoch);
-	bulk_begin_blocks(a, b, { epoch, blockIdx.x, gridDim.x });
+	begin(b, bulk_channel{ epoch, blockIdx.x, gridDim.x });
 	if (__syncthreads_and(run(b)))
 		call_end(a, epoch);
 }

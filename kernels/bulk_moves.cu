@@ -155,7 +155,8 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __gr
 __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	bulk_run_blocks(a, [&](const bulk_call *b) { return run_warp<BULK_MANY>(a, b); });
+	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_blocks(a, b, c); };
+	bulk_run(a, begin, [&](const bulk_call *b) { return run_warp<BULK_MANY>(a, b); });
 }
 
 int codelets_bulk_moves(const codelet_args *args, struct grid grid, void *stream)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Vectors in parts by few blocks (bulk.cuh): each rank, or each but the root, owns a part. In the first exchange the parts go to their owners, who fold
+ * Vectors in parts by teams of warps (bulk.cuh): each rank, or each but the root, owns a part. In the first exchange the parts go to their owners, who fold
  * them or pass them on; the results go out in the second one.
  */
 #ifndef BULK_PARTS_CUH
@@ -53,7 +53,8 @@ __device__ static inline bool bulk_scatter(const codelet_args &a, const bulk_tea
 }
 
 /* Takes in the results of the other owners. In registered memory they are where they belong, and no slot is given back. */
-template <class Edge> __device__ static inline bool bulk_gather(const codelet_args &a, const bulk_team &t, const bulk_call *b, Edge edge)
+template <bulk_shape SHAPE = BULK_FEW, class Edge>
+__device__ static inline bool bulk_gather(const codelet_args &a, const bulk_team &t, const bulk_call *b, Edge edge)
 {
 	uint64_t seen = 0;
 	auto work = [&](uint32_t m) {
@@ -61,7 +62,7 @@ template <class Edge> __device__ static inline bool bulk_gather(const codelet_ar
 			const int from = peer_after(a, k);
 			const range part = bulk_message(a, b->peers[from].part, m);
 			if (edge(from))
-				bulk_copy(t, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
+				bulk_copy<SHAPE>(t, a.recv + part.at, bulk_slot_here(a, b, 1, from, m), part.bytes, false);
 		}
 	};
 	return bulk_each(

@@ -77,7 +77,8 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void chain(const __grid_co
 {
 	sync_previous_kernel();
 	const neighbours n = neighbours_of(a);
-	bulk_run_blocks(a, [&](const bulk_call *b) { return pass(a, bulk_team_of(0, blockDim.x / 32, n.behind >= 0, 1), b, n); });
+	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_blocks(a, b, c); };
+	bulk_run(a, begin, [&](const bulk_call *b) { return pass(a, bulk_team_of(0, blockDim.x / 32, n.behind >= 0, 1), b, n); });
 }
 
 int codelets_chain(const codelet_args *args, struct grid grid, void *stream)

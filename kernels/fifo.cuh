@@ -185,37 +185,15 @@ __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_
 
 /* ---- All peers of a rank ----------------------------------------------------------------------------------- */
 
-/* One thread a peer waits for its word; all threads learn how that went. */
-template <class Wait> __device__ static inline bool wait_all(const codelet_args &a, const warp_group &w, Wait wait)
-{
-	bool good = true;
-	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
-		good = good && wait(peer_after(a, k));
-	return warp_group_agrees(w, good);
-}
-
-/* After the whole warp group's loads and stores. */
-template <class Store> __device__ static inline void signal_all(const codelet_args &a, const warp_group &w, Store store)
-{
-	warp_group_sync(w);
-	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads)
-		store(peer_after(a, k));
-}
-
-/* Message c of mine has been taken out by every peer. */
-__device__ static inline bool wait_taken(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
-{
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, conn, ack_of(a, *conn, a.rank, peer), flag_value(*conn, c), peer); });
-}
-
-__device__ static inline bool wait_room(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
-{
-	return c < a.depth || wait_taken(a, w, conn, c - a.depth);
-}
-
+/* One thread a peer waits for its message c; all threads learn how that went. */
 __device__ static inline bool wait_data(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
 {
-	return wait_all(a, w, [&](int peer) { return wait_flag(a, conn, flag_of(a, *conn, peer, a.rank), flag_value(*conn, c), peer); });
+	bool good = true;
+	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads) {
+		const int peer = peer_after(a, k);
+		good = good && wait_flag(a, conn, flag_of(a, *conn, peer, a.rank), flag_value(*conn, c), peer);
+	}
+	return warp_group_agrees(w, good);
 }
 
 /* ---- One peer ------------------------------------------------------------------------------------------- */

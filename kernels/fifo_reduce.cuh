@@ -7,34 +7,6 @@
 
 enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
 
-struct fold_call {
-	connection first, second; /* of the two exchanges */
-	uint64_t steps;
-};
-
-/* A send buffer without blocks: each rank folds a part of it, whose result goes to all. */
-__device__ static inline bool is_two_shot(const codelet_args &a)
-{
-	return !a.send_block;
-}
-
-__device__ static fold_call fold_call_of(const codelet_args &a, uint64_t epoch)
-{
-	const uint64_t largest = is_two_shot(a) ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, 0).bytes : a.bytes;
-	return { { epoch, blockIdx.x, gridDim.x, CODELET_FIRST },
-		 { epoch, blockIdx.x, gridDim.x, CODELET_SECOND },
-		 messages_of(largest, gridDim.x, a.slot_bytes) };
-}
-
-/* The block or part of the send buffer that a rank folds, as this block of threads sees it. */
-__device__ static range part_of(const codelet_args &a, int rank)
-{
-	range part = is_two_shot(a) ? cut(a.bytes, PLAN_UNIT_BYTES, (uint32_t)a.ranks, (uint32_t)rank)
-				    : range{ (uint64_t)rank * a.send_block, a.bytes };
-	range piece = cut(part.bytes, CODELET_LINE, gridDim.x, blockIdx.x);
-	return { part.at + piece.at, piece.bytes };
-}
-
 /* What a rank has for another one, into a slot. */
 template <int TYPE, uint32_t N = IN_FLIGHT>
 __device__ static void put_input(const codelet_args &a, const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
@@ -55,11 +27,6 @@ struct inputs {
 	uint64_t stride; /* so many bytes from each other */
 };
 
-__device__ static inline inputs inputs_of(const codelet_args &a, const connection &conn, const unsigned char *own, uint64_t c)
-{
-	return { own, slot_of(a, conn, a.rank ? 0 : 1, a.rank, c), a.area_bytes };
-}
-
 /* One vector of all ranks, in their order; so many of its bytes are there. */
 template <int TYPE>
 __device__ static __forceinline__ vector fold_vector(const codelet_args &a, const inputs &in, uint64_t at, unsigned n)
@@ -73,6 +40,16 @@ __device__ static __forceinline__ vector fold_vector(const codelet_args &a, cons
 	};
 	fold_ranks<BATCH>(&sum, a.ranks, a.op, load);
 	return sum.finish(a.op, a.ranks);
+}
+
+/* All vectors, of all ranks: store(at, v, n) of each result, of which n bytes are there. */
+template <int TYPE, class Store>
+__device__ static inline void fold_range(const codelet_args &a, const warp_group &w, const inputs &in, uint64_t bytes, Store store)
+{
+	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
+		const unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
+		store(at, fold_vector<TYPE>(a, in, at, n), n);
+	}
 }
 
 #endif

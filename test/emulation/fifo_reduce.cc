@@ -4,5 +4,6 @@
 
 #include "launch.h"
 #include "sync.h"
+#include "shared.h"
 
 #include "../../kernels/fifo_reduce.cu"
