@@ -16,7 +16,8 @@
 enum {
 	BULK_EXCHANGES = 2,
 	BULK_WORKERS = 8, /* from the barrier of a team on to that of its workers */
-	BULK_IN_FLIGHT = 8 /* vectors that a thread loads before it stores the first */
+	BULK_IN_FLIGHT = 8, /* vectors that a thread loads before it stores the first */
+	BULK_FAR_IN_FLIGHT = 12 /* the same over a link */
 };
 
 /* 20 warps a block, which has a multiprocessor to itself; 16 warps, two blocks a multiprocessor: these signal one peer's message before they move the next one's. */
@@ -44,6 +45,7 @@ struct bulk_call {
 	uint64_t refs[EXPORTS_MOST_RANKS][CODELET_REFS];
 	const unsigned char *send[EXPORTS_MOST_RANKS], *recv[EXPORTS_MOST_RANKS];
 	int form; /* zero_copy_form */
+	uint32_t summed; /* bulk_reduce.cu: bytes of this rank's part */
 };
 
 /* All threads of a block make it. largest: bytes that any rank receives in the first exchange, part(rank): where. */
@@ -160,6 +162,27 @@ template <bulk_shape SHAPE = BULK_FEW>
 __device__ static inline void bulk_copy(const bulk_team &t, unsigned char *to, const unsigned char *from, uint64_t bytes, bool whole)
 {
 	copy<bulk_in_flight<SHAPE>>(t.workers, to, from, bytes, whole);
+}
+
+/*
+ * Over a link. A warp takes what lies one behind the other, so one address serves all of a thread's loads, and none has a condition: else ptxas spills some, which waits for
+ * them before the next ones begin. A function of its own, so that all registers are for what it loads.
+ */
+__device__ static __noinline__ void bulk_copy_far(uint32_t thread, uint32_t threads, unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+	constexpr int N = BULK_FAR_IN_FLIGHT;
+	const uint64_t apart = threads * N * 16, whole = ((uintptr_t)to | (uintptr_t)from) & 15 ? 0 : bytes / apart * apart;
+	for (uint64_t at = (thread / 32 * N * 32 + thread % 32) * 16; at < whole; at += apart) {
+		const vector *source = (const vector *)(from + at);
+		vector *target = (vector *)(to + at), v[N];
+#pragma unroll
+		for (int u = 0; u < N; u++)
+			v[u] = __ldcg(source + u * 32);
+#pragma unroll
+		for (int u = 0; u < N; u++)
+			target[u * 32] = v[u];
+	}
+	copy<IN_FLIGHT>({ thread, threads, 0 }, to + whole, from + whole, bytes - whole, false);
 }
 
 /* ---- Waits and signals: all lanes of a warp. edge(rank): which ranks they are about -------------------------- */

@@ -15,7 +15,6 @@
 #include "pair_lines.cuh"
 
 enum : uint32_t {
-	READS_IN_FLIGHT = 16, /* vectors that a thread loads over a link before it stores the first */
 	LOOKS = 8, /* for the next move, while the workers have one */
 	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot; */
 	MOST_READ = 512 << 10, /* the same of one that is read over a link, which starts slowly */
@@ -439,11 +438,6 @@ __device__ static bool dispatch(const codelet_p2p &all, const bulk_team &t, move
 }
 
 /* A function of its own, so that all registers are for what it loads. */
-__device__ static __noinline__ void read_move(uint32_t thread, uint32_t threads, const move &m)
-{
-	copy<READS_IN_FLIGHT>({ thread, threads, 0 }, m.to, m.from, m.bytes, false);
-}
-
 __device__ static bool work(const bulk_team &t, const move *moves)
 {
 	for (uint32_t k = 0;; k++) {
@@ -453,7 +447,7 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 		if (m.ends)
 			return true;
 		if (m.reads)
-			read_move(t.workers.thread, t.workers.threads, moves[k % 2]);
+			bulk_copy_far(t.workers.thread, t.workers.threads, m.to, m.from, m.bytes);
 		else
 			bulk_copy(t, m.to, m.from, m.bytes, m.whole);
 	}

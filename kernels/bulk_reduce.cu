@@ -52,6 +52,7 @@ struct folded {
 	inputs in;
 	unsigned char *to;
 	uint64_t there, bytes;
+	uint32_t summed; /* bytes that sum_in_place has done */
 	warp_group w;
 };
 
@@ -190,63 +191,25 @@ __device__ static inline uint32_t sum_few(const codelet_args &a, const bulk_call
 	return whole;
 }
 
-/*
- * The same of what lies in the ranks' buffers, into the own one: loads over a link take long, so more of them are under way. They are made in the order that stands here,
- * and this is a function of its own, so that all registers are for them.
- */
-template <int TYPE, int RANKS, int N>
-__device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, uint32_t thread, uint32_t threads, uint64_t part, unsigned char *to, uint32_t bytes, int op, int ranks)
-{
-	const uint32_t apart = threads * N * 16, whole = bytes / apart * apart;
-	const unsigned char *from[RANKS];
-#pragma unroll
-	for (int k = 0; k < RANKS; k++)
-		from[k] = b->send[k < ranks ? k : 0] + part;
-	for (uint32_t at = (thread / 32 * N * 32 + thread % 32) * 16; at < whole; at += apart) {
-		vector v[N][RANKS];
-#pragma unroll
-		for (int u = 0; u < N; u++)
-#pragma unroll
-			for (int k = 0; k < RANKS; k++)
-				if (k < 2 || k < ranks)
-					v[u][k] = sync_load_packet(from[k] + at + u * 512);
-#pragma unroll
-		for (int u = 0; u < N; u++) {
-			vector_sum<TYPE> sum;
-			sum.start(v[u][0]);
-#pragma unroll
-			for (int k = 1; k < RANKS; k++)
-				if (k < 2 || k < ranks)
-					sum.add(v[u][k], CORALE_SUM);
-			*(vector *)(to + at + u * 512) = sum.finish(op, ranks);
-		}
-	}
-	return whole;
-}
-
-template <int TYPE> __device__ static inline uint32_t sum_far(const codelet_args &a, const bulk_call *b, const folded &d, uint32_t bytes)
-{
-	constexpr int LOADS = 6 * folded_together<TYPE>; /* with more ptxas spills in the loop */
-	const uint64_t part = (uint64_t)(d.in.own - a.send);
-	if (a.ranks == 2)
-		return sum_buffers<TYPE, 2, LOADS / 2>(b, d.w.thread, d.w.threads, part, d.to, bytes, a.op, a.ranks);
-	return a.ranks <= BATCH ? sum_buffers<TYPE, BATCH, (LOADS + BATCH - 1) / BATCH>(b, d.w.thread, d.w.threads, part, d.to, bytes, a.op, a.ranks) : 0;
-}
-
 /* OP: a sum, or their average. */
 template <int TYPE, int OP> __device__ static inline uint32_t sum_of_few(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
 	constexpr int N = folded_together<TYPE>;
-	if (!d.in.others && d.there == NOWHERE)
-		return sum_far<TYPE>(a, b, d, (uint32_t)bytes);
 	if (a.ranks == 2)
 		return sum_few<TYPE, OP, 2, 2 * N>(a, b, d, bytes);
 	return a.ranks <= BATCH ? sum_few<TYPE, OP, BATCH, N>(a, b, d, bytes) : 0;
 }
 
 /* What training calls: sums of all types, and averages of floats. */
+template <int TYPE> __device__ static inline bool is_fast(const codelet_args &a)
+{
+	return a.op == CORALE_SUM || (vector_is_float<TYPE> && a.op == CORALE_AVG);
+}
+
 template <int TYPE> __device__ static inline uint32_t sum_fast(const codelet_args &a, const bulk_call *b, const folded &d, uint64_t bytes)
 {
+	if (!d.in.others && d.there == NOWHERE)
+		return d.summed;
 	if (a.op == CORALE_SUM)
 		return sum_of_few<TYPE, CORALE_SUM>(a, b, d, bytes);
 	return vector_is_float<TYPE> && a.op == CORALE_AVG ? sum_of_few<TYPE, CORALE_AVG>(a, b, d, bytes) : 0;
@@ -309,16 +272,23 @@ __device__ static inline bool is_aligned(const codelet_args &a, const bulk_call 
 	return !(all & 15);
 }
 
+/* Where this rank has the result of a piece of its part. */
+__device__ static inline unsigned char *result_of(const codelet_args &a, const range &part)
+{
+	return a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
+}
+
 template <int TYPE> __device__ static void fold_message(const codelet_args &a, const bulk_team &t, const bulk_call *b, uint32_t m)
 {
 	const bool in_place = b->form == ZERO_COPY_IN_PLACE;
 	const range part = message(b->peers[a.rank].part, b->message_bytes, m);
-	unsigned char *to = a.recv + (a.send_block ? part.at - (uint64_t)a.rank * a.send_block : part.at);
+	unsigned char *to = result_of(a, part);
 	const uint64_t there = a.peers ? part.at : (uint64_t)(m % a.depth) * a.slot_bytes;
 	const folded d = { { a.send + part.at, in_place ? nullptr : bulk_slot_here(a, b, 0, a.rank ? 0 : 1, m), a.area_bytes },
 			   a.root < 0 || a.rank == a.root ? to : nullptr,
 			   in_place && !folds_for_root(a) ? (uint64_t)NOWHERE : there,
 			   part.bytes,
+			   m ? 0 : b->summed,
 			   t.workers };
 	const uint64_t whole = is_aligned(a, b, d) ? part.bytes / 16 * 16 : 0;
 	fold_aligned<TYPE>(a, b, d, whole);
@@ -369,6 +339,61 @@ template <int TYPE> __device__ static bool run_warp(const codelet_args &a, const
 
 /* ---- In place ------------------------------------------------------------------------------------------------- */
 
+/*
+ * Most of what is summed of so many ranks, N vectors a thread at a time, which lie one behind the other for a warp, so one address a rank serves all of them. A function of its own,
+ * which is called where few registers are held, so that all are for what it loads over a link: where ptxas spills some of that, it waits for it before the next load.
+ */
+template <int TYPE, int RANKS, int N> __device__ static __noinline__ uint32_t sum_buffers(const bulk_call *b, uint64_t part, unsigned char *to, uint32_t bytes, int op)
+{
+	const uint32_t apart = blockDim.x * N * 16, whole = bytes / apart * apart;
+	const unsigned char *from[RANKS];
+#pragma unroll
+	for (int k = 0; k < RANKS; k++)
+		from[k] = b->send[k] + part;
+	for (uint32_t at = (threadIdx.x / 32 * N * 32 + threadIdx.x % 32) * 16; at < whole; at += apart) {
+		vector v[N][RANKS];
+#pragma unroll
+		for (int u = 0; u < N; u++)
+#pragma unroll
+			for (int k = 0; k < RANKS; k++)
+				v[u][k] = sync_load_packet(from[k] + at + u * 512);
+#pragma unroll
+		for (int u = 0; u < N; u++) {
+			vector_sum<TYPE> sum;
+			sum.start(v[u][0]);
+#pragma unroll
+			for (int k = 1; k < RANKS; k++)
+				sum.add(v[u][k], CORALE_SUM);
+			*(vector *)(to + at + u * 512) = sum.finish(op, RANKS);
+		}
+	}
+	return whole;
+}
+
+/* All threads of a block, of a part that this rank owns and keeps: how many bytes of its first message are done. */
+template <int TYPE> __device__ static inline uint32_t sum_in_place(const codelet_args &a, const bulk_call *b)
+{
+	const range part = message(b->peers[a.rank].part, MOST_FOLDED, 0);
+	unsigned char *to = result_of(a, part);
+	uintptr_t all = (uintptr_t)to | part.at;
+	for (int rank = 0; rank < a.ranks; rank++)
+		all |= (uintptr_t)b->send[rank];
+	if (all & 15 || !is_fast<TYPE>(a))
+		return 0;
+	switch (a.ranks) {
+	case 2:
+		return sum_buffers<TYPE, 2, 5>(b, part.at, to, (uint32_t)part.bytes, a.op);
+	case 3:
+		return sum_buffers<TYPE, 3, 3>(b, part.at, to, (uint32_t)part.bytes, a.op);
+	case 4:
+		return sum_buffers<TYPE, 4, 2>(b, part.at, to, (uint32_t)part.bytes, a.op);
+	case 8:
+		return sum_buffers<TYPE, 8, 1>(b, part.at, to, (uint32_t)part.bytes, a.op);
+	default:
+		return 0;
+	}
+}
+
 /* All get the parts that their owners have folded. */
 __device__ static inline bool shares_parts(const codelet_args &a)
 {
@@ -396,7 +421,12 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 {
 	sync_previous_kernel();
 	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_parts(a, b, c, bytes_of_message(a, b), true); };
-	zero_copy_run(a, begin, [&](const bulk_call *b) {
+	zero_copy_run(a, begin, [&](bulk_call *b) {
+		const bool sums = b->form == ZERO_COPY_IN_PLACE && owns(a, a.rank) && !folds_for_root(a);
+		const uint32_t summed = sums ? sum_in_place<TYPE>(a, b) : 0;
+		if (threadIdx.x == 0)
+			b->summed = summed;
+		__syncthreads();
 		const bool good = __syncthreads_and(run_warp<TYPE>(a, b));
 		return good && (b->form != ZERO_COPY_IN_PLACE || finish_in_place(a, b));
 	});

@@ -198,12 +198,10 @@ template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_
 	return __syncthreads_and(good);
 }
 
-enum { ZERO_COPY_IN_FLIGHT = 16 /* vectors that a thread loads over a link before it stores the first */ };
-
-/* All threads of a block. A function of its own, so that all registers are for what it loads. */
-__device__ static __noinline__ void zero_copy_load(unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* All threads of a block. */
+__device__ static inline void zero_copy_load(unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
-	copy<ZERO_COPY_IN_FLIGHT>(whole_block(), to, from, bytes, false);
+	bulk_copy_far(threadIdx.x, blockDim.x, to, from, bytes);
 }
 
 /* The parts of a vector, each of which its owner has in its receive buffer. */
