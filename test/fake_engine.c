@@ -50,7 +50,7 @@ static int open_engine(const struct engine_params *p, struct engine **out)
 	if (!e)
 		abort();
 	e->params = *p;
-	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132 };
+	e->gpu = (struct engine_own_gpu){ { .pci = FAKE_ENGINE_PCI }, "NVIDIA H200", 132, 0 };
 	const int gpu = fake_engine_gpu ? fake_engine_gpu : fake_engine_own_gpu;
 	e->gpu.id.uuid[0] = (unsigned char)(gpu ? gpu : 1 + p->world_rank);
 	e->blocks = p->max_blocks && p->max_blocks < fake_engine_blocks ? p->max_blocks : fake_engine_blocks;

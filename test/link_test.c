@@ -39,7 +39,27 @@ static int status(void *from, void *to, int of, int *out)
 	return status_of[of] == ERROR;
 }
 
-static const struct nvml library = { .find = find, .status = status }, none;
+static unsigned pcie_generation, pcie_width;
+
+static int generation(void *device, unsigned *out)
+{
+	(void)device;
+	*out = pcie_generation;
+	return 0;
+}
+
+static int width(void *device, unsigned *out)
+{
+	(void)device;
+	*out = pcie_width;
+	return 0;
+}
+
+static const struct nvml library = { .find = find,
+				     .status = status,
+				     .generation = generation,
+				     .width = width },
+			 none;
 
 static void expect(const struct nvml *nvml, int nvlink, int reads, int writes, enum engine_link cuda,
 		   enum engine_link expected)
@@ -89,6 +109,27 @@ static void test_one_gpu(void **state)
 	known = "a";
 	assert_int_equal(nvml_link(&library, "a", "a", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
 	assert_int_equal(nvml_link(&none, "b", "b", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
+}
+
+static void expect_bus(unsigned of_generation, unsigned of_width, int gbs)
+{
+	known = "a";
+	pcie_generation = of_generation;
+	pcie_width = of_width;
+	assert_int_equal(nvml_bus_gbs(&library, "a"), gbs);
+	assert_int_equal(nvml_bus_gbs(&library, "b"), 0);
+	assert_int_equal(nvml_bus_gbs(&none, "a"), 0);
+}
+
+static void test_bus(void **state)
+{
+	(void)state;
+	expect_bus(5, 16, 50);
+	expect_bus(4, 16, 25);
+	expect_bus(3, 8, 6);
+	expect_bus(1, 1, 1);
+	expect_bus(0, 16, 0);
+	expect_bus(40, 16, 0);
 }
 
 /* Whatever this machine has. */
@@ -363,7 +404,7 @@ int main(void)
 		cmocka_unit_test(test_unseen),      cmocka_unit_test(test_seen),
 		cmocka_unit_test(test_one_gpu),     cmocka_unit_test(test_real_library),
 		cmocka_unit_test(test_all_alike),   cmocka_unit_test(test_no_access),
-		cmocka_unit_test(test_host_window),
+		cmocka_unit_test(test_host_window), cmocka_unit_test(test_bus),
 	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)

@@ -13,6 +13,7 @@ struct gpu_hello {
 	int32_t max_blocks; /* of a kernel, by the GPU's size and the settings; */
 	int32_t offered; /* beside other communicators of the process (gpu_blocks.h), once its GPU is known */
 	uint64_t process;
+	int32_t bus_gbs; /* engine_own_gpu.bus_gbs */
 	int32_t untried; /* its process has not tried peers' memory (gpu_peers.c) */
 	int32_t no_scratch; /* it was created to make none */
 	int32_t

@@ -113,6 +113,7 @@ struct engine_own_gpu {
 	struct engine_identity id;
 	char name[ENGINE_NAME_BYTES];
 	int processors; /* multiprocessors */
+	int bus_gbs; /* where windows lie in host memory: nvml_bus_gbs */
 };
 
 struct engine_ops {

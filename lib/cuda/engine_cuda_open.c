@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "kernels/probe.h"
+#include "nvml.h"
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
@@ -168,11 +169,20 @@ static int find_gpu(struct engine *e, int max_blocks)
 	return 0;
 }
 
+static int open_host_window(struct engine *e)
+{
+	struct nvml nvml = { 0 };
+	nvml_open(&nvml);
+	e->gpu.bus_gbs = nvml_bus_gbs(&nvml, e->gpu.id.pci);
+	nvml_close(&nvml);
+	return engine_host_make(e);
+}
+
 /* The windows of all ranks, and room for the addresses of all regions (engine_cuda_share.c). */
 static int open_window(struct engine *e)
 {
 	int ret = engine_malloc(e, engine_peers_bytes(e), (void **)&e->gpu_peers);
-	return ret ? ret : e->machine.host_window ? engine_host_make(e) : make_window(e);
+	return ret ? ret : e->machine.host_window ? open_host_window(e) : make_window(e);
 }
 
 static int open_parts(struct engine *e, const struct engine_params *p, int (*load)(void))

@@ -13,6 +13,8 @@ static const struct {
 	{ "nvmlShutdown", offsetof(struct nvml, shutdown) },
 	{ "nvmlDeviceGetHandleByPciBusId_v2", offsetof(struct nvml, find) },
 	{ "nvmlDeviceGetP2PStatus", offsetof(struct nvml, status) },
+	{ "nvmlDeviceGetMaxPcieLinkGeneration", offsetof(struct nvml, generation) },
+	{ "nvmlDeviceGetMaxPcieLinkWidth", offsetof(struct nvml, width) },
 };
 
 static int find_functions(void *library, struct nvml *n)
@@ -74,4 +76,16 @@ enum engine_link nvml_link(const struct nvml *n, const char *from, const char *t
 	if (link == ENGINE_NO_LINK && cuda != ENGINE_UNKNOWN_LINK)
 		return ENGINE_PEER;
 	return link;
+}
+
+int nvml_bus_gbs(const struct nvml *n, const char *pci)
+{
+	enum { FIFTH = 5, LANES = 16 }; /* of which RATES_BUS_GBS were measured */
+	unsigned generation = 0, width = 0;
+	void *device;
+	if (!n->find || n->find(pci, &device) || n->generation(device, &generation) ||
+	    n->width(device, &width) || generation < 1 || generation > 2 * FIFTH)
+		return 0;
+	const double gbs = RATES_BUS_GBS * (double)width / LANES * (double)(1u << generation) / (1u << FIFTH);
+	return gbs < 1 ? 1 : (int)gbs;
 }

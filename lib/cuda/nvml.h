@@ -14,6 +14,8 @@ struct nvml {
 	int (*shutdown)(void);
 	int (*find)(const char *pci, void **device);
 	int (*status)(void *from, void *to, int of, int *status); /* of: enum nvml_p2p */
+	int (*generation)(void *device, unsigned *generation); /* of PCIe, at most, and lanes */
+	int (*width)(void *device, unsigned *width);
 };
 
 /* nvmlGpuP2PCapsIndex_t of nvml.h; the status of what works is 0. */
@@ -28,5 +30,8 @@ void nvml_close(struct nvml *nvml);
  * access CUDA knows better, where it sees both; whether it is over NVLink, the library, where it knows both.
  */
 enum engine_link nvml_link(const struct nvml *nvml, const char *from, const char *to, enum engine_link cuda);
+
+/* GB/s each way between a GPU and host memory, by its PCIe's generation and width; 0: not known. */
+int nvml_bus_gbs(const struct nvml *nvml, const char *pci);
 
 #endif
