@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "cuda/cuda_driver.h"
@@ -205,6 +206,66 @@ static int query(void *stream)
 	return ret ? ret : 1;
 }
 
+/* ---- Memory for other processes: allocations of cudaMalloc. The driver takes microseconds for a handle, so the last ones are kept. */
+
+enum { MOST_EXPORTED = 64 };
+static struct exported {
+	uint64_t id; /* of the allocation; 0: none */
+	int is_capable;
+	cudaIpcMemHandle_t handle;
+} exported[MOST_EXPORTED];
+
+static int get_handle(const void *p, struct exported *e)
+{
+	int before;
+	driver.pointer_attribute(&e->is_capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+				 (CUdeviceptr)p);
+	if (!e->is_capable)
+		return 0;
+	if (enter(ordinal(p), &before))
+		return 0;
+	e->is_capable = cudaIpcGetMemHandle(&e->handle, (void *)(uintptr_t)p) == cudaSuccess;
+	if (!e->is_capable)
+		cudaGetLastError(); /* ours, not the program's */
+	leave(before);
+	return e->is_capable;
+}
+
+static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
+{
+	CUdeviceptr base;
+	size_t size;
+	unsigned long long id = 0;
+	if (driver.address_range(&base, &size, (CUdeviceptr)p) != CUDA_SUCCESS ||
+	    (CUdeviceptr)p + bytes > base + size ||
+	    driver.pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)p) != CUDA_SUCCESS)
+		return 1;
+	struct exported *e = &exported[id % MOST_EXPORTED];
+	if (e->id != id || !id) {
+		*e = (struct exported){ .id = id };
+		get_handle(p, e);
+	}
+	if (!e->is_capable)
+		return 1;
+	_Static_assert(sizeof e->handle <= sizeof out->handle, "a handle has room");
+	*out = (struct pmpi_exported){ .id = id, .at = (CUdeviceptr)p - base };
+	memcpy(out->handle, &e->handle, sizeof e->handle);
+	return 0;
+}
+
+static int map_memory(const struct pmpi_exported *memory, void **allocation)
+{
+	cudaIpcMemHandle_t handle;
+	memcpy(&handle, memory->handle, sizeof handle);
+	return check(cudaIpcOpenMemHandle(allocation, handle, cudaIpcMemLazyEnablePeerAccess),
+		     "mapping the memory of another rank's message");
+}
+
+static void unmap_memory(void *allocation)
+{
+	cudaIpcCloseMemHandle(allocation);
+}
+
 static const struct pmpi_device gpu = { .name = "CUDA",
 					.corale_device = CORALE_DEVICE_CUDA,
 					.is_there = is_there,
@@ -220,6 +281,9 @@ static const struct pmpi_device gpu = { .name = "CUDA",
 					.copy = copy,
 					.copy_rows = copy_rows,
 					.copy_pieces = copy_pieces,
-					.query = query };
+					.query = query,
+					.export_memory = export_memory,
+					.map = map_memory,
+					.unmap = unmap_memory };
 
 const struct pmpi_device *const pmpi_device_gpu = &gpu;

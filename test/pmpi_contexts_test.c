@@ -27,7 +27,7 @@ struct emulated_context {
 static struct emulated_context primary[GPUS] = { { 0, 1, 1 }, { 1, 1, 2 } }, own = { 0, 0, 3 };
 static struct {
 	CUcontext stack[MOST];
-	int n, is_active[GPUS], refuses;
+	int n, is_active[GPUS], refuses, handles;
 	CUcontext worked_in; /* that the last call of the runtime used */
 } driver;
 
@@ -86,12 +86,34 @@ static CUresult retain_primary(CUcontext *context, CUdevice device)
 struct allocation {
 	int device;
 	CUcontext context;
+	unsigned long long id; /* 0: it can't be shared with other processes */
+	char bytes[100]; /* of device memory */
 };
+static const struct allocation *exportable; /* whose bytes addresses of them are told from allocations by */
+
+static const struct allocation *allocation_of(CUdeviceptr at)
+{
+	const CUdeviceptr bytes = exportable ? (CUdeviceptr)exportable->bytes : 0;
+	return exportable && at >= bytes && at < bytes + sizeof exportable->bytes ? exportable
+										  : (const void *)at;
+}
 
 static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr at)
 {
-	assert_int_equal(attribute, CU_POINTER_ATTRIBUTE_CONTEXT);
-	*(CUcontext *)value = ((const struct allocation *)at)->context;
+	const struct allocation *found = allocation_of(at);
+	if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
+		*(CUcontext *)value = found->context;
+	else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+		*(unsigned long long *)value = found->id;
+	else
+		*(int *)value = found->id != 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult address_range(CUdeviceptr *base, size_t *size, CUdeviceptr at)
+{
+	*base = (CUdeviceptr)allocation_of(at)->bytes;
+	*size = sizeof exportable->bytes;
 	return CUDA_SUCCESS;
 }
 
@@ -104,6 +126,7 @@ int cuda_load_driver(struct cuda_driver *out, char *why_not, size_t bytes)
 				     .context_id = context_id,
 				     .primary_state = primary_state,
 				     .retain_primary = retain_primary,
+				     .address_range = address_range,
 				     .pointer_attribute = pointer_attribute };
 	return 1;
 }
@@ -116,7 +139,7 @@ int cuda_count(void)
 int corale_memory_kind(const void *p, corale_memory *out)
 {
 	*out =
-	    (corale_memory){ .kind = CORALE_MEMORY_DEVICE, .device = ((const struct allocation *)p)->device };
+	    (corale_memory){ .kind = CORALE_MEMORY_DEVICE, .device = allocation_of((CUdeviceptr)p)->device };
 	return 0;
 }
 
@@ -175,6 +198,31 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 	return work();
 }
 
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
+{
+	(void)memory;
+	memset(handle, ++driver.handles, sizeof *handle);
+	return work();
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
+{
+	(void)handle, (void)flags;
+	*memory = &driver;
+	return work();
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+	assert_ptr_equal(memory, &driver);
+	return work();
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
 const char *cudaGetErrorName(cudaError_t error)
 {
 	(void)error;
@@ -223,7 +271,7 @@ static int copy(CUcontext now, const struct allocation *memory)
 
 static void test_own_context(void **state)
 {
-	const struct allocation memory = { 0, &own };
+	const struct allocation memory = { .device = 0, .context = &own };
 	(void)state;
 	const int ordinal = copy(&own, &memory);
 	assert_true(ordinal >= PMPI_DEVICES && ordinal < PMPI_NO_ORDINAL);
@@ -237,9 +285,43 @@ static void test_own_context(void **state)
 	assert_int_equal(pmpi_device_gpu->in_use(), ordinal);
 }
 
+/* Of 10 bytes at an offset; the handle's first byte, which counts handles. -1: it is not exported. */
+static int export_at(const struct allocation *memory, size_t at, size_t bytes)
+{
+	struct pmpi_exported exported;
+	const int before = driver.n;
+	exportable = memory;
+	const int ret = pmpi_device_gpu->export_memory(memory->bytes + at, bytes, &exported);
+	exportable = NULL;
+	assert_int_equal(driver.n, before);
+	if (ret)
+		return -1;
+	assert_int_equal(exported.at, at);
+	assert_int_equal(exported.id, memory->id);
+	return exported.handle[0];
+}
+
+/* A handle is asked for once an allocation, in the context of the memory; a later allocation at the address has its own. */
+static void test_export(void **state)
+{
+	struct allocation memory = { 0, &primary[0], 7, "" };
+	(void)state;
+	open_device(NULL);
+	driver.is_active[0] = 1;
+	assert_int_equal(export_at(&memory, 20, 10), 1);
+	assert_ptr_equal(driver.worked_in, &primary[0]);
+	assert_int_equal(export_at(&memory, 0, 100), 1);
+	assert_int_equal(export_at(&memory, 95, 10), -1);
+	memory.id = 7 + 64;
+	assert_int_equal(export_at(&memory, 20, 10), 2);
+	memory.id = 0;
+	assert_int_equal(export_at(&memory, 20, 10), -1);
+	assert_int_equal(driver.n, 0);
+}
+
 static void test_primary_context(void **state)
 {
-	const struct allocation memory = { 1, &primary[1] }, pool = { 1, NULL };
+	const struct allocation memory = { .device = 1, .context = &primary[1] }, pool = { .device = 1 };
 	(void)state;
 	assert_int_equal(copy(&own, &memory), 1);
 	assert_ptr_equal(driver.worked_in, &primary[1]);
@@ -252,7 +334,7 @@ static void test_primary_context(void **state)
 /* Pinned memory outlives contexts of the program. */
 static void test_pinned(void **state)
 {
-	const struct allocation memory = { 1, &primary[1] };
+	const struct allocation memory = { .device = 1, .context = &primary[1] };
 	void *pinned;
 	(void)state;
 	copy(&own, &memory);
@@ -266,7 +348,7 @@ static void test_pinned(void **state)
 
 static void test_refused(void **state)
 {
-	const struct allocation memory = { 0, &own };
+	const struct allocation memory = { .device = 0, .context = &own };
 	const struct pmpi_device *device = open_device(NULL);
 	int before;
 	(void)state;
@@ -279,7 +361,7 @@ static void test_refused(void **state)
 static void test_many(void **state)
 {
 	struct emulated_context again = { .id = 100 };
-	const struct allocation memory = { 0, &again };
+	const struct allocation memory = { .device = 0, .context = &again };
 	const struct pmpi_device *device = open_device(NULL);
 	(void)state;
 	const int first = device->ordinal(&memory);
@@ -295,9 +377,9 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_context), cmocka_unit_test(test_primary_context),
-		cmocka_unit_test(test_pinned),      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_own_context),     cmocka_unit_test(test_export),
+		cmocka_unit_test(test_primary_context), cmocka_unit_test(test_pinned),
+		cmocka_unit_test(test_refused),         cmocka_unit_test(test_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

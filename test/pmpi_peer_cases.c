@@ -139,6 +139,26 @@ static void freed_requests(void)
 	expect_all(out, BYTES, 40 + !rank, "freed requests");
 }
 
+/* Each start takes the buffer's content of then. */
+static void persistent_requests(void)
+{
+	MPI_Request requests[2];
+	MPI_Status statuses[2];
+	MPI_Recv_init(out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	MPI_Send_init(in, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[1]);
+	for (int i = 0; i < 3; i++) {
+		int count = 0;
+		fill(in, 70 + 2 * i + rank);
+		MPI_Startall(2, requests);
+		MPI_Waitall(2, requests, statuses);
+		MPI_Get_count(&statuses[0], MPI_BYTE, &count);
+		expect(count == BYTES, "the count of a persistent receive");
+		expect_all(out, BYTES, 70 + 2 * i + !rank, "persistent requests");
+	}
+	MPI_Request_free(&requests[0]);
+	MPI_Request_free(&requests[1]);
+}
+
 /* As benchmarks do. */
 static void overlapping_receives(void)
 {
@@ -230,6 +250,7 @@ int main(int argc, char **argv)
 	cancelled_receive();
 	cancelled_send();
 	freed_requests();
+	persistent_requests();
 	overlapping_receives();
 	overlapping_host_receives();
 	left_to_finalize();
