@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 		run_scenes(blocking_scenes, comm, 1, memories);
 		run_scenes(request_scenes, comm, 1, memories);
 		run_scenes(type_scenes, comm, 1, memories);
-		run_scenes(random_scenes, comm, is_peer ? 6 : 12, memories);
+		run_scenes(random_scenes, comm, is_peer ? 4 : 8, memories);
 	}
 	if (argc == 1) {
 		refused_cases();

@@ -159,6 +159,30 @@ static void persistent_requests(void)
 	MPI_Request_free(&requests[1]);
 }
 
+/* Two of one tag, received in the other order. */
+static void matched_messages(void)
+{
+	const int bytes[] = { BYTES, FEW };
+	MPI_Request requests[2];
+	MPI_Message messages[2];
+	MPI_Status status;
+	fill(in, 80 + rank);
+	for (int i = 0; i < 2; i++)
+		MPI_Isend(in, bytes[i], MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[i]);
+	for (int i = 0; i < 2; i++) {
+		int count = 0;
+		MPI_Mprobe(!rank, TAG, MPI_COMM_WORLD, &messages[i], &status);
+		MPI_Get_count(&status, MPI_BYTE, &count);
+		expect(count == bytes[i], "the count of a matched message");
+	}
+	for (int i = 1; i >= 0; i--) {
+		fill(out, 0);
+		MPI_Mrecv(out, BYTES, MPI_BYTE, &messages[i], &status);
+		expect_all(out, bytes[i], 80 + !rank, "a matched message");
+	}
+	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
 /* As benchmarks do. */
 static void overlapping_receives(void)
 {
@@ -251,6 +275,7 @@ int main(int argc, char **argv)
 	cancelled_send();
 	freed_requests();
 	persistent_requests();
+	matched_messages();
 	overlapping_receives();
 	overlapping_host_receives();
 	left_to_finalize();
