@@ -108,7 +108,6 @@ __device__ static inline void set_direct(list_lane *l, lane_kind kind, const uns
 
 __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l)
 {
-	const codelet_args &a = all.group.args;
 	const codelet_message &m = *l->e.m;
 	l->handed = l->signalled = 0;
 	l->seen = 0;
@@ -117,7 +116,7 @@ __device__ static inline void begin_channel(const codelet_p2p &all, list_lane *l
 	if (is_own(*l))
 		set_direct(l, LANE_COPIES, m.from, gridDim.x);
 	else if (m.sending && !is_pair(*l))
-		set_slots(l, LANE_FILLS, { slot_of(a, l->e.path, a.rank, m.peer, 0), a.slot_bytes, a.depth });
+		set_slots(l, LANE_FILLS, slots_of_channel(l->e, 0));
 }
 
 /* The count of a collective's edge is the call's, also where it goes as a message of its pair. */
@@ -164,8 +163,7 @@ __device__ static inline void end_list(const codelet_p2p &all, list_lane *l)
 	l->stage = LANE_ENDED;
 	if (!is_pair(*l) || is_own(*l))
 		return;
-	for (uint32_t channel = blockIdx.x; channel < CODELET_CHANNELS; channel += gridDim.x)
-		*pair_counter(all.group.args, *l->e.m, channel) = l->e.path.epoch;
+	count_pair(all.group.args, *l->e.m, blockIdx.x, gridDim.x, 0, 1, l->e.path.epoch);
 }
 
 /* The next message of which this block has a channel. */
@@ -252,7 +250,7 @@ __device__ static inline void open_to_send(const codelet_p2p &all, list_lane *l)
 	if (codelet_is_target(granted))
 		set_direct(l, LANE_PUSHES, target_of(all, granted, m.peer), gridDim.x < l->channels ? gridDim.x : l->channels);
 	else
-		set_slots(l, LANE_FILLS, slots_of_grant(a, granted, m.peer));
+		set_slots(l, LANE_FILLS, slots_of_channel(l->e, granted));
 }
 
 /* Of a message that may be read: this channel is, or it is granted slots. */
@@ -291,10 +289,8 @@ __device__ static inline void open_to_take(const codelet_p2p &all, list_lane *l)
 		if (l->e.path.number == 0) /* its sender waits until its count is looked at */
 			sync_store_release(ack_of(a, l->e.path, m.peer, a.rank), flag_value(l->e.path, 0));
 		set_piece(l, LANE_AWAITS, { 0, 0 }, { nullptr, MOST_DIRECT, 0 });
-	} else if (is_pair(*l)) {
-		set_slots(l, LANE_EMPTIES, slots_of_grant(a, grant_of_channel(all, m, offered, l->e.path.number), a.rank));
 	} else {
-		set_slots(l, LANE_EMPTIES, { slot_of(a, l->e.path, m.peer, a.rank, 0), a.slot_bytes, a.depth });
+		set_slots(l, LANE_EMPTIES, slots_of_channel(l->e, is_pair(*l) ? grant_of_channel(all, m, offered, l->e.path.number) : 0));
 	}
 }
 
@@ -502,8 +498,7 @@ __device__ static bool run_short_list(const codelet_p2p &all)
 		if (!run_short(p, blocks))
 			return false;
 	}
-	for (uint32_t channel = number + bulk_lane() * blocks; channel < CODELET_CHANNELS; channel += 32 * blocks)
-		*pair_counter(a, *m, channel) = p.path.epoch;
+	count_pair(a, *m, number, blocks, bulk_lane(), 32, p.path.epoch);
 	return true;
 }
 

@@ -94,11 +94,28 @@ __device__ static inline place slots_of_grant(const codelet_args &a, uint64_t gr
 	return { window_of(a, receiver) + a.area + (uint64_t)(uint32_t)granted * CODELET_LINE, (uint32_t)(granted >> 32) * CODELET_LINE, a.depth };
 }
 
+/* Of a channel: as granted; in an all_to_all_v each sender has slots of its own. */
+__device__ static inline place slots_of_channel(const edge &e, uint64_t granted)
+{
+	const codelet_args &a = *e.a;
+	const int sender = e.m->sending ? a.rank : e.m->peer, receiver = e.m->sending ? e.m->peer : a.rank;
+	if (e.path.ring == CODELET_PAIRS)
+		return slots_of_grant(a, granted, receiver);
+	return { slot_of(a, e.path, sender, receiver, 0), a.slot_bytes, a.depth };
+}
+
 /* The counter of a pair and direction, as this channel keeps it. */
 __device__ static inline uint64_t *pair_counter(const codelet_args &a, const codelet_message &m, uint32_t channel)
 {
 	codelet_state *s = a.state;
 	return m.sending ? &s->pair_sent[channel][m.peer] : &s->pair_received[channel][m.peer];
+}
+
+/* For all channels of block `number` of so many, from lane `first` of so many on. */
+__device__ static inline void count_pair(const codelet_args &a, const codelet_message &m, uint32_t number, uint32_t blocks, uint32_t first, uint32_t lanes, uint64_t count)
+{
+	for (uint32_t channel = number + first * blocks; channel < CODELET_CHANNELS; channel += lanes * blocks)
+		*pair_counter(a, m, channel) = count;
 }
 
 #endif

@@ -114,7 +114,6 @@ __device__ static bool receive_direct(edge *e, uint32_t blocks, uint32_t channel
 __device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
 {
 	const codelet_message &m = *e.m;
-	const int sender = m.sending ? e.a->rank : m.peer, receiver = m.sending ? m.peer : e.a->rank;
 	const bool is_pair = e.path.ring == CODELET_PAIRS, is_counted = is_pair && !b.g->pairs;
 	bool good = true;
 	for (e.path.number = b.number; good && e.path.number < channels; e.path.number += b.blocks) {
@@ -126,9 +125,7 @@ __device__ static bool run_slots(const list_block &b, edge e, uint32_t channels)
 			return false;
 		if (granted == CHANNEL_IS_READ)
 			continue;
-		/* in an all_to_all_v each sender has slots of its own */
-		e.to = is_pair ? slots_of_grant(*e.a, granted, receiver) :
-				 place{ slot_of(*e.a, e.path, sender, receiver, 0), e.a->slot_bytes, e.a->depth };
+		e.to = slots_of_channel(e, granted);
 		good = m.sending ? send_edge(&e) : warp_group_agrees(whole_block(), threadIdx.x || is_counted || check_count(&e)) && receive_edge(&e);
 	}
 	return good;
@@ -270,13 +267,6 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 	return run_long<HOLDS>(b, e, channels);
 }
 
-/* For all channels of this block, by its first warp. */
-__device__ static void count_pair(const list_block &b, const codelet_message &m, uint64_t count)
-{
-	for (uint32_t channel = b.number + threadIdx.x * b.blocks; threadIdx.x < 32 && channel < CODELET_CHANNELS; channel += 32 * b.blocks)
-		*pair_counter(b.g->args, m, channel) = count;
-}
-
 /* A list of sends to one rank, or of receives from one. After the block's last barrier only its first warp does anything. */
 template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(const list_block &b, const codelet_message *m, connection conn)
 {
@@ -289,8 +279,8 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_pairs(con
 			return false;
 	}
 	__syncthreads();
-	if (counted)
-		count_pair(b, m[-1], count);
+	if (counted && threadIdx.x < 32)
+		count_pair(b.g->args, m[-1], b.number, b.blocks, threadIdx.x, 32, count);
 	return true;
 }
 
