@@ -214,7 +214,8 @@ static void run_case(void **state)
 	char number[16];
 	for (int gpu = 0; gpu < 2; gpu++) {
 		snprintf(number, sizeof number, "%d", (int)(c - cases) + gpu * CASES);
-		assert_int_equal(team_spawn("CORALE_DEBUG=none CORALE_HOST_WINDOW=8M", number), 0);
+		assert_int_equal(
+		    team_spawn("CORALE_DEBUG=none CORALE_HOST_WINDOW=8M CORALE_P2P_CHECK=yes", number), 0);
 	}
 }
 

@@ -79,7 +79,7 @@ static int note_pairs(const struct comm *comm, const struct gpu_hello *all, cons
 					 "memory arrives wrong, though the "
 					 "driver grants peer access: they are taken for GPUs without it; "
 					 "look for PCIe ACS or an IOMMU on "
-					 "this host (CORALE_P2P_CHECK=no leaves this test out)",
+					 "this host (CORALE_P2P_CHECK=no leaves this trial out)",
 					 r, other, all[r].id.pci, all[other].id.pci);
 			note_bad(&all[r], &all[other]);
 		}
