@@ -2,7 +2,7 @@
 /*
  * Folds through slots by many CUDA blocks, for vectors too large for packets: reduce_scatter by one exchange, all_reduce by two, unless its results go
  * straight into registered memory (direct.cu). Teams of warps as in bulk_reduce.cu, whose fold of several vectors a lane spills 2,800 to 4,700 bytes a thread in the
- * 64 registers that two blocks a multiprocessor leave, instead of at most 54: here a thread folds one vector of all ranks at a time.
+ * 64 registers that two blocks a multiprocessor leave, instead of at most 64: here a thread folds one vector of all ranks at a time.
  */
 #include <cuda_runtime.h>
 
