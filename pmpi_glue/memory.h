@@ -50,7 +50,7 @@ struct pmpi_device {
 	int (*query)(void *stream);
 	/* How another process of the host maps memory at p. 1: it can't be mapped. NULL: none can. */
 	int (*export_memory)(const void *p, size_t bytes, struct pmpi_exported *out);
-	/* Maps the allocation, for what is entered. unmap: behind all copies. */
+	/* Maps the allocation, for what is entered. 1: it can't be, and an INFO line says why. unmap: behind all copies. */
 	int (*map)(const struct pmpi_exported *exported, void **allocation);
 	void (*unmap)(void *allocation);
 };

@@ -257,8 +257,13 @@ static int map_memory(const struct pmpi_exported *memory, void **allocation)
 {
 	cudaIpcMemHandle_t handle;
 	memcpy(&handle, memory->handle, sizeof handle);
-	return check(cudaIpcOpenMemHandle(allocation, handle, cudaIpcMemLazyEnablePeerAccess),
-		     "mapping the memory of another rank's message");
+	const cudaError_t error = cudaIpcOpenMemHandle(allocation, handle, cudaIpcMemLazyEnablePeerAccess);
+	if (error == cudaSuccess)
+		return 0;
+	cudaGetLastError(); /* ours, not the program's */
+	log_line(LOG_INFO, pmpi.rank, "the memory of another rank's message can't be mapped: %s",
+		 cudaGetErrorString(error));
+	return 1;
 }
 
 static void unmap_memory(void *allocation)

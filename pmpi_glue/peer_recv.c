@@ -72,21 +72,36 @@ static int map(int owner, int ordinal, const struct pmpi_exported *memory, void 
 
 /* ---- The pull ------------------------------------------------------------------------------------------ */
 
+/* The sender's memory, for what runs at *ordinal, as a receive into r's buffer. 1: it can't be mapped. */
+static int reach(const struct pmpi_receiving *r, int owner, const struct peer_slot *slot, int *ordinal,
+		 void **memory)
+{
+	*ordinal = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use();
+	*ordinal = *ordinal < 0 ? 0 : *ordinal;
+	const int ret = map(owner, *ordinal, &slot->memory, memory);
+	if (!ret)
+		*memory = (char *)*memory + slot->memory.at;
+	return ret;
+}
+
 /* The first `bytes` of the message are copied to the receive's buffer. */
 static int copy(const struct pmpi_receiving *r, int owner, struct peer_slot *slot, size_t bytes)
 {
 	void *from = slot->where == PEER_IN_SLOT ? (char *)slot->data : peer_arena(owner, slot);
-	int ordinal = -1;
+	int ordinal = -1, tried;
 	if (slot->where == PEER_IN_MEMORY) {
 		if (peer_is_gone(owner))
 			return log_error(CORALE_EPEER, pmpi.rank,
 					 "rank %d died before its message to this rank was read", owner);
-		ordinal = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use();
-		ordinal = ordinal < 0 ? 0 : ordinal;
-		const int ret = map(owner, ordinal, &slot->memory, &from);
-		if (ret)
-			return ret;
-		from = (char *)from + slot->memory.at;
+		if (reach(r, owner, slot, &ordinal, &from))
+			return log_error(CORALE_EDEVICE, pmpi.rank,
+					 "the memory of a message of rank %d can't be mapped, though other "
+					 "memory of it was: set CORALE_MPI_PEER=no",
+					 owner);
+	} else if (slot->is_exported && peer_reach_of(pmpi.rank, owner) == PEER_UNTRIED) {
+		void *unused;
+		const int failed = reach(r, owner, slot, &tried, &unused);
+		peer_note_reach(owner, failed ? PEER_NOT_REACHED : PEER_REACHED);
 	}
 	return bytes ? pmpi_stage_copy(&r->s, PMPI_FROM_PACKED, from, ordinal, bytes) : 0;
 }

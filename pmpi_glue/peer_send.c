@@ -38,12 +38,14 @@ static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 		   : pmpi_stage_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot), -1, w->s.bytes);
 }
 
-/* Whether the program may have its buffer again before the message is matched, or no other process can read it. */
+/* Whether the program may have its buffer again before the message is matched, or no other process can read it, as far as this rank knows. */
 static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 {
+	slot->is_exported = w->s.layout->is_contiguous && w->to != pmpi.rank &&
+			    !pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
 	return w->m.is_copied || w->m.mode == PMPI_BUFFERED ||
-	       (w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager) || !w->s.layout->is_contiguous ||
-	       w->to == pmpi.rank || pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
+	       (w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager) || !slot->is_exported ||
+	       peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
 }
 
 static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
@@ -53,6 +55,7 @@ static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
 	slot->where = PEER_IN_MEMORY;
 	if (w->s.bytes == PEER_HEADER) {
 		pmpi_peer.in_slot++;
+		slot->is_exported = 0;
 		slot->where = PEER_IN_SLOT;
 		ret = pmpi_stage_copy(&w->s, PMPI_TO_PACKED, slot->data, -1, PEER_HEADER);
 	} else if (is_copied_first(w, slot)) {

@@ -18,11 +18,13 @@
 #include "door.h"
 
 /* The file is as large as this, and has memory where it is used. Slots get memory SLOTS_STEP at a time. */
-enum { SLOTS = 1 << 20, SLOTS_STEP = 256, LEAST_BITS = 12, SIZES = 48 };
+enum { SLOTS = 1 << 20, SLOTS_STEP = 256, MOST_RANKS = 1 << 14, LEAST_BITS = 12, SIZES = 48 };
 static const size_t arena_bytes = (size_t)4 << 30;
 
 struct file {
 	_Atomic uint32_t used; /* slots below it have memory */
+	_Atomic unsigned char
+	    reaches[MOST_RANKS]; /* enum peer_reach of this rank, by owners; later ones are never reached */
 	struct peer_slot slots[SLOTS];
 };
 
@@ -80,13 +82,24 @@ int peer_table_create(void)
 	own.left = malloc(SLOTS * sizeof *own.left);
 	if (files && processes && own.unused && own.left)
 		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
-	if (own.fd < 0 || peer_table_open(pmpi.rank, own.fd)) {
+	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || peer_table_open(pmpi.rank, own.fd)) {
 		log_line(LOG_INFO, pmpi.rank,
 			 "no messages by peer copies: no table in shared memory (%s: %s)",
-			 own.fd < 0 ? failed_at : "mmap", strerror(errno));
+			 own.fd < 0 ? failed_at : "its memory", strerror(errno));
 		return -1;
 	}
 	return own.fd;
+}
+
+enum peer_reach peer_reach_of(int reader, int owner)
+{
+	return owner < MOST_RANKS ? (enum peer_reach)files[reader]->reaches[owner] : PEER_NOT_REACHED;
+}
+
+void peer_note_reach(int owner, enum peer_reach reach)
+{
+	if (owner < MOST_RANKS)
+		files[pmpi.rank]->reaches[owner] = (unsigned char)reach;
 }
 
 void peer_note_process(int rank, long pid)

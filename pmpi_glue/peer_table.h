@@ -36,6 +36,7 @@ struct peer_slot {
 	uint64_t comm, sequence; /* the communicator's id; of the sender's messages */
 	uint64_t bytes;
 	uint64_t arena_at; /* reserved; 0: nothing */
+	int is_exported; /* memory is there, also where the message was copied */
 	struct pmpi_exported memory;
 };
 
@@ -64,6 +65,14 @@ int peer_slot_oldest(int owner, uint64_t comm, int tag, int below);
 /* The receiver's: takes the slot for reading; the sender's memory is what it was until peer_slot_pulled. CORALE_EPEER: it has died, logged. */
 int peer_slot_pull(int owner, struct peer_slot *slot);
 void peer_slot_pulled(struct peer_slot *slot);
+
+/*
+ * Whether a reader maps the memory of this rank's device: until it has done so once, as it tries with an exported message, messages to it are copied. And the reader's
+ * word about an owner.
+ */
+enum peer_reach { PEER_UNTRIED, PEER_REACHED, PEER_NOT_REACHED };
+enum peer_reach peer_reach_of(int reader, int owner);
+void peer_note_reach(int owner, enum peer_reach reach);
 
 void peer_note_process(int rank, long pid);
 /* Whether that rank's process is gone. */

@@ -38,6 +38,7 @@ passes()
 {
 	local seed
 	CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 run 2 pmpi_peer_cases || return 1
+	FAKE_DEVICE_UNREACHED=1 CORALE_MPI_PEER=yes CORALE_MPI_PEER_EAGER=0 run 2 pmpi_peer_cases || return 1
 	for ((seed = 1; seed <= RUNS; seed++)); do
 		run $((2 + seed % 3)) pmpi_peer $seed 10 || return 1
 	done
@@ -64,7 +65,8 @@ make_door peer_send "$here/pmpi_glue/peer_send.c" && passes || { cat "$work/log"
 mutant "a slot is free before it is pulled" peer_send 's/peer_slot_leave(w->slot)/peer_slot_drop(w->slot)/'
 mutant "a send is complete when it is matched" peer_send 's/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return 1;/'
 mutant "a message is copied when it is pulled, or has been" peer_send 's/if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)/if (is_cancelled || state == PEER_BUFFERED)/; s/if (state == PEER_PULLING)/if (0)/; s/uint32_t state = PEER_POSTED;/uint32_t state = slot->state;/; s/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return slot->state == PEER_BUFFERED;/'
-mutant "a type with gaps is read where it lies" peer_send 's/!w->s.layout->is_contiguous ||//'
+mutant "a type with gaps is read where it lies" peer_send 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
+mutant "a sender does not ask whether its memory is reached" peer_send 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
 mutant "a header is no header" peer_recv 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
 mutant "a truncated message is no error" peer_recv 's/ret = MPI_ERR_TRUNCATE;/ret = 0;/'
 mutant "a status has the header's length" peer_recv 's/if (r->is_pulled || r->error == MPI_ERR_TRUNCATE)/if (0)/'

@@ -250,7 +250,7 @@ static int map_memory(const struct pmpi_exported *exported, void **allocation)
 	struct handle handle;
 	memcpy(&handle, exported->handle, sizeof handle);
 	*allocation = fake_device_map(handle.pid, handle.descriptor);
-	return *allocation ? 0 : CORALE_ESYSTEM;
+	return !*allocation || getenv("FAKE_DEVICE_UNREACHED");
 }
 
 static void unmap_memory(void *allocation)
