@@ -349,9 +349,9 @@ static int read_messages_of(int ranks, enum exports_kind kind)
 {
 	const size_t window_bytes = (size_t)ranks << 17;
 	struct exchange *x = new_exchange(ranks, test_thin ? 5 : 16, window_bytes);
-	x->params.max_blocks = 1 + (int)(test_seed + (uint64_t)ranks) % 3;
+	x->params.max_blocks = 1 + (int)((test_seed + (uint64_t)ranks) % 3);
 	x->params.exports = kind;
-	x->params.exports_apart = (int)(test_seed + (uint64_t)ranks / 2) % 2;
+	x->params.exports_apart = (int)((test_seed + (uint64_t)ranks / 2) % 2);
 	x->params.lists_ranks = test_seed % 3 ? 0 : 1u << test_seed / 3 % (unsigned)ranks;
 	x->registered = test_seed % 4 == 3;
 	x->longs = rings_room(ranks, window_bytes);

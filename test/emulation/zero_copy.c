@@ -54,11 +54,11 @@ static struct test_call draw_in_place(corale_coll coll, int ranks)
 static struct world_params params_of(int ranks, enum exports_kind kind)
 {
 	return (struct world_params){ .ranks = ranks,
-				      .max_blocks = 1 + (int)(test_seed + (uint64_t)ranks) % 2,
+				      .max_blocks = 1 + (int)((test_seed + (uint64_t)ranks) % 2),
 				      .window_bytes = (size_t)(ranks > 5 ? 320 : 224) << 10,
 				      .exports = kind,
 				      .read_blocks = 1 + (int)(test_seed / 2 % 2),
-				      .exports_apart = (int)(test_seed + (uint64_t)ranks / 2) % 2 };
+				      .exports_apart = (int)((test_seed + (uint64_t)ranks / 2) % 2) };
 }
 
 /* Between others: by slots, packets and calls that are not zero-copy. */
