@@ -98,9 +98,8 @@ static void release(void *arg)
 
 static int deliver(void *arg, MPI_Status *status, int error)
 {
-	(void)error;
 	struct kept *kept = arg;
-	(void)status;
+	(void)status, (void)error;
 	return coll_deliver_side(&kept->call, &kept->call.recv);
 }
 

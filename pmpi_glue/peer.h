@@ -137,8 +137,11 @@ void pmpi_receiving_end(struct pmpi_receiving *r);
 int pmpi_receiving_done(struct pmpi_receiving *r, MPI_Status *status, int error); /* error: MPI's */
 /* The same of a blocking receive, and its end. An MPI error code. */
 int pmpi_receiving_ended(struct pmpi_receiving *r, MPI_Status *status, int error);
-/* Becomes the work of r->request; r is malloc's, and the request's from here on. An MPI error code. */
-int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent);
+/*
+ * Becomes the work of r->request; r is malloc's, and the request's from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
+ * code, that one first.
+ */
+int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error);
 /* The slot of a header that a receive or probe has met, by its status; -1: none. */
 int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status);
 /* Pulls for receives that MPI has completed, whoever waits for them. */

@@ -110,7 +110,7 @@ int pmpi_peer_exchange(const struct pmpi_exchange *x, MPI_Request *request, MPI_
 		return 1;
 	}
 	own = r->request;
-	*ret = pmpi_receiving_keep(r, 0);
+	*ret = pmpi_receiving_keep(r, 0, MPI_SUCCESS);
 	if (request)
 		*request = own;
 	else if (!*ret)

@@ -33,11 +33,6 @@ static int find_slot(const struct pmpi_group *group, MPI_Status *status)
 	return number;
 }
 
-static void probed(MPI_Comm comm, MPI_Status *status)
-{
-	find_slot(pmpi_group_of(comm), status);
-}
-
 static int keep(MPI_Comm comm, MPI_Message message, MPI_Status *status)
 {
 	struct pmpi_group *group = pmpi_group_of(comm);
@@ -113,14 +108,10 @@ int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Messa
 		free(r);
 		return 0;
 	}
-	*ret = PMPI_Imrecv(r->header, PEER_HEADER, MPI_BYTE, message, request);
-	if (*ret) {
-		pmpi_receiving_end(r);
-		free(r);
-		return 1;
-	}
-	r->request = *request;
-	*ret = pmpi_receiving_keep(r, 0);
+	const int error = PMPI_Imrecv(r->header, PEER_HEADER, MPI_BYTE, message, request);
+	if (!error)
+		r->request = *request;
+	*ret = pmpi_receiving_keep(r, 0, error);
 	return 1;
 }
 
@@ -135,7 +126,7 @@ PMPI_ENTRY(MPI_Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (f
 		status = &own;
 	const int ret = PMPI_Probe(from, tag, comm, status);
 	if (!ret)
-		probed(comm, status);
+		find_slot(pmpi_group_of(comm), status);
 	return ret;
 }
 
@@ -149,7 +140,7 @@ PMPI_ENTRY(MPI_Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status 
 		status = &own;
 	const int ret = PMPI_Iprobe(from, tag, comm, flag, status);
 	if (!ret && *flag)
-		probed(comm, status);
+		find_slot(pmpi_group_of(comm), status);
 	return ret;
 }
 

@@ -322,8 +322,13 @@ static const struct pmpi_work work = {
 	.start = start, .is_ready = is_ready, .deliver = deliver, .is_repeated = 1, .release = release
 };
 
-int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent)
+int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 {
+	if (error) {
+		pmpi_receiving_end(r);
+		free(r);
+		return error;
+	}
 	r->is_active = !is_persistent;
 	r->before = NULL;
 	r->next = first;
@@ -409,13 +414,9 @@ int pmpi_peer_Irecv(void *buffer, MPI_Count count, MPI_Datatype type, int from, 
 		free(r);
 		return 0;
 	}
-	*ret = mpi_irecv(r, from, tag, is_persistent);
-	if (*ret) {
-		pmpi_receiving_end(r);
-		free(r);
-		return 1;
-	}
-	*request = r->request;
-	*ret = pmpi_receiving_keep(r, is_persistent);
+	const int error = mpi_irecv(r, from, tag, is_persistent);
+	if (!error)
+		*request = r->request;
+	*ret = pmpi_receiving_keep(r, is_persistent, error);
 	return 1;
 }
