@@ -60,11 +60,11 @@ door()
 	[ $status = 0 ] || tell "not ok" "$1 on GPUs: exit status $status"
 }
 
-# blocks POLICY: how many a kernel has at most in a communicator of the training example.
+# blocks POLICY: how many a kernel has at most, 0 for auto and 1 for efficient.
 blocks()
 {
-	CORALE_DEBUG=info timeout -k 10 60 "$MPIRUN" -n $ranks "$top_builddir/examples/train" --device cuda --layers 1 --width 128 \
-		--batch $((128 * ranks)) --steps 1 --repeats 0 --cta-policy "$1" 2>&1 </dev/null |
+	CORALE_DEBUG=info timeout -k 10 60 "$MPIRUN" -n $ranks "$top_builddir/examples/corale_all_reduce_perf" --device cuda \
+		-b 8 -e 8 -n 1 -w 0 -x "$1" 2>&1 </dev/null |
 		sed -n 's/.*GPU engine of .* at most \([0-9]*\) blocks a kernel.*/\1/p' | sort -n | tail -n 1
 }
 
@@ -72,15 +72,15 @@ blocks()
 policy()
 {
 	if [ "$gpus" = 0 ]; then
-		tell ok "the policy of a configuration # SKIP no CUDA device"
+		tell ok "the policy for blocks # SKIP no CUDA device"
 		return
 	fi
-	all=$(blocks auto) few=$(blocks efficient) given=$(CORALE_MAX_CTAS=16 blocks efficient)
+	all=$(blocks 0) few=$(blocks 1) given=$(CORALE_MAX_CTAS=16 blocks 1)
 	[ "${few:-0}" -ge 1 ] && [ "$few" -le 8 ] && [ "${all:-0}" -gt 16 ] && [ "$given" = 16 ] || {
-		tell "not ok" "the policy of a configuration: auto '$all' blocks, efficient '$few', with 16 given '$given'"
+		tell "not ok" "the policy for blocks: auto '$all' blocks, efficient '$few', with 16 given '$given'"
 		return
 	}
-	tell ok "the policy of a configuration: auto $all blocks, efficient $few, with 16 given 16"
+	tell ok "the policy for blocks: auto $all blocks, efficient $few, with 16 given 16"
 }
 
 # nodes RANKS: every so many ranks of this host as a node of their own, with UCX between them.

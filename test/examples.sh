@@ -106,7 +106,6 @@ with_gpu()
 }
 
 try "the smallest program" 3 allreduce
-try "halo exchange" 3 stencil 48 200
 for coll in all_reduce all_gather reduce_scatter broadcast all_to_all all_to_all_v all_gather_v reduce_scatter_v gather_v scatter_v reduce gather scatter sendrecv barrier; do
 	try "corale_${coll}_perf" 3 corale_${coll}_perf -b 8 -e 64K -f 16 -n 5
 done

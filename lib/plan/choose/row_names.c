@@ -6,7 +6,7 @@
 #include "plan/codelet/row.h"
 #include "planner_algo.h"
 
-/* Of the policy `efficient`. Beside the backward pass of examples/train on 2 H200, whose 57.2 ms hide nothing of calls without a
+/* Of the policy `efficient`. Beside the backward pass of a training step on 2 H200, whose 57.2 ms hide nothing of calls without a
  * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/lab/gpu-tables.md). */
 enum { EFFICIENT_BLOCKS = 4 };
 

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "about.h"
 #include "base/settings.h"
 #include "base/wait.h"
 #include "net/ucx/transport_ucx.h"
@@ -263,9 +262,7 @@ int main(int argc, char **argv)
 {
 	static const char usage[] =
 	    "usage: mpirun --bind-to none -n 2 proxy_perf [-t ucx|mpi] [-r RAILS] [-c CHANNELS] [-d DEPTH] "
-	    "[-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS] [--help | --version]";
-	if (about(argc, argv, usage))
-		return 0;
+	    "[-z SLOT_BYTES] [-b BYTES] [-e BYTES] [-f FACTOR] [-s SECONDS]";
 	struct options o = { "ucx", 1, REMOTE_CHANNELS, 4, 204 << 10, 8, 64 << 20, 4, 0.3 };
 	struct proxy_params params;
 	const struct settings *settings;
