@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 from plot import size_text
+from raw import pack, unpack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEASURED = os.path.join(HERE, "raw", "nodes-nccl.raw")
@@ -106,8 +107,10 @@ def renew(name, text):
 
 
 def main():
+    unpack()
     if len(sys.argv) > 1:
         ask(sys.argv[1])
+        pack()
     found = answers()
     renew("measured beside NCCL", versus())
     renew("nodes of GPUs", table(SUMS, found, lambda c: size_text(c[2]), lambda c: f"{c[0]} nodes"))

@@ -15,6 +15,7 @@ import re
 import sys
 
 from plot import BLUE, GREEN, GREY, ORANGE, Curve, draw, number, read_lines, size_text, time_text
+from raw import unpack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"]
@@ -421,6 +422,7 @@ def main():
     if len(sys.argv) == 2:
         write_report(sys.argv[1])
         return
+    unpack()
     parts = blocks(os.path.join(HERE, "raw", "gpu"), os.path.join(HERE, "plots"))
     renew(os.path.join(HERE, "performance.md"), {name: parts.pop(name) for name in ("summary", "plots")})
     renew(os.path.join(HERE, "lab", "gpu-tables.md"), parts)

@@ -13,10 +13,10 @@ else
 	sed 's/^/# /' "$scratch/diff"
 fi
 
-# Prints the relative links of page $1 that lead nowhere. The release lacks docs/plots: its images are left out.
+# Prints the relative links of page $1 that lead nowhere. The release lacks docs/plots and docs/raw.tar.xz.
 broken_links()
 {
-	grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | grep -v -e '^$' -e '://' -e '^plots/' -e '^\.\./plots/' | sort -u |
+	grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | grep -v -e '^$' -e '://' -e '^plots/' -e '^raw\.tar\.xz$' -e '^\.\./plots/' | sort -u |
 		while read -r target; do
 			[ -e "$(dirname "$1")/$target" ] || echo "# $1: $target"
 		done
