@@ -65,6 +65,8 @@ static int print_settings(const struct settings **settings)
 		     "every call that creates a communicator fails until the errors above are corrected");
 	for (int i = 0; !ret && i < settings_count(); i++) {
 		int set = settings_value(*settings, i, text, sizeof(text)) == SETTINGS_ENVIRONMENT;
+		if (settings_is_for_tests(i) && !set)
+			continue;
 		printf("  %-24s %-16s %s\n", settings_row(i)->name, text[0] ? text : "\"\"",
 		       set ? "environment" : "default");
 	}
@@ -374,6 +376,8 @@ static void print_markdown(void)
 	printf("| variable | values | default | all ranks | |\n|---|---|---|---|---|\n");
 	for (int i = 0; i < settings_count(); i++) {
 		const struct settings_row *row = settings_row(i);
+		if (settings_is_for_tests(i))
+			continue;
 		printf("| `%s` | %s | %s | %s | %s |\n", row->name, row->values, row->fallback,
 		       row->shared ? "yes" : "", row->help);
 	}

@@ -45,6 +45,11 @@ const struct settings_row *settings_row(int i)
 	return i >= 0 && i < ROWS ? &fields[i].row : NULL;
 }
 
+int settings_is_for_tests(int i)
+{
+	return fields[i].for_tests;
+}
+
 enum settings_origin settings_value(const struct settings *s, int i, char *buf, size_t bytes)
 {
 	settings_print(&fields[i], (const char *)s + fields[i].offset, buf, bytes);

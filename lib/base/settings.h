@@ -110,6 +110,8 @@ char *const *settings_environment(void);
 /* The table: rows 0 .. settings_count() - 1. */
 int settings_count(void);
 const struct settings_row *settings_row(int i);
+/* 1: tests and measurements set it, users do not: it is not in docs/settings.md. */
+int settings_is_for_tests(int i);
 /* Value of row i as text into buf, and where it came from. */
 enum settings_origin settings_value(const struct settings *s, int i, char *buf, size_t bytes);
 

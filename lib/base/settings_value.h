@@ -24,6 +24,7 @@ struct settings_field {
 	uint64_t min, max;
 	uint64_t multiple; /* SIZE: of what it must be a multiple; 0: of nothing */
 	int minus_one; /* DECIMAL: -1 is accepted too */
+	int for_tests; /* see settings_is_for_tests */
 };
 
 /* text into *value (of the field's type); 0, or CORALE_ESETTING without a log line. */
