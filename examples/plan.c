@@ -14,6 +14,7 @@
 #include "base/types.h"
 #include "cuda/engine.h"
 #include "plan.h"
+#include "plans/machine.h"
 #include "base/settings.h"
 #include "comm/tuning_file.h"
 
@@ -254,8 +255,8 @@ static int make_topo(const struct plan_request *request, const struct defaults *
 		snprintf(text, sizeof(text), "gpu:%d", engine_cuda.count());
 	else
 		snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
-	int ret = topo_parse_with(request->machine ? request->machine : text, &defaults->hosts,
-				  &defaults->gpus, out, error, sizeof(error));
+	int ret = machine_parse_with(request->machine ? request->machine : text, &defaults->hosts,
+				     &defaults->gpus, out, error, sizeof(error));
 	return ret ? fail("cannot read the machine", error) : 0;
 }
 

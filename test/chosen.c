@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/plans/machine.h"
 #include "base/status.h"
 #include "call/gpu_call.h"
 #include "net/gpu_planners.h"
@@ -44,7 +45,7 @@ struct chosen *chosen_open(const struct chosen_machine *machine)
 	struct comm *comm = &chosen->comm;
 	must(settings_parse((char *const *)(uintptr_t)machine->settings, &comm->settings) == 0,
 	     "settings_parse");
-	must(topo_parse(machine->text, &comm->topo, error, sizeof error) == 0, machine->text);
+	must(machine_parse(machine->text, &comm->topo, error, sizeof error) == 0, machine->text);
 	comm->size = comm->topo->map.ranks;
 	comm->engine.locals = comm->topo->map.node_first[1];
 	chosen->gpus = machine->gpu != NULL;

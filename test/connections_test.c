@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "base/settings.h"
 #include "base/status.h"
@@ -153,7 +154,7 @@ static void make_machine(struct machine *m, const char *text, size_t slots_bytes
 {
 	char error[200];
 	memset(m, 0, sizeof *m);
-	assert_int_equal(topo_parse(text, &m->topo, error, sizeof error), 0);
+	assert_int_equal(machine_parse(text, &m->topo, error, sizeof error), 0);
 	plan_machine(m, slots_bytes, cap);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/log.h"
 #include "call/gpu_call.h"
 #include "net/connections.h"
@@ -31,7 +32,7 @@ static struct comm *open_comm(const char *machine, size_t cap)
 	char error[200];
 	struct comm *comm = calloc(1, sizeof *comm);
 	assert_non_null(comm);
-	assert_int_equal(topo_parse(machine, &comm->topo, error, sizeof error), 0);
+	assert_int_equal(machine_parse(machine, &comm->topo, error, sizeof error), 0);
 	comm->size = comm->topo->map.ranks;
 	comm->settings.pinned_memory = cap;
 	comm->engine.locals = 1;

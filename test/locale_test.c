@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/text.h"
@@ -106,7 +107,8 @@ static void test_rates(void **state)
 	struct topo *topo;
 	(void)state;
 	need_comma();
-	assert_int_equal(topo_parse("node:2 rank:2 memory:7.5 rail:3.5 rail_us:9.25", &topo, error, 200), 0);
+	assert_int_equal(machine_parse("node:2 rank:2 memory:7.5 rail:3.5 rail_us:9.25", &topo, error, 200),
+			 0);
 	assert_true(topo_print_rails(topo, text, sizeof(text)) < sizeof(text));
 	assert_null(strchr(text, ','));
 	assert_non_null(strstr(text, "rail_us:9.25"));

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "examples/plans/plan_print.h"
 #include "plan/lower_room.h"
 #include "lowered_walk.h"
@@ -273,7 +274,7 @@ static void compare_thousand(const char *machine, int longest)
 	char error[200];
 	int rows;
 	const struct row *table = row_table(&rows);
-	assert_int_equal(topo_parse(machine, &topo, error, sizeof error), 0);
+	assert_int_equal(machine_parse(machine, &topo, error, sizeof error), 0);
 	const int n = topo->map.ranks, ranks[] = { 0, n / 3, n / 2 + 1, n - 1 };
 	for (int row = 0; row < rows; row++) {
 		struct plan_case c = {
@@ -433,7 +434,7 @@ static void radix_4_has_few_rounds(void **state)
 	char error[200], text[4096];
 	(void)state;
 	assert_int_equal(
-	    topo_parse("node:64 rail_us:20 rail_send_us:0.5 rail_recv_us:0.5", &topo, error, sizeof error),
+	    machine_parse("node:64 rail_us:20 rail_send_us:0.5 rail_recv_us:0.5", &topo, error, sizeof error),
 	    0);
 	const struct plan_case c = { .topo = topo, .row = row_find(CORALE_ALL_GATHER, "bruck"), .count = 2 };
 	assert_true(cases_build(&c, &radix_2));

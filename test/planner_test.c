@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "base/log.h"
 #include "state/plans.h"
@@ -231,7 +232,7 @@ static void test_reproducible_on_many_ranks(void **state)
 	for (int m = 0; m < 3; m++) {
 		struct topo *topo;
 		char error[512];
-		assert_int_equal(topo_parse(machines[m], &topo, error, sizeof error), 0);
+		assert_int_equal(machine_parse(machines[m], &topo, error, sizeof error), 0);
 		struct planner planner = new_planner(topo);
 		planner.slot_bytes = 1 << 20;
 		planner.reproducible = 1;
@@ -369,7 +370,7 @@ static void test_cost(void **state)
 	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
 		struct topo *topo;
 		char error[200];
-		assert_int_equal(topo_parse(machines[i], &topo, error, sizeof(error)), 0);
+		assert_int_equal(machine_parse(machines[i], &topo, error, sizeof(error)), 0);
 		struct planner planner = new_planner(topo);
 		planner.slot_bytes = 1 << 18;
 		for (size_t bytes = 8; bytes < 1 << 25; bytes *= 64) {
@@ -466,7 +467,7 @@ static void test_good_choices(void **state)
 	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
 		struct topo *topo;
 		char error[200];
-		assert_int_equal(topo_parse(machines[i], &topo, error, sizeof(error)), 0);
+		assert_int_equal(machine_parse(machines[i], &topo, error, sizeof(error)), 0);
 		struct planner planner = new_planner(topo);
 		planner.slot_bytes = 1 << 20;
 		planner.max_channels = topo->shared_memory ? 1 : 8;
@@ -501,7 +502,7 @@ static long most_messages(const char *machine, corale_coll coll)
 	struct plan plan;
 	char error[200];
 	long most = 0;
-	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
+	assert_int_equal(machine_parse(machine, &topo, error, sizeof(error)), 0);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 18, .slots = 8, .max_channels = 1 };
 	struct plan_key key = planner_key(coll, 2, CORALE_FLOAT32, CORALE_SUM);
 	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
@@ -556,7 +557,7 @@ static struct times times_of(const char *machine, corale_coll coll, size_t bytes
 	struct topo *topo;
 	struct plan plan;
 	char error[200];
-	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
+	assert_int_equal(machine_parse(machine, &topo, error, sizeof(error)), 0);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 20, .slots = 8, .max_channels = 8 };
 	struct plan_key key = planner_key(coll, bytes / 4, CORALE_FLOAT32, CORALE_SUM);
 	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);

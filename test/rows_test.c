@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "net/gpu_planners.h"
 #include "plan/choose/choices.h"
@@ -48,7 +49,7 @@ struct machine {
 static void open_machine_with(struct machine *m, const char *text, char **variables)
 {
 	char error[200];
-	assert_int_equal(topo_parse(text, &m->topo, error, sizeof error), 0);
+	assert_int_equal(machine_parse(text, &m->topo, error, sizeof error), 0);
 	assert_int_equal(settings_parse(variables, &m->settings), 0);
 	memset(&m->planner, 0, sizeof m->planner);
 	if (m->topo->shared_memory) {

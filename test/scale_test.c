@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "plan_cases.h"
 #include "plan/plan_eval.h"
 
@@ -149,7 +150,7 @@ static void spot_check(const char *machine, size_t count)
 	struct topo *topo;
 	char error[200];
 	int rows;
-	assert_int_equal(topo_parse(machine, &topo, error, sizeof(error)), 0);
+	assert_int_equal(machine_parse(machine, &topo, error, sizeof(error)), 0);
 	int n = topo->map.ranks, ranks[] = { 0, n / 3, n - 1 };
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
 	const struct row *algo = row_table(&rows);

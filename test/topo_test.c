@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "corale.h"
 #include "plan/plan_eval.h"
 #include "plan/machine/topo.h"
@@ -63,7 +64,7 @@ static void expect_machine(const char *text, int ranks, int nodes, int largest)
 {
 	struct topo *topo;
 	char error[200];
-	assert_int_equal(topo_parse(text, &topo, error, sizeof(error)), 0);
+	assert_int_equal(machine_parse(text, &topo, error, sizeof(error)), 0);
 	assert_int_equal(topo->map.ranks, ranks);
 	assert_int_equal(topo->map.nodes, nodes);
 	assert_int_equal(topo->map.max_node_size, largest);
@@ -82,11 +83,11 @@ static void test_text(void **state)
 	struct topo *topo;
 	char error[200];
 	assert_int_equal(
-	    topo_parse("node:2 rank:2 memory:7.5 memory_us:0.25 rail:3 rail_us:9", &topo, error, 200), 0);
+	    machine_parse("node:2 rank:2 memory:7.5 memory_us:0.25 rail:3 rail_us:9", &topo, error, 200), 0);
 	assert_true(topo->node.bytes_per_ns == 7.5 && topo->node.latency_ns == 250);
 	assert_true(topo->rail.bytes_per_ns == 3 && topo->rail.latency_ns == 9000 && topo->bus_gbs == 0);
 	topo_destroy(topo);
-	assert_int_equal(topo_parse("gpu:4 nvlink:0 bus:50", &topo, error, 200), 0);
+	assert_int_equal(machine_parse("gpu:4 nvlink:0 bus:50", &topo, error, 200), 0);
 	assert_true(topo->bus_gbs == 50 && topo->node.bytes_per_ns == 28 && !topo->shared_memory);
 	topo_destroy(topo);
 }
@@ -136,7 +137,7 @@ static void test_bad_text(void **state)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct topo *topo = NULL;
 		char error[200] = "";
-		if (topo_parse(texts[i], &topo, error, sizeof(error)) != CORALE_EINVAL)
+		if (machine_parse(texts[i], &topo, error, sizeof(error)) != CORALE_EINVAL)
 			fail_msg("\"%s\" was accepted", texts[i]);
 		assert_null(topo);
 		assert_non_null(strstr(error, texts[i]));
@@ -150,8 +151,9 @@ static void test_rails(void **state)
 	struct topo *topo;
 	char error[200], text[200], again[200];
 	assert_int_equal(
-	    topo_parse("node:2 rail:3 rail_us:9 rail_send_us:6.5 rail_recv_us:2 rail_gap_us:0.25 rail_core:0",
-		       &topo, error, 200),
+	    machine_parse(
+		"node:2 rail:3 rail_us:9 rail_send_us:6.5 rail_recv_us:2 rail_gap_us:0.25 rail_core:0", &topo,
+		error, 200),
 	    0);
 	assert_true(topo->rail.send_ns == 6500 && topo->rail.recv_ns == 2000 && topo->rail.gap_ns == 250);
 	assert_true(topo->net_bytes_per_ns == 0);
@@ -159,7 +161,7 @@ static void test_rails(void **state)
 	assert_string_equal(text,
 			    "rail_us:9 rail_send_us:6.5 rail_recv_us:2 rail_gap_us:0.25 rail:3 rail_core:0");
 	topo_destroy(topo);
-	assert_int_equal(topo_parse("node:2", &topo, error, 200), 0);
+	assert_int_equal(machine_parse("node:2", &topo, error, 200), 0);
 	assert_int_equal(topo_parse_rails(text, topo, error, 200), 0);
 	topo_print_rails(topo, again, sizeof(again));
 	assert_string_equal(text, again);

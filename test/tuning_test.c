@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "examples/plans/machine.h"
 #include "base/log.h"
 #include "comm/tuning_file.h"
 #include "corale.h"
@@ -144,7 +145,7 @@ static uint64_t choose(const char *text, size_t bytes, int *algo)
 	struct plan plan;
 	tuning_apply_links(&tuning, TUNING_HOST, &links);
 	assert_int_equal(
-	    topo_parse_with("rank:8", &links, rates_of_default_gpu(), &topo, error, sizeof(error)), 0);
+	    machine_parse_with("rank:8", &links, rates_of_default_gpu(), &topo, error, sizeof(error)), 0);
 	planner_init(&planner, topo, &settings);
 	assert_int_equal(planner_plan(&planner, &key, NULL, &plan, error, sizeof(error)), 0);
 	const uint64_t inputs = choices_hash_inputs(&planner);

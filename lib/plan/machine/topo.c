@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The maps between ranks, nodes and local ranks. Parsing a machine's text is in topo_parse.c. */
+/* The maps between ranks, nodes and local ranks. Rates between nodes as text: topo_rails.c. */
 #include <stdlib.h>
 
 #include "corale.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine as data: which rank sits on which node, and what the links between ranks cost.
- * Pure: filled at communicator creation from exchanged facts, or parsed from a text such as
- * "node:512 gpu:8 nvlink:390 rail:50".
+ * Pure: filled at communicator creation from exchanged facts, or by corale-plan from a text.
  */
 #ifndef TOPO_H
 #define TOPO_H
@@ -58,18 +57,7 @@ struct rates_links;
 void topo_set_hosts(struct topo *topo, const struct rates_links *links);
 /* Links and rates of GPUs instead of those of hosts. The arrays stay: it may be a copy of another topology by value. */
 void topo_set_gpus(struct topo *topo, const struct rates *rates);
-/*
- * Parses a machine: "node:2 gpu:8 nvlink:390 rail:50", "node:[8,8,4] ...", "node:4 rank:2 memory:10".
- * node: count, or a list of the ranks on each; gpu or rank: ranks per node; nvlink or memory: GB/s between
- * ranks of a node; bus: GB/s each way between a GPU and host memory, where GPUs can't reach each other (nvlink:0); rail: GB/s per rank between nodes; optional nvlink_us, memory_us, rail_us: latencies; rail_send_us, rail_recv_us,
- * rail_gap_us, rail_core: the other members of topo_link and net_bytes_per_ns.
- * On CORALE_EINVAL error (error_bytes long) holds what was wrong and where.
- */
-int topo_parse(const char *text, struct topo **out, char *error, size_t error_bytes);
-/* The same with other rates of hosts and GPUs than the built-in ones, where the text says none. */
-int topo_parse_with(const char *text, const struct rates_links *hosts, const struct rates *gpus,
-		    struct topo **out, char *error, size_t error_bytes);
-/* Reads what a machine has between nodes, "rail_us:2.4 rail_send_us:6.5", into topo, or only checks it (NULL); errors as above. */
+/* Reads what a machine has between nodes, "rail_us:2.4 rail_send_us:6.5", into topo, or only checks it (NULL). On CORALE_EINVAL error (error_bytes long) holds what was wrong and where. */
 int topo_parse_rails(const char *text, struct topo *topo, char *error, size_t error_bytes);
 /* The same the other way round; returns the length it needs, like snprintf. */
 size_t topo_print_rails(const struct topo *topo, char *buf, size_t bytes);
