@@ -55,79 +55,81 @@ ncclRedOp_t door_premul(corale_op op)
 }
 
 /* What is wrong with the arguments alone; a call in a group says so at once, as NCCL's. */
-static ncclResult_t check(const struct door_call *c)
+static ncclResult_t check(const struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
 {
-	if (c->coll == DOOR_OP_DESTROY)
+	const struct record *r = &c->call.record;
+	const int is_pair = call_is_pair(&c->call);
+	if (c->is_op_destroy)
 		return ncclSuccess;
-	const int is_pair = coll_is_pair(c->coll);
-	if ((int)c->type < 0 || c->type >= ncclNumTypes)
+	if ((int)type < 0 || type >= ncclNumTypes)
 		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no data type (0 to %d)", c->name,
-				   (int)c->type, ncclNumTypes - 1);
-	if (coll_folds(c->coll) && (int)c->op < 0)
-		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no operator", c->name, (int)c->op);
-	if ((is_pair || coll_is_rooted(c->coll)) && (c->root < 0 || c->root >= c->comm->size))
+				   (int)type, ncclNumTypes - 1);
+	if (coll_folds(r->coll) && (int)op < 0)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no operator", c->name, (int)op);
+	if ((is_pair || coll_is_rooted(r->coll)) && (r->root < 0 || r->root >= c->comm->size))
 		return door_refuse(ncclInvalidArgument, "nccl%s: %s %d is not in 0 .. %d", c->name,
-				   is_pair ? "peer" : "root", c->root, c->comm->size - 1);
-	if (c->count > SIZE_MAX / 8 / (size_t)c->comm->size) /* of any type */
+				   is_pair ? "peer" : "root", r->root, c->comm->size - 1);
+	if (r->count > SIZE_MAX / 8 / (size_t)c->comm->size) /* of any type */
 		return door_refuse(ncclInvalidArgument, "nccl%s: %zu elements are more than memory can have",
-				   c->name, c->count);
+				   c->name, (size_t)r->count);
 	return ncclSuccess;
+}
+
+/* NCCL compares bytes, not types, of what is only moved. */
+static void translate(struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
+{
+	struct record *r = &c->call.record;
+	const int folds = coll_folds(r->coll);
+	if (folds || c->is_op_destroy)
+		r->op = op_of(op);
+	r->type = folds ? (corale_type)types[type] : CORALE_UINT8;
+	r->count *= folds ? 1 : corale_type_bytes((corale_type)types[type]);
+	c->stream = c->comm->device->is_gpu ? c->stream : NULL;
 }
 
 /* As NCCL: without data nothing is sent, but by a pair. */
 static int is_empty(const struct door_call *c)
 {
-	return !c->count && !coll_is_pair(c->coll);
+	return !c->call.record.count && !call_is_pair(&c->call);
 }
 
-/* NCCL compares bytes, not types, of what is only moved. */
-int door_issue(const struct door_call *c)
+int door_issue(struct door_call *c)
 {
-	void *stream = c->comm->device->is_gpu ? c->stream : NULL;
-	if (c->coll == DOOR_OP_DESTROY)
-		return corale_op_destroy(op_of(c->op), c->comm->core);
-	if (is_empty(c))
-		return 0;
-	const corale_type type = (corale_type)types[c->type];
-	const int folds = coll_folds(c->coll);
-	struct call call = { .record = { .coll = (corale_coll)c->coll,
-					 .count = folds ? c->count : c->count * corale_type_bytes(type),
-					 .type = folds ? type : CORALE_UINT8,
-					 .op = folds ? op_of(c->op) : 0,
-					 .root = c->root },
-			     .send = c->send,
-			     .recv = c->recv };
-	return coll_submit(c->comm->core, &call, stream);
+	if (c->is_op_destroy)
+		return corale_op_destroy(c->call.record.op, c->comm->core);
+	return is_empty(c) ? 0 : coll_submit(c->comm->core, &c->call, c->stream);
 }
 
-static void log_call(const struct door_call *c)
+static void log_call(const struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
 {
 	door_log(DOOR_LOG_COLL,
 		 "%s: opCount %" PRIx64
 		 " sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p "
 		 "[nranks=%d] stream %p",
-		 c->name, c->comm->calls, c->send, c->recv, c->count, (int)c->type, (int)c->op, c->root,
-		 (void *)c->comm, c->comm->size, (void *)c->stream);
+		 c->name, c->comm->calls, c->call.send, c->call.recv, (size_t)c->call.record.count, (int)type,
+		 (int)op, c->call.record.root, (void *)c->comm, c->comm->size, (void *)c->stream);
 }
 
 /* Without being one of Corale's calls, as which others may make it. */
 static void tell_refused(const struct door_call *c)
 {
+	const struct record *r = &c->call.record;
 	char why[DOOR_ERROR_BYTES];
 	door_copy_error(why);
-	if (c->coll != DOOR_OP_DESTROY && (!is_empty(c) || door_grouping()))
-		refuse_door_call(c->comm->core, (corale_coll)c->coll, c->root, door_grouping(), why);
+	if (!c->is_op_destroy && (!is_empty(c) || door_grouping()))
+		refuse_door_call(c->comm->core, r->coll, r->root, door_grouping(), why);
 }
 
-ncclResult_t door_call(const struct door_call *call)
+ncclResult_t door_call(struct door_call *call, ncclDataType_t type, ncclRedOp_t op)
 {
 	ncclResult_t result = door_enter(call->comm, call->name);
 	if (result != ncclSuccess)
 		return door_group_fail(result);
-	result = check(call);
+	result = check(call, type, op);
 	const int is_wrong = result != ncclSuccess;
 	if (!is_wrong) {
-		log_call(call);
+		log_call(call, type, op);
+		translate(call, type, op);
 		call->comm->calls++;
 		result = door_grouping() ? door_group_call(call) : door_result(call->comm, door_issue(call));
 	}

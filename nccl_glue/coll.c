@@ -7,16 +7,13 @@
 static ncclResult_t call(const char *name, corale_coll coll, const void *send, void *recv, size_t count,
 			 ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-	return door_call(&(struct door_call){ .name = name,
-					      .coll = coll,
-					      .send = send,
-					      .recv = recv,
-					      .count = count,
-					      .type = type,
-					      .op = op,
-					      .root = root,
-					      .comm = comm,
-					      .stream = stream });
+	struct door_call made = { .name = name,
+				  .comm = comm,
+				  .stream = stream,
+				  .call = { .record = { .coll = coll, .count = count, .root = root },
+					    .send = send,
+					    .recv = recv } };
+	return door_call(&made, type, op);
 }
 
 /* What has no operator. root: or peer. */
@@ -134,6 +131,6 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 DOOR_EXPORT(ncclRedOpDestroy);
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-	return door_call(
-	    &(struct door_call){ .name = "RedOpDestroy", .coll = DOOR_OP_DESTROY, .op = op, .comm = comm });
+	struct door_call made = { .name = "RedOpDestroy", .comm = comm, .is_op_destroy = 1 };
+	return door_call(&made, (ncclDataType_t)0, op);
 }

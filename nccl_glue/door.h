@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "base/call.h"
 #include "comm/comm_doors.h"
 #include "boot/boot.h"
 #include "config.h"
@@ -141,19 +142,13 @@ int door_meet(struct door_meeting *meeting, const void *in, size_t bytes, void *
 
 /* ---- call.c: one call */
 
-enum { DOOR_OP_DESTROY = CORALE_NUM_COLLS }; /* not a call, but it comes after those before it */
-
+/* As Corale takes it. Until door_call has checked it the count is NCCL's, in elements, and it has neither type nor operator. */
 struct door_call {
 	const char *name; /* "AllReduce" */
-	int coll; /* a corale_coll, or DOOR_OP_DESTROY */
-	const void *send;
-	void *recv;
-	size_t count; /* elements, as NCCL counts them */
-	ncclDataType_t type;
-	ncclRedOp_t op;
-	int root; /* or peer */
 	ncclComm_t comm;
-	cudaStream_t stream;
+	cudaStream_t stream; /* NULL in host memory */
+	int is_op_destroy; /* not a call, but it comes after those before it */
+	struct call call;
 };
 
 /* NULL: there is none; else Corale's type. */
@@ -162,9 +157,9 @@ int door_type(ncclDataType_t type, corale_type *out);
 ncclRedOp_t door_premul(corale_op op);
 
 /* Checks, then makes the call or appends it to this thread's group. */
-ncclResult_t door_call(const struct door_call *call);
+ncclResult_t door_call(struct door_call *call, ncclDataType_t type, ncclRedOp_t op);
 /* Makes it. */
-int door_issue(const struct door_call *call);
+int door_issue(struct door_call *call);
 
 /* ---- group.c: this thread's group */
 

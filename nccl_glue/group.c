@@ -79,7 +79,7 @@ static ncclResult_t run_group(struct door_call *calls, size_t n, ncclResult_t re
 		group_refuse(CORALE_ECOMM, why);
 	}
 	for (size_t i = 0; i < n; i++) {
-		const int code = calls[i].coll == DOOR_OP_DESTROY ? 0 : door_issue(&calls[i]);
+		const int code = calls[i].is_op_destroy ? 0 : door_issue(&calls[i]);
 		if (code && result == ncclSuccess)
 			result = door_result(calls[i].comm, code);
 	}
@@ -89,7 +89,7 @@ static ncclResult_t run_group(struct door_call *calls, size_t n, ncclResult_t re
 
 static ncclResult_t run_single(struct door_call *call)
 {
-	return call->coll == DOOR_OP_DESTROY ? ncclSuccess : door_result(call->comm, door_issue(call));
+	return call->is_op_destroy ? ncclSuccess : door_result(call->comm, door_issue(call));
 }
 
 /* Drops the calls whose communicator can't be used any more: they refuse the group. */
@@ -118,7 +118,7 @@ static ncclResult_t run_calls(struct door_call *calls, size_t n, ncclResult_t re
 		result = entered == 1 && result == ncclSuccess ? run_single(calls)
 							       : run_group(calls, entered, result);
 	for (size_t i = 0; i < entered; i++) {
-		if (calls[i].coll == DOOR_OP_DESTROY)
+		if (calls[i].is_op_destroy)
 			door_issue(&calls[i]);
 		door_leave(calls[i].comm);
 	}
