@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective of MPI, as data: one record from the MPI function to what runs it. coll_api.c, coll_api_nonblocking.c and coll_api_mpi4.c fill it in (coll_fill.c); coll_run.c decides
+ * A collective of MPI, as data: one record from the MPI function to what runs it. collectives.def has a row for each function, by which coll_api.c fills the record in (coll_fill.c); coll_run.c decides
  * and counts; coll_mpi.c calls PMPI_; coll_stage.c copies device buffers; coll_corale.c calls Corale.
  */
 #ifndef PMPI_COLL_H

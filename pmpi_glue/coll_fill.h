@@ -37,19 +37,4 @@ void coll_fill_all_to_all(struct coll_call *call, const struct coll_blocks *send
 void coll_fill_neighbors(struct coll_call *call, const struct coll_blocks *send,
 			 const struct coll_blocks *recv, int sends_one);
 
-/* COLL_ENTRY(PI_X, parameters, what turns the door by, arguments, fill, members of the record...) defines MPI_X. */
-#define COLL_ENTRY(function, parameters, is_off, arguments, fill, ...)                                       \
-	PMPI_ENTRY(M##function, parameters, arguments)                                                       \
-	{                                                                                                    \
-		if (is_off || comm == MPI_COMM_NULL)                                                         \
-			return PM##function arguments;                                                       \
-		struct coll_call call = { .comm = comm, .op = MPI_OP_NULL, __VA_ARGS__ };                    \
-		fill;                                                                                        \
-		return coll_run(&call);                                                                      \
-	}
-/* clang-format off */
-#define WITH_REQUEST(...) (__VA_ARGS__, MPI_Request *request)
-#define WITH_REQUEST_ARGUMENT(...) (__VA_ARGS__, request)
-/* clang-format on */
-
 #endif

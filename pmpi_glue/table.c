@@ -12,11 +12,16 @@ static struct cell {
 	_Atomic uint64_t calls, ns, bytes;
 } cells[PMPI_FUNCTIONS][PMPI_SIZE_CLASSES][PMPI_OUTCOMES][PMPI_REASONS];
 
-#define FUNCTION(enumerator, name) name,
+#define COLLECTIVE(enumerator, function, ...) [PMPI_##enumerator] = #function,
 static const char *const names[PMPI_FUNCTIONS] = {
-#include "functions.def"
+	[PMPI_BARRIER] = "MPI_Barrier",
+#include "collectives.def"
+	[PMPI_REDUCE_LOCAL] = "MPI_Reduce_local",
+	[PMPI_SEND] = "sends",
+	[PMPI_RECV] = "receives",
+	[PMPI_EXCHANGE] = "MPI_Sendrecv and its kin",
 };
-#undef FUNCTION
+#undef COLLECTIVE
 
 const char *pmpi_function_name(enum pmpi_function function)
 {
