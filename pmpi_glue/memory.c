@@ -65,9 +65,67 @@ int pmpi_wait(void *stream)
 	return done < 0 ? done : 0;
 }
 
-/* ---- Copies: a stream for each thread and ordinal, which the process keeps. */
+/* ---- Streams for copies, which the process keeps: one has the copies of one call, or message, at a time. */
 
-static __thread void *streams[PMPI_NO_ORDINAL] __attribute__((tls_model("initial-exec")));
+struct pmpi_stream {
+	void *of_device;
+	int ordinal;
+	struct pmpi_stream *next; /* unused */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct pmpi_stream *unused[PMPI_NO_ORDINAL];
+} streams = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Of the ordinal that the thread has entered. */
+static int take_stream(int ordinal, struct pmpi_stream **out)
+{
+	pthread_mutex_lock(&streams.lock);
+	struct pmpi_stream *stream = streams.unused[ordinal];
+	if (stream)
+		streams.unused[ordinal] = stream->next;
+	pthread_mutex_unlock(&streams.lock);
+	*out = stream;
+	if (stream)
+		return 0;
+	if (!(stream = malloc(sizeof *stream)))
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a stream of copies");
+	stream->ordinal = ordinal;
+	const int ret = pmpi.device->stream_create(&stream->of_device);
+	if (ret)
+		free(stream);
+	else
+		*out = stream;
+	return ret;
+}
+
+static void give_stream(struct pmpi_stream *stream)
+{
+	pthread_mutex_lock(&streams.lock);
+	stream->next = streams.unused[stream->ordinal];
+	streams.unused[stream->ordinal] = stream;
+	pthread_mutex_unlock(&streams.lock);
+}
+
+static int wait_and_give(struct pmpi_stream **stream)
+{
+	const int ret = *stream ? pmpi_wait((*stream)->of_device) : 0;
+	if (*stream)
+		give_stream(*stream);
+	*stream = NULL;
+	return ret;
+}
+
+int pmpi_copied(struct pmpi_stream *stream)
+{
+	const int ret = pmpi.device->query(stream->of_device);
+	if (ret)
+		give_stream(stream);
+	return ret;
+}
+
+/* ---- Copies -------------------------------------------------------------------------------------------- */
 
 static int start_copy(const struct piece *piece, void *stream)
 {
@@ -79,29 +137,26 @@ static int start_copy(const struct piece *piece, void *stream)
 					    piece->width, piece->rows, stream);
 }
 
-/* After an error too it waits for the copies that have started. */
-static int copy_on(int ordinal, const struct piece *pieces, size_t n, int by_kernel)
+static int start_on(const struct piece *pieces, size_t n, int by_kernel, void *stream)
 {
 	int ret = 0;
-	if (!streams[ordinal])
-		ret = pmpi.device->stream_create(&streams[ordinal]);
-	if (ret)
-		return ret;
 	if (by_kernel)
-		ret = pmpi.device->copy_pieces(pieces, n, streams[ordinal]);
-	for (size_t i = 0; i < n && !ret && !by_kernel; i++)
-		ret = start_copy(&pieces[i], streams[ordinal]);
-	const int waited = pmpi_wait(streams[ordinal]);
-	return ret ? ret : waited;
+		return pmpi.device->copy_pieces(pieces, n, stream);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = start_copy(&pieces[i], stream);
+	return ret;
 }
 
-static int copy_pieces(int ordinal, const struct piece *pieces, size_t n, int by_kernel)
+static int start_pieces(struct pmpi_copying *c, size_t n, int by_kernel)
 {
 	int before;
-	int ret = pmpi_enter(ordinal, &before);
+	int ret = pmpi_enter(c->ordinal, &before);
 	if (ret)
 		return ret;
-	ret = copy_on(ordinal, pieces, n, by_kernel);
+	if (!c->stream)
+		ret = take_stream(c->ordinal, &c->stream);
+	if (!ret)
+		ret = start_on(c->pieces, n, by_kernel, c->stream->of_device);
 	pmpi.device->leave(before);
 	return ret;
 }
@@ -114,6 +169,7 @@ void pmpi_copying_begin(struct pmpi_copying *c, int ordinal, int is_pinned)
 {
 	c->ordinal = ordinal;
 	c->is_pinned = is_pinned;
+	c->stream = NULL;
 	c->n = c->rows = c->bytes = 0;
 	c->room = PMPI_FEW_PIECES;
 	c->pieces = c->few;
@@ -130,14 +186,18 @@ static void make_room(struct pmpi_copying *c)
 	c->room = MANY_PIECES;
 }
 
+/* A kernel reads the list, which waits for it, and after an error all that has started is waited for. */
 static int copy_now(struct pmpi_copying *c)
 {
 	const int is_short = c->is_pinned && c->rows > FEW_ROWS && c->bytes / c->rows < LONG_ROW;
 	const size_t n = c->n;
 	if (is_short && c->pieces == c->few)
 		make_room(c);
+	const int by_kernel = is_short && c->pieces != c->few;
 	c->n = c->rows = c->bytes = 0;
-	return n ? copy_pieces(c->ordinal, c->pieces, n, is_short && c->pieces != c->few) : 0;
+	const int ret = n ? start_pieces(c, n, by_kernel) : 0;
+	const int waited = ret || by_kernel ? wait_and_give(&c->stream) : 0;
+	return ret ? ret : waited;
 }
 
 int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece)
@@ -155,9 +215,17 @@ int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece)
 
 int pmpi_copying_end(struct pmpi_copying *c)
 {
+	struct pmpi_stream *stream;
+	const int ret = pmpi_copying_leave(c, &stream), waited = wait_and_give(&stream);
+	return ret ? ret : waited;
+}
+
+int pmpi_copying_leave(struct pmpi_copying *c, struct pmpi_stream **stream)
+{
 	const int ret = copy_now(c);
 	if (c->pieces != c->few)
 		pmpi_unpinned(c->pieces, MANY_PIECES * sizeof(*c->pieces));
+	*stream = c->stream;
 	return ret;
 }
 

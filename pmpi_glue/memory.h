@@ -83,11 +83,13 @@ int pmpi_wait(void *stream);
 /*
  * Copies that have ended when pmpi_copying_end returns, and that let MPI go on meanwhile: those that are added are copied together, because the end of a copy is what
  * takes long. ordinal: of the side that is a device's. is_pinned: the host's side is pmpi_pinned's, so
- * that short rows may be copied by a kernel. After an error of add, end is called as well.
+ * that short rows may be copied by a kernel. After an error of add, end or leave is called as well.
  */
 enum { PMPI_FEW_PIECES = 64 };
+struct pmpi_stream;
 struct pmpi_copying {
 	int ordinal, is_pinned;
+	struct pmpi_stream *stream; /* of the copies that have started; NULL: none has */
 	size_t n, room, rows, bytes;
 	struct piece *pieces; /* few, or pinned */
 	struct piece few[PMPI_FEW_PIECES];
@@ -95,6 +97,9 @@ struct pmpi_copying {
 void pmpi_copying_begin(struct pmpi_copying *c, int ordinal, int is_pinned);
 int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece);
 int pmpi_copying_end(struct pmpi_copying *c);
+/* In end's place: the copies go on, until pmpi_copied says 1 or CORALE_E*, logged. *stream: NULL: there were none, or all have ended. */
+int pmpi_copying_leave(struct pmpi_copying *c, struct pmpi_stream **stream);
+int pmpi_copied(struct pmpi_stream *stream);
 
 /* Pinned memory, from a pool that keeps what it gets back. NULL: there is none, logged. */
 void *pmpi_pinned(size_t bytes);

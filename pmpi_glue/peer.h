@@ -10,8 +10,11 @@
  * - messages of exactly 3 bytes, of any memory, in the slot: so 3 bytes are a header always;
  * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header;
  * - all others as they are.
- * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions. With
- * MPI_THREAD_MULTIPLE a rank takes none, so all this is one thread's.
+ * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions.
+ *
+ * With MPI_THREAD_MULTIPLE (the lock: request.h) the order of slots is that of their headers, and a probe finds the slot of a header as the oldest one that no receive
+ * has. So no thread is inside MPI with a receive that a header may come to: blocking receives are requests, too, and what waits for one looks
+ * at it with the lock (advance), which a probe has while it looks.
  *
  * peer_start.c agrees; peer_comm.c has the communicators; peer_send.c, peer_recv.c, peer_exchange.c and peer_probe.c are what functions of MPI do.
  */
@@ -30,7 +33,7 @@ struct pmpi_peer_state {
 	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
 	size_t least, eager;
 	int64_t wait_ns;
-	long by_header, in_slot, buffered, pulled; /* so far */
+	_Atomic long by_header, in_slot, buffered, pulled; /* so far */
 };
 extern struct pmpi_peer_state pmpi_peer;
 
@@ -41,7 +44,7 @@ void pmpi_peer_end(void); /* in MPI_Finalize */
 /* ---- Communicators */
 
 struct pmpi_group {
-	int users; /* the communicator and receives */
+	_Atomic int users; /* the communicator and receives */
 	uint64_t id;
 	int size;
 	int ranks[]; /* in MPI_COMM_WORLD; -1: gets and sends no headers */
@@ -105,24 +108,35 @@ static inline int pmpi_peer_watches(int from, MPI_Comm comm)
 	return group && (from == MPI_ANY_SOURCE || pmpi_group_rank(group, from) >= 0);
 }
 
+enum pmpi_receiving_state {
+	PMPI_POSTED, /* MPI has it */
+	PMPI_MATCHED, /* MPI has completed it, by a header */
+	PMPI_PULLING, /* the message is being copied */
+	PMPI_RECEIVED /* it is in the program's buffer; or no header came */
+};
+
 /* A receive, and what MPI is given in the program's buffer's place. */
 struct pmpi_receiving {
 	struct pmpi_staged s; /* the program's */
 	struct pmpi_group *group; /* NULL: no headers */
 	MPI_Comm comm;
+	int from, tag;
 	void *buffer;
 	MPI_Count count;
 	MPI_Datatype type;
 	unsigned char header[PEER_HEADER];
 	size_t pinned; /* bytes of buffer, if pmpi_pinned's */
 	int is_own; /* buffer is malloc's */
-	int is_pulled, is_done, error; /* is_done: the message is in the program's buffer; error: of that */
-	size_t bytes; /* pulled */
-	int slot; /* of a message that was probed for; -1: none */
-	/* Of requests. */
 	MPI_Request request;
-	int is_active;
-	struct pmpi_receiving *next, *before;
+	struct pmpi_receiving *next, *before; /* of those that are not PMPI_RECEIVED */
+	enum pmpi_receiving_state state;
+	int owner, slot; /* of the message, from PMPI_MATCHED on or probed for; slot -1: none */
+	struct pmpi_mapping *mapping; /* that is read; NULL: none */
+	struct pmpi_stream *stream; /* of the copy; NULL: it has ended */
+	size_t bytes; /* received */
+	int is_taken,
+	    error; /* is_taken: a message without a header is in the program's buffer; error: of the copy, or MPI_ERR_TRUNCATE */
+	/* Of requests. */
 	struct pmpi_sending *sending; /* the other half of an exchange; NULL: none */
 	struct pmpi_staged in; /* of that, if it is no header: staged; or a copy of host memory */
 	void *copy;
@@ -133,21 +147,27 @@ struct pmpi_receiving {
 int pmpi_receiving_begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Datatype type,
 			 struct pmpi_group *group, MPI_Comm comm);
 void pmpi_receiving_end(struct pmpi_receiving *r);
-/* Behind MPI's completion: the message goes to the program's buffer, and status has its length. 0, CORALE_E* (logged) or MPI_ERR_TRUNCATE. */
-int pmpi_receiving_done(struct pmpi_receiving *r, MPI_Status *status, int error); /* error: MPI's */
-/* The same of a blocking receive, and its end. An MPI error code. */
-int pmpi_receiving_ended(struct pmpi_receiving *r, MPI_Status *status, int error);
+/* MPI has it, as r->request. */
+void pmpi_receiving_posted(struct pmpi_receiving *r);
+/* No message comes to it any more. */
+void pmpi_receiving_cancel(struct pmpi_receiving *r);
+/* Gives it to MPI. An MPI error code. */
+int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent);
+/* The end of a blocking receive that was posted, or (request MPI_REQUEST_NULL) has ended in MPI with status and error. An MPI error code. */
+int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error);
 /*
  * Becomes the work of r->request; r is malloc's, and the request's from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
  * code, that one first.
  */
 int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error);
-/* The slot of a header that a receive or probe has met, by its status; -1: none. */
+/* The owner of the slot of a header that a receive or probe has met, by its status; -1: none. */
 int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status);
-/* Pulls for receives that MPI has completed, whoever waits for them. */
+/* Starts and ends copies for receives that MPI has completed, whoever waits for them. */
 void pmpi_peer_progress(void);
-/* Claims the slots of receives that MPI has completed, and that nobody has waited for. */
-void pmpi_peer_claim_matched(const struct pmpi_group *group);
+/* Until all copies that have started are complete: their senders wait for that, and this rank may be elsewhere. 0: there were none. */
+int pmpi_peer_finish(void);
+/* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
+int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
 
 int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
 		   MPI_Status *status, int *ret);

@@ -6,8 +6,8 @@
 #include "door.h"
 #include "peer.h"
 
-/* Of this rank's next communicator: larger than the ids of all that it has. */
-static uint64_t next_id = 16;
+/* Of this rank's next communicator. No rank offers an id twice, so the largest offer is of one communicator alone, whatever others threads make. */
+static _Atomic uint64_t next_id = 16;
 
 struct pmpi_group *pmpi_group_of(MPI_Comm handle)
 {
@@ -49,15 +49,11 @@ static struct pmpi_group *translate(MPI_Comm comm, int size, int *is_inside)
 /* 0: one of the ranks has none. */
 static int agree(MPI_Comm comm, int has_group, uint64_t *id)
 {
-	const uint64_t mine[2] = { next_id * (uint64_t)pmpi.size + (uint64_t)pmpi.rank, !has_group };
+	const uint64_t mine[2] = { next_id++ * (uint64_t)pmpi.size + (uint64_t)pmpi.rank, !has_group };
 	uint64_t all[2];
 	const int ret = PMPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, comm);
-	if (ret)
-		return ret;
-	if (next_id <= all[0] / (uint64_t)pmpi.size)
-		next_id = all[0] / (uint64_t)pmpi.size + 1;
-	*id = all[1] ? 0 : all[0];
-	return MPI_SUCCESS;
+	*id = ret || all[1] ? 0 : all[0];
+	return ret;
 }
 
 int pmpi_group_make(MPI_Comm handle, uint64_t id)

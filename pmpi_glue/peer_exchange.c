@@ -56,22 +56,11 @@ static int send(struct pmpi_receiving *r, const struct pmpi_message *m)
 	return r->sending || ret ? ret : send_plain(r, m);
 }
 
-static int receive(struct pmpi_receiving *r, const struct pmpi_exchange *x)
-{
-#if MPI_VERSION >= 4
-	return PMPI_Irecv_c(r->buffer, r->count, r->type, x->from, x->out_tag, r->comm, &r->request);
-#else
-	return PMPI_Irecv(r->buffer, (int)r->count, r->type, x->from, x->out_tag, r->comm, &r->request);
-#endif
-}
-
 /* Of which MPI has nothing, or the receive alone: that ends at once, or never had a message. */
 static int failed(struct pmpi_receiving *r, int ret)
 {
-	if (r->request != MPI_REQUEST_NULL) {
-		PMPI_Cancel(&r->request);
-		PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
-	}
+	if (r->request != MPI_REQUEST_NULL)
+		pmpi_receiving_cancel(r);
 	pmpi_stage_end(&r->in);
 	free(r->copy);
 	pmpi_receiving_end(r);
@@ -102,9 +91,9 @@ int pmpi_peer_exchange(const struct pmpi_exchange *x, MPI_Request *request, MPI_
 	}
 	r->in.ordinal = -1;
 	const int sends_first = x->in.is_copied; /* from the buffer that the receive writes to */
-	*ret = sends_first ? send(r, &x->in) : receive(r, x);
+	*ret = sends_first ? send(r, &x->in) : pmpi_receiving_post(r, x->from, x->out_tag, 0);
 	if (!*ret)
-		*ret = sends_first ? receive(r, x) : send(r, &x->in);
+		*ret = sends_first ? pmpi_receiving_post(r, x->from, x->out_tag, 0) : send(r, &x->in);
 	if (*ret) {
 		*ret = failed(r, *ret);
 		return 1;

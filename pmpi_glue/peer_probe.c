@@ -9,6 +9,7 @@
 #include "corale.h"
 #include "door.h"
 #include "peer.h"
+#include "request.h"
 
 /* Messages of MPI_Mprobe that are headers. */
 static struct matched {
@@ -19,49 +20,89 @@ static struct matched {
 	struct matched *next;
 } * first;
 
-static int find_slot(const struct pmpi_group *group, MPI_Status *status)
+/*
+ * MPI_Iprobe, with the lock, so that no receive is posted meanwhile. *slot: of a header; -1: none. *flag is 0 also if a receive may have the oldest slot, and it is not
+ * known yet: then the message is seen later.
+ */
+static int meet(int from, int tag, MPI_Comm comm, int *flag, int *slot, MPI_Status *status)
 {
-	const int owner = pmpi_peer_owner(group, status);
+	const struct pmpi_group *group = pmpi_group_of(comm);
+	const int ret = PMPI_Iprobe(from, tag, comm, flag, status);
+	const int owner = ret || !*flag ? -1 : pmpi_peer_owner(group, status);
+	*slot = -1;
 	if (owner < 0)
-		return -1;
-	pmpi_peer_claim_matched(group);
-	const int number = peer_slot_oldest(owner, group->id, status->MPI_TAG, PEER_MATCHED);
-	if (number < 0)
-		return -1;
-	PMPI_Status_set_cancelled(status, 0); /* undefined behind MPICH's probe */
-	PMPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)peer_slot(owner, (uint32_t)number)->bytes);
-	return number;
+		return ret;
+	*flag = pmpi_peer_claim_matched(group, status);
+	*slot = peer_slot_oldest(owner, group->id, status->MPI_TAG);
+	return ret;
 }
 
-static int keep(MPI_Comm comm, MPI_Message message, MPI_Status *status)
+/* Takes a message that was met out of MPI's hands. */
+static int keep(MPI_Comm comm, int number, MPI_Message *message, MPI_Status *status)
 {
 	struct pmpi_group *group = pmpi_group_of(comm);
-	const int number = find_slot(group, status);
-	if (number < 0)
-		return MPI_SUCCESS;
 	struct matched *m = malloc(sizeof *m);
-	if (!m) {
-		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a message that was probed");
-		return pmpi_fail(comm);
+	int flag;
+	if (!m)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a message that is probed");
+	const int ret = PMPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &flag, message, status);
+	if (ret || number < 0) {
+		free(m);
+		return ret;
 	}
-	peer_slot(group->ranks[status->MPI_SOURCE], (uint32_t)number)->claim = PEER_PROBED;
+	peer_slot(group->ranks[status->MPI_SOURCE], (uint32_t)number)->is_claimed = 1;
 	group->users++;
-	*m = (struct matched){ message, group, comm, number, first };
+	*m = (struct matched){ *message, group, comm, number, first };
 	first = m;
 	return MPI_SUCCESS;
+}
+
+static void set_length(MPI_Status *status, size_t bytes)
+{
+	PMPI_Status_set_cancelled(status, 0); /* undefined behind MPICH's probe */
+	PMPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
+}
+
+/* All probes. flag: NULL: it waits; message: NULL: the message stays with MPI. */
+static int probe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+	MPI_Status own;
+	int is_there, slot, ret, turn = 0;
+	if (status == MPI_STATUS_IGNORE)
+		status = &own;
+	for (;; pmpi_go_on(&turn)) {
+		pmpi_lock();
+		ret = meet(from, tag, comm, &is_there, &slot, status);
+		if (!ret && is_there && message)
+			ret = keep(comm, slot, message, status);
+		if (!ret && is_there && slot >= 0)
+			set_length(
+			    status,
+			    peer_slot(pmpi_peer_owner(pmpi_group_of(comm), status), (uint32_t)slot)->bytes);
+		pmpi_unlock();
+		if (ret || is_there || flag)
+			break;
+	}
+	if (flag)
+		*flag = is_there;
+	pmpi_peer_finish();
+	return ret < 0 ? pmpi_fail(comm) : ret;
 }
 
 static int take(MPI_Message message, struct matched *out)
 {
 	struct matched **link = &first, *m;
+	pmpi_lock();
 	while (*link && (*link)->message != message)
 		link = &(*link)->next;
-	if (!(m = *link))
-		return 0;
-	*out = *m;
-	*link = m->next;
+	m = *link;
+	if (m) {
+		*out = *m;
+		*link = m->next;
+	}
+	pmpi_unlock();
 	free(m);
-	return 1;
+	return m != NULL;
 }
 
 /* 0: no header; MPI's. The receive takes the header alone. */
@@ -69,7 +110,7 @@ static int begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Da
 		 MPI_Message message)
 {
 	struct matched m;
-	if (!first || !take(message, &m))
+	if (!take(message, &m))
 		return 0;
 	const int is_begun = pmpi_receiving_begin(r, buffer, count, type, m.group, m.comm);
 	pmpi_group_put(m.group);
@@ -96,7 +137,7 @@ int pmpi_peer_Mrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Messag
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	*ret = PMPI_Mrecv(r.header, PEER_HEADER, MPI_BYTE, message, status);
-	*ret = pmpi_receiving_ended(&r, status, *ret);
+	*ret = pmpi_receiving_wait(&r, status, *ret);
 	return 1;
 }
 
@@ -109,8 +150,10 @@ int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Messa
 		return 0;
 	}
 	const int error = PMPI_Imrecv(r->header, PEER_HEADER, MPI_BYTE, message, request);
-	if (!error)
+	if (!error) {
 		r->request = *request;
+		pmpi_receiving_posted(r);
+	}
 	*ret = pmpi_receiving_keep(r, 0, error);
 	return 1;
 }
@@ -119,52 +162,28 @@ int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Messa
 
 PMPI_ENTRY(MPI_Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (from, tag, comm, status))
 {
-	MPI_Status own;
-	if (!pmpi_peer_watches(from, comm))
-		return PMPI_Probe(from, tag, comm, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = &own;
-	const int ret = PMPI_Probe(from, tag, comm, status);
-	if (!ret)
-		find_slot(pmpi_group_of(comm), status);
-	return ret;
+	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, NULL, NULL, status)
+					     : PMPI_Probe(from, tag, comm, status);
 }
 
 PMPI_ENTRY(MPI_Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
 	   (from, tag, comm, flag, status))
 {
-	MPI_Status own;
-	if (!pmpi_peer_watches(from, comm))
-		return PMPI_Iprobe(from, tag, comm, flag, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = &own;
-	const int ret = PMPI_Iprobe(from, tag, comm, flag, status);
-	if (!ret && *flag)
-		find_slot(pmpi_group_of(comm), status);
-	return ret;
+	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, flag, NULL, status)
+					     : PMPI_Iprobe(from, tag, comm, flag, status);
 }
 
 PMPI_ENTRY(MPI_Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, message, status))
 {
-	MPI_Status own;
-	if (!pmpi_peer_watches(from, comm))
-		return PMPI_Mprobe(from, tag, comm, message, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = &own;
-	const int ret = PMPI_Mprobe(from, tag, comm, message, status);
-	return ret ? ret : keep(comm, *message, status);
+	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, NULL, message, status)
+					     : PMPI_Mprobe(from, tag, comm, message, status);
 }
 
 PMPI_ENTRY(MPI_Improbe,
 	   (int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, flag, message, status))
 {
-	MPI_Status own;
-	if (!pmpi_peer_watches(from, comm))
-		return PMPI_Improbe(from, tag, comm, flag, message, status);
-	if (status == MPI_STATUS_IGNORE)
-		status = &own;
-	const int ret = PMPI_Improbe(from, tag, comm, flag, message, status);
-	return ret || !*flag ? ret : keep(comm, *message, status);
+	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, flag, message, status)
+					     : PMPI_Improbe(from, tag, comm, flag, message, status);
 }

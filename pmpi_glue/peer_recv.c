@@ -10,23 +10,28 @@
 #include "request.h"
 #include "types.h"
 
-/* Those of requests. */
+/* With the lock. */
 static struct pmpi_receiving *first;
+static _Atomic int pulling; /* of these; finish looks without the lock */
 
-/* ---- Mappings of other processes' memory. The oldest goes where there are too many. */
+/* Copies that go on side by side. Messages behind them wait; then their sender may buffer them. */
+enum { MOST_PULLING = 16 };
+
+/* ---- Mappings of other processes' memory. The oldest that nobody reads goes where there are too many. */
 
 enum { MOST_MAPPINGS = 256 };
-struct mapping {
+struct pmpi_mapping {
 	int owner, ordinal; /* ordinal: it is used at */
 	uint64_t id;
 	void *allocation;
+	int readers;
 };
 static struct {
-	struct mapping of[MOST_MAPPINGS];
+	struct pmpi_mapping of[MOST_MAPPINGS];
 	int n, oldest;
 } mappings;
 
-static void unmap(const struct mapping *m)
+static void unmap(const struct pmpi_mapping *m)
 {
 	int before;
 	if (pmpi_enter(m->ordinal, &before))
@@ -35,90 +40,146 @@ static void unmap(const struct mapping *m)
 	pmpi.device->leave(before);
 }
 
-static struct mapping *find_mapping(int owner, int ordinal, uint64_t id)
+/* Of the process's memory that is used at an ordinal. *m: with id 0: it is to be mapped. */
+static struct pmpi_mapping *find_mapping(int owner, int ordinal, uint64_t id)
 {
 	for (int i = 0; i < mappings.n; i++) {
-		struct mapping *m = &mappings.of[i];
+		struct pmpi_mapping *m = &mappings.of[i];
 		if (m->owner == owner && m->ordinal == ordinal && m->id == id)
 			return m;
 	}
 	return NULL;
 }
 
-static int map(int owner, int ordinal, const struct pmpi_exported *memory, void **allocation)
+static struct pmpi_mapping *make_room(void)
 {
-	struct mapping *m = find_mapping(owner, ordinal, memory->id);
-	int before;
-	if (m) {
-		*allocation = m->allocation;
-		return 0;
-	}
-	int ret = pmpi_enter(ordinal, &before);
-	if (ret)
-		return ret;
-	ret = pmpi.device->map(memory, allocation);
-	pmpi.device->leave(before);
-	if (ret)
-		return ret;
-	if (mappings.n == MOST_MAPPINGS) {
+	struct pmpi_mapping *m;
+	if (mappings.n < MOST_MAPPINGS)
+		return &mappings.of[mappings.n++];
+	do
 		m = &mappings.of[mappings.oldest++ % MOST_MAPPINGS];
-		unmap(m);
-	} else {
-		m = &mappings.of[mappings.n++];
-	}
-	*m = (struct mapping){ owner, ordinal, memory->id, *allocation };
-	return 0;
+	while (m->readers);
+	unmap(m);
+	return m;
+}
+
+/* NULL: it can't be mapped. */
+static struct pmpi_mapping *map(int owner, int ordinal, const struct pmpi_exported *memory)
+{
+	struct pmpi_mapping *m = find_mapping(owner, ordinal, memory->id);
+	void *allocation;
+	int before;
+	if (m || pmpi_enter(ordinal, &before))
+		return m;
+	const int failed = pmpi.device->map(memory, &allocation);
+	pmpi.device->leave(before);
+	if (failed)
+		return NULL;
+	m = make_room();
+	*m = (struct pmpi_mapping){ owner, ordinal, memory->id, allocation, 0 };
+	return m;
 }
 
 /* ---- The pull ------------------------------------------------------------------------------------------ */
 
-/* The sender's memory, for what runs at *ordinal, as a receive into r's buffer. 1: it can't be mapped. */
-static int reach(const struct pmpi_receiving *r, int owner, const struct peer_slot *slot, int *ordinal,
-		 void **memory)
+/* The sender's memory, for what runs at *ordinal, as a receive into r's buffer. NULL: it can't be mapped. */
+static struct pmpi_mapping *reach(const struct pmpi_receiving *r, const struct peer_slot *slot, int *ordinal)
 {
 	*ordinal = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use();
 	*ordinal = *ordinal < 0 ? 0 : *ordinal;
-	const int ret = map(owner, *ordinal, &slot->memory, memory);
-	if (!ret)
-		*memory = (char *)*memory + slot->memory.at;
-	return ret;
+	return map(r->owner, *ordinal, &slot->memory);
 }
 
-/* The first `bytes` of the message are copied to the receive's buffer. */
-static int copy(const struct pmpi_receiving *r, int owner, struct peer_slot *slot, size_t bytes)
+static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, int *ordinal, void **memory)
 {
-	void *from = slot->where == PEER_IN_SLOT ? (char *)slot->data : peer_arena(owner, slot);
+	if (peer_is_gone(r->owner))
+		return log_error(CORALE_EPEER, pmpi.rank,
+				 "rank %d died before its message to this rank was read", r->owner);
+	r->mapping = reach(r, slot, ordinal);
+	if (!r->mapping)
+		return log_error(CORALE_EDEVICE, pmpi.rank,
+				 "the memory of a message of rank %d can't be mapped, though other "
+				 "memory of it was: set CORALE_MPI_PEER=no",
+				 r->owner);
+	r->mapping->readers++;
+	*memory = (char *)r->mapping->allocation + slot->memory.at;
+	return 0;
+}
+
+/* Starts the copy of r->bytes to the receive's buffer. */
+static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
+{
+	void *from = slot->where == PEER_IN_SLOT ? (char *)slot->data : peer_arena(r->owner, slot);
 	int ordinal = -1, tried;
-	if (slot->where == PEER_IN_MEMORY) {
-		if (peer_is_gone(owner))
-			return log_error(CORALE_EPEER, pmpi.rank,
-					 "rank %d died before its message to this rank was read", owner);
-		if (reach(r, owner, slot, &ordinal, &from))
-			return log_error(CORALE_EDEVICE, pmpi.rank,
-					 "the memory of a message of rank %d can't be mapped, though other "
-					 "memory of it was: set CORALE_MPI_PEER=no",
-					 owner);
-	} else if (slot->is_exported && peer_reach_of(pmpi.rank, owner) == PEER_UNTRIED) {
-		void *unused;
-		const int failed = reach(r, owner, slot, &tried, &unused);
-		peer_note_reach(owner, failed ? PEER_NOT_REACHED : PEER_REACHED);
-	}
-	return bytes ? pmpi_stage_copy(&r->s, PMPI_FROM_PACKED, from, ordinal, bytes) : 0;
+	if (slot->where != PEER_IN_MEMORY && slot->is_exported &&
+	    peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
+		peer_note_reach(r->owner, reach(r, slot, &tried) ? PEER_REACHED : PEER_NOT_REACHED);
+	const int ret = slot->where == PEER_IN_MEMORY ? find_memory(r, slot, &ordinal, &from) : 0;
+	return ret || !r->bytes
+		   ? ret
+		   : pmpi_stage_start(&r->s, PMPI_FROM_PACKED, from, ordinal, r->bytes, &r->stream);
 }
 
-static int pull(struct pmpi_receiving *r, int owner, int number)
+static void take_out(struct pmpi_receiving *r)
 {
-	struct peer_slot *slot = peer_slot(owner, (uint32_t)number);
-	int ret = peer_slot_pull(owner, slot);
-	if (ret)
-		return ret;
+	if (r->before)
+		r->before->next = r->next;
+	else if (first == r)
+		first = r->next;
+	if (r->next)
+		r->next->before = r->before;
+	r->before = r->next = NULL;
+}
+
+static void put_in(struct pmpi_receiving *r)
+{
+	r->before = NULL;
+	r->next = first;
+	if (first)
+		first->before = r;
+	first = r;
+}
+
+static void set_received(struct pmpi_receiving *r)
+{
+	r->state = PMPI_RECEIVED;
+	take_out(r);
+}
+
+static void begin_pull(struct pmpi_receiving *r)
+{
+	struct peer_slot *slot = peer_slot(r->owner, (uint32_t)r->slot);
+	if (pulling >= MOST_PULLING)
+		return;
+	const int failed = peer_slot_pull(r->owner, slot);
+	if (failed < 0) {
+		r->error = failed;
+		set_received(r);
+	}
+	if (failed)
+		return;
 	r->bytes = slot->bytes < r->s.bytes ? slot->bytes : r->s.bytes;
-	ret = copy(r, owner, slot, r->bytes);
-	if (!ret && slot->bytes > r->s.bytes)
-		ret = MPI_ERR_TRUNCATE;
+	r->error = copy(r, slot);
+	r->state = PMPI_PULLING;
+	pulling++;
+}
+
+static void end_pull(struct pmpi_receiving *r)
+{
+	struct peer_slot *slot = peer_slot(r->owner, (uint32_t)r->slot);
+	const int copied = r->stream ? pmpi_copied(r->stream) : 1;
+	if (!copied)
+		return;
+	r->stream = NULL;
+	if (r->mapping)
+		r->mapping->readers--;
+	r->mapping = NULL;
+	if (!r->error)
+		r->error = copied < 0 ? copied : slot->bytes > r->s.bytes ? MPI_ERR_TRUNCATE : 0;
 	peer_slot_pulled(slot);
 	pmpi_peer.pulled++;
-	return ret;
+	pulling--;
+	set_received(r);
 }
 
 int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status)
@@ -135,25 +196,95 @@ int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status)
  * The slot that a receive's header names. A program whose receives share a buffer, which MPI forbids and some do, has lost the header: then the
  * oldest message is as good as any.
  */
-static int read_header(const struct pmpi_receiving *r, int owner, int tag)
+static int read_header(const struct pmpi_receiving *r, int tag)
 {
 	const unsigned char *header = r->buffer;
 	const int number = header[0] | header[1] << 8 | header[2] << 16;
-	const struct peer_slot *slot = peer_slot(owner, (uint32_t)number);
+	const struct peer_slot *slot = peer_slot(r->owner, (uint32_t)number);
 	return slot && peer_slot_names(slot, r->group->id, tag)
 		   ? number
-		   : peer_slot_oldest(owner, r->group->id, tag, PEER_PROBED);
+		   : peer_slot_oldest(r->owner, r->group->id, tag);
 }
 
-static int pull_if_header(struct pmpi_receiving *r, const MPI_Status *status)
+/* What MPI's completion has brought. */
+static void note(struct pmpi_receiving *r, const MPI_Status *status)
 {
-	const int owner = pmpi_peer_owner(r->group, status);
-	const int number = owner < 0 ? -1 : r->slot >= 0 ? r->slot : read_header(r, owner, status->MPI_TAG);
-	if (number < 0)
-		return 0;
-	r->error = pull(r, owner, number);
-	r->is_pulled = 1;
-	return 1;
+	int is_cancelled = 0;
+	PMPI_Test_cancelled(status, &is_cancelled);
+	r->owner = is_cancelled || !r->group ? -1 : pmpi_peer_owner(r->group, status);
+	if (r->owner < 0)
+		r->slot = -1;
+	else if (r->slot < 0)
+		r->slot = read_header(r, status->MPI_TAG);
+	r->state = PMPI_MATCHED;
+	if (r->slot < 0)
+		set_received(r);
+	else
+		peer_slot(r->owner, (uint32_t)r->slot)->is_claimed = 1;
+}
+
+static void look(struct pmpi_receiving *r)
+{
+	int is_complete = 0;
+	MPI_Status status;
+	if (PMPI_Request_get_status(r->request, &is_complete, &status))
+		set_received(r); /* MPI's error is of the call that ends the request */
+	else if (is_complete)
+		note(r, &status);
+}
+
+/* Whether r is PMPI_RECEIVED, after what can be done for it now. With the lock. */
+static int advance(struct pmpi_receiving *r)
+{
+	if (r->state == PMPI_POSTED)
+		look(r);
+	if (r->state == PMPI_MATCHED)
+		begin_pull(r);
+	if (r->state == PMPI_PULLING)
+		end_pull(r);
+	return r->state == PMPI_RECEIVED;
+}
+
+static int advance_locked(struct pmpi_receiving *r)
+{
+	pmpi_lock();
+	const int is_received = advance(r);
+	pmpi_unlock();
+	return is_received;
+}
+
+void pmpi_peer_progress(void)
+{
+	pmpi_lock();
+	for (struct pmpi_receiving *r = first, *next; r; r = next) {
+		next = r->next;
+		advance(r);
+	}
+	pmpi_unlock();
+}
+
+int pmpi_peer_finish(void)
+{
+	const int any = pulling > 0;
+	for (int turn = 0; pulling; pmpi_go_on(&turn))
+		;
+	return any;
+}
+
+/* Of those that MPI has matched it may not have completed all, if other threads are in MPI. */
+int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status)
+{
+	int is_known = 1;
+	for (struct pmpi_receiving *r = first, *next; r; r = next) {
+		next = r->next;
+		if (r->group != group || r->state != PMPI_POSTED)
+			continue;
+		look(r);
+		is_known &= r->state != PMPI_POSTED || r->slot >= 0 ||
+			    (r->from != MPI_ANY_SOURCE && r->from != status->MPI_SOURCE) ||
+			    (r->tag != MPI_ANY_TAG && r->tag != status->MPI_TAG);
+	}
+	return is_known || pmpi.thread_level != MPI_THREAD_MULTIPLE;
 }
 
 /* ---- A receive ----------------------------------------------------------------------------------------- */
@@ -187,6 +318,7 @@ int pmpi_receiving_begin(struct pmpi_receiving *r, void *buffer, MPI_Count count
 {
 	memset(r, 0, sizeof *r);
 	r->slot = -1;
+	r->state = PMPI_RECEIVED;
 	if (!pmpi_stage_any(&r->s, buffer, count, type))
 		return 0;
 	r->group = group;
@@ -220,6 +352,23 @@ void pmpi_receiving_end(struct pmpi_receiving *r)
 	pmpi_group_put(r->group);
 }
 
+void pmpi_receiving_posted(struct pmpi_receiving *r)
+{
+	pmpi_lock();
+	r->state = PMPI_POSTED;
+	put_in(r);
+	pmpi_unlock();
+}
+
+void pmpi_receiving_cancel(struct pmpi_receiving *r)
+{
+	pmpi_lock();
+	take_out(r);
+	pmpi_unlock();
+	PMPI_Cancel(&r->request);
+	PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
+}
+
 /* The message came as it is, to r's buffer. */
 static int take_message(struct pmpi_receiving *r, MPI_Status *status)
 {
@@ -234,13 +383,15 @@ static int take_message(struct pmpi_receiving *r, MPI_Status *status)
 	return (size_t)came > r->s.bytes ? MPI_ERR_TRUNCATE : 0;
 }
 
-/* error: MPI's, which then has carried no header. */
-int pmpi_receiving_done(struct pmpi_receiving *r, MPI_Status *status, int error)
+/* Behind MPI's completion: the message is in the program's buffer, and status has its length. 0, CORALE_E* (logged) or MPI_ERR_TRUNCATE. */
+static int deliver(void *arg, MPI_Status *status, int error)
 {
-	if (!r->is_done && !r->is_pulled && (error || !pull_if_header(r, status)))
+	struct pmpi_receiving *r = arg;
+	(void)error;
+	if (r->slot < 0 && !r->is_taken)
 		r->error = take_message(r, status);
-	r->is_done = 1;
-	if (r->is_pulled || r->error == MPI_ERR_TRUNCATE)
+	r->is_taken = 1;
+	if (r->slot >= 0 || r->error == MPI_ERR_TRUNCATE)
 		PMPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)r->bytes);
 	return r->error;
 }
@@ -255,41 +406,38 @@ static int raise_error(MPI_Comm comm, int error)
 	return error;
 }
 
-int pmpi_receiving_ended(struct pmpi_receiving *r, MPI_Status *status, int error)
+int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error)
 {
-	const int own = pmpi_receiving_done(r, status, error);
+	int turn = 0;
+	if (r->request == MPI_REQUEST_NULL && !error)
+		note(r, status);
+	while (!advance_locked(r))
+		pmpi_go_on(&turn);
+	if (r->request != MPI_REQUEST_NULL)
+		error = PMPI_Wait(&r->request, status);
+	const int own = deliver(r, status, error);
 	const MPI_Comm comm = r->comm;
 	pmpi_receiving_end(r);
+	pmpi_peer_finish();
 	return error ? error : raise_error(comm, own);
 }
 
 /* ---- Requests ------------------------------------------------------------------------------------------ */
 
-static void take_out(struct pmpi_receiving *r)
-{
-	if (r->before)
-		r->before->next = r->next;
-	else if (first == r)
-		first = r->next;
-	if (r->next)
-		r->next->before = r->before;
-}
-
 static int start(void *arg)
 {
 	struct pmpi_receiving *r = arg;
-	r->is_active = 1;
-	r->is_pulled = r->is_done = r->error = 0;
+	r->is_taken = r->error = 0;
+	r->slot = -1;
+	pmpi_receiving_posted(r);
 	return 0;
 }
 
-/* Of an exchange: what it sends is complete, too. */
-static int is_ready(void *arg, MPI_Request request)
+/* Of an exchange: what it sends is complete. */
+static int is_sent(struct pmpi_receiving *r)
 {
-	struct pmpi_receiving *r = arg;
 	int is_done = r->send_request == MPI_REQUEST_NULL;
 	MPI_Status status;
-	(void)request;
 	if (is_done || (r->sending && !pmpi_peer_sent(r->sending, r->send_request)))
 		return is_done;
 	if (PMPI_Test(&r->send_request, &is_done, &status) || !is_done)
@@ -300,17 +448,16 @@ static int is_ready(void *arg, MPI_Request request)
 	return 1;
 }
 
-static int deliver(void *arg, MPI_Status *status, int error)
+static int is_ready(void *arg, MPI_Request request)
 {
-	struct pmpi_receiving *r = arg;
-	r->is_active = 0;
-	return pmpi_receiving_done(r, status, error);
+	(void)request;
+	const int is_received = advance_locked(arg);
+	return is_sent(arg) && is_received;
 }
 
 static void release(void *arg)
 {
 	struct pmpi_receiving *r = arg;
-	take_out(r);
 	if (r->in.layout)
 		pmpi_stage_end(&r->in);
 	free(r->copy);
@@ -329,46 +476,8 @@ int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 		free(r);
 		return error;
 	}
-	r->is_active = !is_persistent;
-	r->before = NULL;
-	r->next = first;
-	if (first)
-		first->before = r;
-	first = r;
 	return pmpi_request_add(r->request, r->comm, is_persistent, &work, r) ? pmpi_fail(r->comm)
 									      : MPI_SUCCESS;
-}
-
-/* Whether MPI has completed r, which nobody has waited for. */
-static int is_matched(const struct pmpi_receiving *r, MPI_Status *status)
-{
-	int is_complete = 0, is_cancelled = 0;
-	if (!r->group || !r->is_active || r->is_pulled ||
-	    PMPI_Request_get_status(r->request, &is_complete, status) || !is_complete)
-		return 0;
-	PMPI_Test_cancelled(status, &is_cancelled);
-	return !is_cancelled;
-}
-
-void pmpi_peer_progress(void)
-{
-	MPI_Status status;
-	for (struct pmpi_receiving *r = first; r; r = r->next)
-		if (is_matched(r, &status))
-			pull_if_header(r, &status);
-}
-
-void pmpi_peer_claim_matched(const struct pmpi_group *group)
-{
-	MPI_Status status;
-	for (struct pmpi_receiving *r = first; r; r = r->next) {
-		if (r->group != group || !is_matched(r, &status))
-			continue;
-		const int owner = pmpi_peer_owner(group, &status);
-		const int number = owner < 0 ? -1 : read_header(r, owner, status.MPI_TAG);
-		if (number >= 0)
-			peer_slot(owner, (uint32_t)number)->claim = PEER_MATCHED;
-	}
 }
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
@@ -382,15 +491,27 @@ static int mpi_recv(const struct pmpi_receiving *r, int from, int tag, MPI_Statu
 #endif
 }
 
-static int mpi_irecv(struct pmpi_receiving *r, int from, int tag, int is_persistent)
+static int mpi_irecv(struct pmpi_receiving *r, int is_persistent)
 {
 #if MPI_VERSION >= 4
-	return (is_persistent ? PMPI_Recv_init_c : PMPI_Irecv_c)(r->buffer, r->count, r->type, from, tag,
-								 r->comm, &r->request);
+	return (is_persistent ? PMPI_Recv_init_c : PMPI_Irecv_c)(r->buffer, r->count, r->type, r->from,
+								 r->tag, r->comm, &r->request);
 #else
-	return (is_persistent ? PMPI_Recv_init : PMPI_Irecv)(r->buffer, (int)r->count, r->type, from, tag,
-							     r->comm, &r->request);
+	return (is_persistent ? PMPI_Recv_init : PMPI_Irecv)(r->buffer, (int)r->count, r->type, r->from,
+							     r->tag, r->comm, &r->request);
 #endif
+}
+
+int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent)
+{
+	r->from = from;
+	r->tag = tag;
+	pmpi_lock();
+	const int error = mpi_irecv(r, is_persistent);
+	if (!error && !is_persistent)
+		start(r);
+	pmpi_unlock();
+	return error;
 }
 
 int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
@@ -402,7 +523,12 @@ int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, i
 		return 0;
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	*ret = pmpi_receiving_ended(&r, status, mpi_recv(&r, from, tag, status));
+	if (pmpi.thread_level != MPI_THREAD_MULTIPLE)
+		*ret = mpi_recv(&r, from, tag, status);
+	else if ((*ret = pmpi_receiving_post(&r, from, tag, 0)))
+		pmpi_receiving_end(&r);
+	if (!*ret || r.s.layout)
+		*ret = pmpi_receiving_wait(&r, status, *ret);
 	return 1;
 }
 
@@ -414,7 +540,7 @@ int pmpi_peer_Irecv(void *buffer, MPI_Count count, MPI_Datatype type, int from, 
 		free(r);
 		return 0;
 	}
-	const int error = mpi_irecv(r, from, tag, is_persistent);
+	const int error = pmpi_receiving_post(r, from, tag, is_persistent);
 	if (!error)
 		*request = r->request;
 	*ret = pmpi_receiving_keep(r, is_persistent, error);

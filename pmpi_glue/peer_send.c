@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -67,7 +66,6 @@ static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
 /* 1: there is no room. CORALE_E*, logged. */
 static int fill(struct pmpi_sending *w)
 {
-	static uint64_t sequence;
 	const int number = peer_slot_take(w->s.bytes == PEER_HEADER ? 0 : w->s.bytes);
 	if (number < 0)
 		return 1;
@@ -75,9 +73,8 @@ static int fill(struct pmpi_sending *w)
 	slot->to = w->to;
 	slot->tag = w->m.tag;
 	slot->comm = w->comm;
-	slot->sequence = ++sequence;
 	slot->bytes = w->s.bytes;
-	slot->claim = PEER_UNCLAIMED;
+	slot->is_claimed = 0;
 	const int ret = write_message(w, slot);
 	if (ret) {
 		peer_slot_drop(number);
@@ -87,8 +84,16 @@ static int fill(struct pmpi_sending *w)
 	w->matched_ns = 0;
 	for (int i = 0; i < PEER_HEADER; i++)
 		w->header[i] = (unsigned char)(number >> 8 * i);
-	atomic_store(&slot->state, slot->where == PEER_IN_MEMORY ? PEER_POSTED : PEER_BUFFERED);
 	return 0;
+}
+
+/* Before the header, in one lock with it. */
+static void post(struct pmpi_sending *w)
+{
+	static uint64_t sequence;
+	struct peer_slot *slot = slot_of(w);
+	slot->sequence = ++sequence;
+	atomic_store(&slot->state, slot->where == PEER_IN_MEMORY ? PEER_POSTED : PEER_BUFFERED);
 }
 
 /* The receiver is late: from here on the send needs it no more. */
@@ -130,12 +135,12 @@ static void end(struct pmpi_sending *w)
 	free(w);
 }
 
-static int send_header(struct pmpi_sending *w, MPI_Request *request)
+static int send_header(struct pmpi_sending *w, int where, MPI_Request *request)
 {
 	const struct pmpi_message *m = &w->m;
 	if (m->mode == PMPI_BUFFERED)
 		return PMPI_Ibsend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
-	if (m->mode == PMPI_SYNCHRONOUS || slot_of(w)->where == PEER_IN_MEMORY)
+	if (m->mode == PMPI_SYNCHRONOUS || where == PEER_IN_MEMORY)
 		return PMPI_Issend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
 	return PMPI_Isend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
 }
@@ -149,8 +154,14 @@ struct pmpi_sending *pmpi_peer_send(const struct pmpi_message *m, MPI_Request *r
 	const int filled = fill(w);
 	if (filled < 0)
 		*ret = pmpi_fail(m->comm);
-	if (!filled)
-		*ret = send_header(w, request);
+	if (!filled) {
+		const int where =
+		    slot_of(w)->where; /* later a receiver may have the slot, and this rank buffer */
+		pmpi_lock();
+		post(w);
+		*ret = send_header(w, where, request);
+		pmpi_unlock();
+	}
 	if (!filled && !*ret)
 		return w;
 	end(w);
@@ -201,15 +212,15 @@ int pmpi_peer_Send(const struct pmpi_message *m, int *ret)
 {
 	MPI_Request request;
 	MPI_Status status;
+	int turn = 0;
 	struct pmpi_sending *w = pmpi_peer_send(m, &request, ret);
 	if (!w)
 		return *ret != MPI_SUCCESS;
-	while (!pmpi_peer_sent(w, request)) {
-		pmpi_peer_progress();
-		sched_yield();
-	}
+	while (!pmpi_peer_sent(w, request))
+		pmpi_go_on(&turn);
 	*ret = PMPI_Wait(&request, &status);
 	pmpi_peer_send_end(w, &status);
+	pmpi_peer_finish();
 	return 1;
 }
 
@@ -220,6 +231,8 @@ static int start(void *arg)
 		peer_slot_drop(w->slot);
 	w->slot = -1;
 	const int ret = fill(w);
+	if (!ret)
+		post(w);
 	return ret <= 0 ? ret
 			: log_error(CORALE_ENOMEM, pmpi.rank,
 				    "no room for a message of %zu bytes to rank %d: too many sends of device "

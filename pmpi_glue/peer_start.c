@@ -33,8 +33,6 @@ static const char *why_not(void)
 {
 	if (!IS_WHOLE)
 		return "not with MPI 4.1";
-	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
-		return "not with MPI_THREAD_MULTIPLE";
 	if (!pmpi.on || !pmpi.device || !pmpi.device->export_memory)
 		return "its device's memory can't be mapped by other processes";
 	return NULL;

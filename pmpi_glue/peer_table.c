@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
-#include "base/wait.h"
 #include "corale.h"
 #include "door.h"
 
@@ -43,13 +42,14 @@ struct free_part {
 };
 
 static struct {
+	pthread_mutex_t lock;
 	int fd;
 	uint32_t taken; /* slots that were ever taken */
 	uint32_t *unused, *left; /* stacks of numbers: free; of complete sends, not pulled yet */
 	int unused_n, left_n, left_most; /* left_most: more are looked through */
 	size_t arena_used;
 	struct free_part *parts[SIZES]; /* by the bits of their size */
-} own = { .fd = -1 };
+} own = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
@@ -174,13 +174,22 @@ int peer_slot_fill(const struct peer_slot *slot)
 
 /* ---- Slots of this rank -------------------------------------------------------------------------------- */
 
+static void drop(int number)
+{
+	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
+	if (slot->arena_at)
+		unreserve(slot);
+	slot->state = PEER_FREE;
+	own.unused[own.unused_n++] = (uint32_t)number;
+}
+
 static void reap(void)
 {
 	for (int i = 0; i < own.left_n;) {
 		const uint32_t number = own.left[i];
 		if (files[pmpi.rank]->slots[number].state == PEER_DONE) {
 			own.left[i] = own.left[--own.left_n];
-			peer_slot_drop((int)number);
+			drop((int)number);
 		} else {
 			i++;
 		}
@@ -203,7 +212,7 @@ static int new_slot(void)
 	return (int)own.taken++;
 }
 
-int peer_slot_take(size_t bytes)
+static int take(size_t bytes)
 {
 	if (!own.unused_n || own.left_n > own.left_most)
 		reap();
@@ -215,43 +224,54 @@ int peer_slot_take(size_t bytes)
 	slot->arena_at = bytes ? reserve(bytes) : 0;
 	if (!bytes || slot->arena_at)
 		return number;
-	peer_slot_drop(number);
+	drop(number);
 	return -1;
+}
+
+int peer_slot_take(size_t bytes)
+{
+	pthread_mutex_lock(&own.lock);
+	const int number = take(bytes);
+	pthread_mutex_unlock(&own.lock);
+	return number;
 }
 
 void peer_slot_drop(int number)
 {
-	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
-	if (slot->arena_at)
-		unreserve(slot);
-	slot->state = PEER_FREE;
-	own.unused[own.unused_n++] = (uint32_t)number;
+	pthread_mutex_lock(&own.lock);
+	drop(number);
+	pthread_mutex_unlock(&own.lock);
 }
 
 void peer_slot_leave(int number)
 {
+	pthread_mutex_lock(&own.lock);
 	if (files[pmpi.rank]->slots[number].state == PEER_DONE)
-		peer_slot_drop(number);
+		drop(number);
 	else
 		own.left[own.left_n++] = (uint32_t)number;
+	pthread_mutex_unlock(&own.lock);
 }
 
 /* ---- Slots of senders to this rank --------------------------------------------------------------------- */
 
+/* Its owner may be giving the slot to another message: the sequence tells them apart. */
 int peer_slot_names(const struct peer_slot *slot, uint64_t comm, int tag)
 {
-	const uint32_t state = slot->state;
-	return (state == PEER_POSTED || state == PEER_BUFFERING || state == PEER_BUFFERED) &&
-	       slot->to == pmpi.rank && slot->comm == comm && slot->tag == tag;
+	const uint64_t sequence = atomic_load(&slot->sequence);
+	const int is_mine =
+	    slot->to == pmpi.rank && slot->comm == comm && slot->tag == tag && !slot->is_claimed;
+	const uint32_t state = atomic_load(&slot->state);
+	return is_mine && (state == PEER_POSTED || state == PEER_BUFFERING || state == PEER_BUFFERED) &&
+	       slot->sequence == sequence;
 }
 
-int peer_slot_oldest(int owner, uint64_t comm, int tag, int below)
+int peer_slot_oldest(int owner, uint64_t comm, int tag)
 {
 	const struct peer_slot *slot, *oldest = NULL;
 	int found = -1;
 	for (uint32_t i = 0; (slot = peer_slot(owner, i)); i++)
-		if (peer_slot_names(slot, comm, tag) && slot->claim < below &&
-		    (!oldest || slot->sequence < oldest->sequence)) {
+		if (peer_slot_names(slot, comm, tag) && (!oldest || slot->sequence < oldest->sequence)) {
 			oldest = slot;
 			found = (int)i;
 		}
@@ -260,19 +280,14 @@ int peer_slot_oldest(int owner, uint64_t comm, int tag, int below)
 
 int peer_slot_pull(int owner, struct peer_slot *slot)
 {
-	for (int turn = 0;; turn++) {
-		uint32_t state = slot->state;
-		if ((state == PEER_POSTED || state == PEER_BUFFERED) &&
-		    atomic_compare_exchange_strong(&slot->state, &state, PEER_PULLING))
-			return 0;
-		if (turn % 64 != 63)
-			wait_pause();
-		else if (peer_is_gone(owner))
-			return log_error(CORALE_EPEER, pmpi.rank,
-					 "rank %d died while it copied a message for this rank", owner);
-		else
-			sched_yield();
-	}
+	uint32_t state = slot->state;
+	if ((state == PEER_POSTED || state == PEER_BUFFERED) &&
+	    atomic_compare_exchange_strong(&slot->state, &state, PEER_PULLING))
+		return 0;
+	if (!peer_is_gone(owner))
+		return 1;
+	return log_error(CORALE_EPEER, pmpi.rank, "rank %d died while it copied a message for this rank",
+			 owner);
 }
 
 void peer_slot_pulled(struct peer_slot *slot)

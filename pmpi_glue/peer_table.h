@@ -21,19 +21,15 @@ enum { PEER_HEADER = 3 }; /* bytes of a header: the slot's number, the lowest by
 
 enum peer_state { PEER_FREE, PEER_POSTED, PEER_PULLING, PEER_BUFFERING, PEER_BUFFERED, PEER_DONE };
 enum peer_where { PEER_IN_SLOT, PEER_IN_ARENA, PEER_IN_MEMORY };
-enum peer_claim {
-	PEER_UNCLAIMED,
-	PEER_MATCHED,
-	PEER_PROBED
-}; /* by a receive that is not waited for yet; by Mprobe */
 
 struct peer_slot {
 	_Atomic uint32_t state;
 	int to, tag; /* to: in MPI_COMM_WORLD */
 	int where; /* enum peer_where, before PULLING */
-	int claim; /* enum peer_claim, the receiver's */
+	int is_claimed; /* by a receive or MPI_Mprobe of the receiver */
 	unsigned char data[4]; /* of PEER_IN_SLOT */
-	uint64_t comm, sequence; /* the communicator's id; of the sender's messages */
+	uint64_t comm; /* the communicator's id */
+	_Atomic uint64_t sequence; /* of the sender's messages, in the order of their headers */
 	uint64_t bytes;
 	uint64_t arena_at; /* reserved; 0: nothing */
 	int is_exported; /* memory is there, also where the message was copied */
@@ -48,7 +44,7 @@ int peer_table_open(int rank, int fd);
 struct peer_slot *peer_slot(int rank, uint32_t number);
 char *peer_arena(int rank, const struct peer_slot *slot);
 
-/* A slot of this rank with so many bytes of the arena. -1: there is none. */
+/* Slots of this rank: any thread. With so many bytes of the arena; -1: there is none. */
 int peer_slot_take(size_t arena_bytes);
 /* The arena's part gets memory. CORALE_ENOMEM. */
 int peer_slot_fill(const struct peer_slot *slot);
@@ -57,12 +53,15 @@ void peer_slot_leave(int number);
 /* No receiver has it, or will. */
 void peer_slot_drop(int number);
 
-/* Whether a slot names a message that this rank can receive: from owner, on the communicator. tag: its own. */
+/* Whether a slot names a message to this rank that nothing has claimed: on the communicator, with the tag. */
 int peer_slot_names(const struct peer_slot *slot, uint64_t comm, int tag);
-/* The number of the oldest of these whose claim is below `below`; -1: none. */
-int peer_slot_oldest(int owner, uint64_t comm, int tag, int below);
+/* The number of the oldest of these; -1: none. */
+int peer_slot_oldest(int owner, uint64_t comm, int tag);
 
-/* The receiver's: takes the slot for reading; the sender's memory is what it was until peer_slot_pulled. CORALE_EPEER: it has died, logged. */
+/*
+ * The receiver's: takes the slot for reading; the sender's memory is what it was until peer_slot_pulled. 1: not yet, as the sender copies it. CORALE_EPEER: it has died,
+ * logged.
+ */
 int peer_slot_pull(int owner, struct peer_slot *slot);
 void peer_slot_pulled(struct peer_slot *slot);
 

@@ -15,7 +15,6 @@
 enum { FEW = 16 };
 struct claims {
 	int n, found;
-	int waits; /* some work says when its request is ready */
 	int is_failed; /* a status has an error that MPI has not seen: of comm */
 	MPI_Comm comm;
 	struct pmpi_pending **pending; /* of each request; NULL: none */
@@ -64,7 +63,6 @@ static int claim(struct claims *c, int n, const MPI_Request *requests, MPI_Statu
 	for (int i = 0; i < n; i++) {
 		c->pending[i] = pmpi_pending_claim(requests[i]);
 		c->found += c->pending[i] != NULL;
-		c->waits |= c->pending[i] && c->pending[i]->work->is_ready;
 	}
 	if (!c->found)
 		end_claims(c);
@@ -104,33 +102,44 @@ static int complete_one(struct claims *c, int i, MPI_Status *status, int ret)
 static int are_ready(const struct claims *c)
 {
 	int are_ready = 1;
-	for (int i = 0; c->waits && i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		are_ready &= pmpi_pending_is_ready(c->pending[i]);
 	return are_ready;
 }
 
-static void go_on(void)
+enum { TURNS = 16 };
+
+void pmpi_go_on(int *turn)
 {
 	pmpi_peer_progress();
-	sched_yield();
+	if (++*turn % TURNS == 0)
+		sched_yield();
 }
 
 static void wait_ready(const struct claims *c)
 {
+	int turn = 0;
 	while (!are_ready(c))
-		go_on();
+		pmpi_go_on(&turn);
 }
 
-/* To `masked`, with MPI_REQUEST_NULL for those that are not ready. How many these are. */
-static int mask(const struct claims *c, const MPI_Request *requests, MPI_Request *masked)
+/* Puts MPI_REQUEST_NULL in the place of those that are not ready. How many these are. */
+static int hide(const struct claims *c, MPI_Request *requests)
 {
 	int n = 0;
-	for (int i = 0; i < c->n; i++) {
-		const int is_ready = pmpi_pending_is_ready(c->pending[i]);
-		masked[i] = is_ready ? requests[i] : MPI_REQUEST_NULL;
-		n += !is_ready;
-	}
+	for (int i = 0; i < c->n; i++)
+		if (c->pending[i] && (c->pending[i]->is_hidden = !pmpi_pending_is_ready(c->pending[i]))) {
+			requests[i] = MPI_REQUEST_NULL;
+			n++;
+		}
 	return n;
+}
+
+static void show(const struct claims *c, MPI_Request *requests)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->pending[i] && c->pending[i]->is_hidden)
+			requests[i] = c->pending[i]->request;
 }
 
 /* ---- One request --------------------------------------------------------------------------------------- */
@@ -217,40 +226,21 @@ static void complete_at(struct claims *c, int i, MPI_Status *statuses, int at, i
 	statuses[at].MPI_ERROR = error;
 }
 
-/* Ends these: ret is what the call returns, unless statuses have errors that MPI has not seen. */
-static int fail_in_status(const struct claims *c, int ret)
-{
-	if (!c->is_failed || ret)
-		return ret;
-	PMPI_Comm_call_errhandler(c->comm, MPI_ERR_IN_STATUS);
-	return MPI_ERR_IN_STATUS;
-}
-
-/* After a call that completes all; ret: what it returned. */
-static int complete_all(struct claims *c, const MPI_Request *requests, MPI_Status *statuses, int ret)
-{
-	const int mpi_ret = ret;
-	for (int i = 0; i < c->n; i++)
-		if (!mpi_ret || requests[i] == MPI_REQUEST_NULL ||
-		    (mpi_ret == MPI_ERR_IN_STATUS && statuses[i].MPI_ERROR != MPI_ERR_PENDING))
-			complete_at(c, i, statuses, i, mpi_ret, &ret);
-	return fail_in_status(c, ret);
-}
-
+/* After a call that has completed these; indices: NULL: all. ret: what it returned. */
 static int complete_some(struct claims *c, const MPI_Request *requests, int count, const int *indices,
 			 MPI_Status *statuses, int ret)
 {
 	const int mpi_ret = ret;
-	for (int k = 0; count != MPI_UNDEFINED && k < count; k++)
-		if (!mpi_ret || requests[indices[k]] == MPI_REQUEST_NULL ||
+	for (int k = 0; count != MPI_UNDEFINED && k < count; k++) {
+		const int i = indices ? indices[k] : k;
+		if (!mpi_ret || requests[i] == MPI_REQUEST_NULL ||
 		    (mpi_ret == MPI_ERR_IN_STATUS && statuses[k].MPI_ERROR != MPI_ERR_PENDING))
-			complete_at(c, indices[k], statuses, k, mpi_ret, &ret);
-	return fail_in_status(c, ret);
-}
-
-static int complete_any(struct claims *c, int index, MPI_Status *status, int ret)
-{
-	return index == MPI_UNDEFINED ? ret : complete_one(c, index, status, ret);
+			complete_at(c, i, statuses, k, mpi_ret, &ret);
+	}
+	if (!c->is_failed || ret)
+		return ret;
+	PMPI_Comm_call_errhandler(c->comm, MPI_ERR_IN_STATUS); /* errors that MPI has not seen */
+	return MPI_ERR_IN_STATUS;
 }
 
 PMPI_ENTRY(MPI_Waitall, (int n, MPI_Request *requests, MPI_Status *statuses), (n, requests, statuses))
@@ -260,7 +250,7 @@ PMPI_ENTRY(MPI_Waitall, (int n, MPI_Request *requests, MPI_Status *statuses), (n
 	if (claimed <= 0)
 		return claimed ? no_memory(n) : PMPI_Waitall(n, requests, statuses);
 	wait_ready(&c);
-	const int ret = complete_all(&c, requests, statuses, PMPI_Waitall(n, requests, statuses));
+	const int ret = complete_some(&c, requests, n, NULL, statuses, PMPI_Waitall(n, requests, statuses));
 	end_claims(&c);
 	return ret;
 }
@@ -277,99 +267,71 @@ PMPI_ENTRY(MPI_Testall, (int n, MPI_Request *requests, int *flag, MPI_Status *st
 	if (are_ready(&c))
 		ret = PMPI_Testall(n, requests, flag, statuses);
 	if (ret || *flag)
-		ret = complete_all(&c, requests, statuses, ret);
+		ret = complete_some(&c, requests, n, NULL, statuses, ret);
 	end_claims(&c);
 	return ret;
 }
 
-/* MPI_Waitany (waits) or Testany where requests may not be ready. */
-static int any_ready(const struct claims *c, int waits, MPI_Request *requests, int *index, int *flag,
-		     MPI_Status *status)
+/* MPI_Testany, or MPI_Waitany with flag NULL. */
+static int any(int *flag, int n, MPI_Request *requests, int *index, MPI_Status *status)
 {
-	MPI_Request few[FEW], *masked = c->n > FEW ? malloc((size_t)c->n * sizeof *masked) : few;
-	int ret = MPI_SUCCESS;
-	if (!masked)
-		return no_memory(c->n);
-	for (;; go_on()) {
-		const int n = mask(c, requests, masked);
-		ret = PMPI_Testany(c->n, masked, index, flag, status);
-		*flag = *flag && (*index != MPI_UNDEFINED || !n);
-		if (ret || *flag || !waits)
+	struct claims c;
+	int is_there = 0, ret, turn = 0;
+	const int claimed = claim(&c, n, requests, &status);
+	if (claimed < 0)
+		return no_memory(n);
+	if (!claimed)
+		return flag ? PMPI_Testany(n, requests, index, flag, status)
+			    : PMPI_Waitany(n, requests, index, status);
+	for (;; pmpi_go_on(&turn)) {
+		const int hidden = hide(&c, requests);
+		*index = MPI_UNDEFINED;
+		ret = PMPI_Testany(n, requests, index, &is_there, status);
+		show(&c, requests);
+		is_there = is_there && (*index != MPI_UNDEFINED || !hidden);
+		if (ret || is_there || flag)
 			break;
 	}
+	if (flag)
+		*flag = is_there;
 	if (*index != MPI_UNDEFINED)
-		requests[*index] = masked[*index];
-	if (masked != few)
-		free(masked);
+		ret = complete_one(&c, *index, status, ret);
+	end_claims(&c);
 	return ret;
 }
 
 PMPI_ENTRY(MPI_Waitany, (int n, MPI_Request *requests, int *index, MPI_Status *status),
 	   (n, requests, index, status))
 {
-	struct claims c;
-	const int claimed = claim(&c, n, requests, &status);
-	if (claimed <= 0)
-		return claimed ? no_memory(n) : PMPI_Waitany(n, requests, index, status);
-	int flag, ret;
-	*index = MPI_UNDEFINED;
-	ret = c.waits ? any_ready(&c, 1, requests, index, &flag, status)
-		      : PMPI_Waitany(n, requests, index, status);
-	ret = complete_any(&c, *index, status, ret);
-	end_claims(&c);
-	return ret;
+	return any(NULL, n, requests, index, status);
 }
 
 PMPI_ENTRY(MPI_Testany, (int n, MPI_Request *requests, int *index, int *flag, MPI_Status *status),
 	   (n, requests, index, flag, status))
 {
-	struct claims c;
-	const int claimed = claim(&c, n, requests, &status);
-	if (claimed <= 0)
-		return claimed ? no_memory(n) : PMPI_Testany(n, requests, index, flag, status);
-	*index = MPI_UNDEFINED;
-	int ret = c.waits ? any_ready(&c, 0, requests, index, flag, status)
-			  : PMPI_Testany(n, requests, index, flag, status);
-	if (ret || *flag)
-		ret = complete_any(&c, *index, status, ret);
-	end_claims(&c);
-	return ret;
+	return any(flag, n, requests, index, status);
 }
 
-typedef int some_function(int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses);
-
-static int some_ready(const struct claims *c, int waits, MPI_Request *requests, int *count, int *indices,
-		      MPI_Status *statuses)
+/* MPI_Waitsome (waits) or Testsome. */
+static int some(int waits, int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses)
 {
-	MPI_Request few[FEW], *masked = c->n > FEW ? malloc((size_t)c->n * sizeof *masked) : few;
-	int ret = MPI_SUCCESS;
-	if (!masked)
-		return no_memory(c->n);
-	for (;; go_on()) {
-		const int n = mask(c, requests, masked);
-		ret = PMPI_Testsome(c->n, masked, count, indices, statuses);
-		if (*count == MPI_UNDEFINED && n)
+	struct claims c;
+	int ret, turn = 0;
+	const int claimed = claim(&c, n, requests, &statuses);
+	if (claimed < 0)
+		return no_memory(n);
+	if (!claimed)
+		return (waits ? PMPI_Waitsome : PMPI_Testsome)(n, requests, count, indices, statuses);
+	for (;; pmpi_go_on(&turn)) {
+		const int hidden = hide(&c, requests);
+		*count = MPI_UNDEFINED;
+		ret = PMPI_Testsome(n, requests, count, indices, statuses);
+		show(&c, requests);
+		if (*count == MPI_UNDEFINED && hidden)
 			*count = 0;
 		if (ret || *count || !waits)
 			break;
 	}
-	for (int k = 0; *count != MPI_UNDEFINED && k < *count; k++)
-		requests[indices[k]] = masked[indices[k]];
-	if (masked != few)
-		free(masked);
-	return ret;
-}
-
-static int some(some_function *mpi, int waits, int n, MPI_Request *requests, int *count, int *indices,
-		MPI_Status *statuses)
-{
-	struct claims c;
-	const int claimed = claim(&c, n, requests, &statuses);
-	if (claimed <= 0)
-		return claimed ? no_memory(n) : mpi(n, requests, count, indices, statuses);
-	*count = MPI_UNDEFINED;
-	int ret = c.waits ? some_ready(&c, waits, requests, count, indices, statuses)
-			  : mpi(n, requests, count, indices, statuses);
 	ret = complete_some(&c, requests, *count, indices, statuses, ret);
 	end_claims(&c);
 	return ret;
@@ -378,44 +340,52 @@ static int some(some_function *mpi, int waits, int n, MPI_Request *requests, int
 PMPI_ENTRY(MPI_Waitsome, (int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses),
 	   (n, requests, count, indices, statuses))
 {
-	return some(PMPI_Waitsome, 1, n, requests, count, indices, statuses);
+	return some(1, n, requests, count, indices, statuses);
 }
 
 PMPI_ENTRY(MPI_Testsome, (int n, MPI_Request *requests, int *count, int *indices, MPI_Status *statuses),
 	   (n, requests, count, indices, statuses))
 {
-	return some(PMPI_Testsome, 0, n, requests, count, indices, statuses);
+	return some(0, n, requests, count, indices, statuses);
 }
 
 /* ---- Persistent requests ------------------------------------------------------------------------------- */
 
-/* Whether work says that the request may start. 0 or an MPI error code. */
-static int prepare(MPI_Request request)
+/* What work does before its request starts. 0, or CORALE_E*, logged. */
+static int prepare(MPI_Request request, MPI_Comm *comm)
 {
-	if (!atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed))
-		return MPI_SUCCESS;
 	struct pmpi_pending *pending = pmpi_pending_find(request);
 	if (!pending)
-		return MPI_SUCCESS;
-	if (pending->work->start && pending->work->start(pending->arg))
-		return pmpi_fail(pending->comm);
-	pending->is_active = 1;
-	pending->is_delivered = 0;
-	return MPI_SUCCESS;
+		return 0;
+	*comm = pending->comm;
+	const int ret = pending->work->start ? pending->work->start(pending->arg) : 0;
+	if (!ret) {
+		pending->is_active = 1;
+		pending->is_delivered = 0;
+	}
+	return ret;
+}
+
+/* With the lock, as nobody may look at a receive that is prepared and not started. */
+static int start(int n, MPI_Request *requests)
+{
+	MPI_Comm comm = MPI_COMM_NULL;
+	int failed = 0, ret = MPI_SUCCESS;
+	pmpi_lock();
+	for (int i = 0; i < n && !failed && atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed); i++)
+		failed = prepare(requests[i], &comm);
+	if (!failed)
+		ret = n == 1 ? PMPI_Start(requests) : PMPI_Startall(n, requests);
+	pmpi_unlock();
+	return failed ? pmpi_fail(comm) : ret;
 }
 
 PMPI_ENTRY(MPI_Start, (MPI_Request * request), (request))
 {
-	const int ret = prepare(*request);
-	return ret ? ret : PMPI_Start(request);
+	return start(1, request);
 }
 
 PMPI_ENTRY(MPI_Startall, (int n, MPI_Request *requests), (n, requests))
 {
-	for (int i = 0; i < n; i++) {
-		const int ret = prepare(requests[i]);
-		if (ret)
-			return ret;
-	}
-	return PMPI_Startall(n, requests);
+	return start(n, requests);
 }

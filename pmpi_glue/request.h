@@ -8,9 +8,16 @@
 
 #include <mpi.h>
 
+/*
+ * The lock of requests and of messages by peer copies; a thread may have it several times. Nothing that waits for another rank is called with it, and no error
+ * handler. Without MPI_THREAD_MULTIPLE it is nothing.
+ */
+void pmpi_lock(void);
+void pmpi_unlock(void);
+
 /* Functions that can fail return 0 or a CORALE_E* code, logged: then the error handler of the request's communicator is called. */
 struct pmpi_work {
-	/* Persistent requests: before MPI_Start. NULL: nothing. */
+	/* Persistent requests: before MPI_Start, which has the lock. NULL: nothing. */
 	int (*start)(void *arg);
 	/* Whether MPI may be asked to complete the request, which is active. NULL: always. */
 	int (*is_ready)(void *arg, MPI_Request request);
@@ -28,10 +35,12 @@ struct pmpi_work {
 int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
 		     void *arg);
 
+/* A turn of a loop that waits: others' messages go on. */
+void pmpi_go_on(int *turn);
 /* MPI_Wait, inside the door. */
 int pmpi_wait_for(MPI_Request *request, MPI_Status *status);
 
-/* Requests that the program has freed while they were active: those that are complete are delivered and released. */
+/* At the end of calls. Requests that the program has freed while they were active: those that are complete are delivered and released. Copies of messages end. */
 void pmpi_requests_progress(void);
 /* At MPI_Finalize. */
 void pmpi_requests_end(void);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include "request_table.h"
 
 #include <pthread.h>
@@ -8,16 +9,30 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
+#include "peer.h"
 
 _Atomic long pmpi_pending_n;
 
 enum { BUCKETS = 4096 };
 static struct {
-	pthread_mutex_t lock;
 	struct pmpi_pending *buckets[BUCKETS]; /* the newest first */
 	struct pmpi_pending *freed; /* active requests that the program has freed: ours */
 	_Atomic int freed_n;
-} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} table;
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void pmpi_lock(void)
+{
+	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
+		pthread_mutex_lock(&lock);
+}
+
+void pmpi_unlock(void)
+{
+	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
+		pthread_mutex_unlock(&lock);
+}
 
 static struct pmpi_pending **bucket_of(MPI_Request request)
 {
@@ -36,10 +51,10 @@ int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, cons
 					  .arg = arg,
 					  .is_persistent = is_persistent,
 					  .is_active = !is_persistent };
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	pending->next = *bucket;
 	*bucket = pending;
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 	atomic_fetch_add(&pmpi_pending_n, 1);
 	return 0;
 }
@@ -49,43 +64,43 @@ struct pmpi_pending *pmpi_pending_claim(MPI_Request request)
 	struct pmpi_pending *claimed = NULL;
 	if (request == MPI_REQUEST_NULL)
 		return NULL;
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	for (struct pmpi_pending *p = *bucket_of(request); p; p = p->next)
 		if (p->request == request && !p->is_claimed) {
 			p->is_claimed = 1;
 			p->also = claimed;
 			claimed = p;
 		}
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 	return claimed;
 }
 
 void pmpi_pending_unclaim(struct pmpi_pending *claimed)
 {
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	for (; claimed; claimed = claimed->also)
 		claimed->is_claimed = 0;
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 }
 
 struct pmpi_pending *pmpi_pending_find(MPI_Request request)
 {
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	struct pmpi_pending *p = *bucket_of(request);
 	while (p && p->request != request)
 		p = p->next;
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 	return p;
 }
 
 static void take_out(struct pmpi_pending *pending)
 {
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	struct pmpi_pending **link = bucket_of(pending->request);
 	while (*link != pending)
 		link = &(*link)->next;
 	*link = pending->next;
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 	atomic_fetch_sub(&pmpi_pending_n, 1);
 }
 
@@ -156,11 +171,11 @@ int pmpi_pending_free(struct pmpi_pending *claimed)
 			release(p);
 			continue;
 		}
-		pthread_mutex_lock(&table.lock);
+		pmpi_lock();
 		p->next = table.freed;
 		table.freed = p;
 		table.freed_n++;
-		pthread_mutex_unlock(&table.lock);
+		pmpi_unlock();
 		is_kept = 1;
 	}
 	return is_kept;
@@ -170,7 +185,7 @@ int pmpi_pending_free(struct pmpi_pending *claimed)
 static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
 {
 	int is_complete = 0;
-	pthread_mutex_lock(&table.lock);
+	pmpi_lock();
 	struct pmpi_pending **link = &table.freed, *found;
 	while ((found = *link)) {
 		*error = PMPI_Request_get_status(found->request, &is_complete, status);
@@ -183,7 +198,7 @@ static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
 		*link = found->next;
 		table.freed_n--;
 	}
-	pthread_mutex_unlock(&table.lock);
+	pmpi_unlock();
 	return found;
 }
 
@@ -192,13 +207,14 @@ void pmpi_requests_progress(void)
 	MPI_Status status;
 	struct pmpi_pending *pending;
 	int error;
-	if (!atomic_load_explicit(&table.freed_n, memory_order_relaxed))
-		return;
-	while ((pending = take_complete(&status, &error))) {
-		deliver_one(pending, &status, error);
-		PMPI_Request_free(&pending->request);
-		release(pending);
-	}
+	do
+		while (atomic_load_explicit(&table.freed_n, memory_order_relaxed) &&
+		       (pending = take_complete(&status, &error))) {
+			deliver_one(pending, &status, error);
+			PMPI_Request_free(&pending->request);
+			release(pending);
+		}
+	while (pmpi_peer_finish());
 }
 
 /* What is still active is MPI's to end: its memory stays. */

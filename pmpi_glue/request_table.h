@@ -14,6 +14,7 @@ struct pmpi_pending {
 	void *arg;
 	int is_persistent, is_active, is_delivered;
 	int is_claimed; /* by a function that may complete it */
+	int is_hidden; /* from MPI, in that function */
 	struct pmpi_pending *next; /* of its bucket, or of freed requests */
 	struct pmpi_pending *also; /* claimed for the same request */
 };

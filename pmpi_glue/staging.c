@@ -92,29 +92,40 @@ static int add_rows(void *arg, const struct pmpi_rows *rows)
 	return 0;
 }
 
-static int copy_by_device(struct copying *c, int ordinal, size_t bytes, int is_pinned)
+/* stream: NULL: the copy ends here. */
+static int copy_by_device(struct copying *c, int ordinal, size_t bytes, int is_pinned,
+			  struct pmpi_stream **stream)
 {
 	pmpi_copying_begin(&c->copies, ordinal, is_pinned);
 	const int ret = pmpi_layout_walk(c->s->layout, (size_t)c->s->count, bytes, add_rows, c);
-	const int end = pmpi_copying_end(&c->copies);
+	const int end =
+	    stream && !ret ? pmpi_copying_leave(&c->copies, stream) : pmpi_copying_end(&c->copies);
 	return ret ? ret : end;
+}
+
+int pmpi_stage_start(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
+		     size_t bytes, struct pmpi_stream **stream)
+{
+	struct copying c = { .s = s, .packed = packed, .direction = direction };
+	if (stream)
+		*stream = NULL;
+	if (s->ordinal >= 0 || ordinal >= 0)
+		return copy_by_device(&c, s->ordinal >= 0 ? s->ordinal : ordinal, bytes, 0, stream);
+	c.by_processor = 1;
+	return pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
 }
 
 int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
 		    size_t bytes)
 {
-	struct copying c = { .s = s, .packed = packed, .direction = direction };
-	if (s->ordinal >= 0 || ordinal >= 0)
-		return copy_by_device(&c, s->ordinal >= 0 ? s->ordinal : ordinal, bytes, 0);
-	c.by_processor = 1;
-	return pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
+	return pmpi_stage_start(s, direction, packed, ordinal, bytes, NULL);
 }
 
 /* Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
 static int copy(const struct pmpi_staged *s, enum pmpi_direction direction, size_t bytes)
 {
 	struct copying c = { .s = s, .packed = s->buffer, .direction = direction };
-	return copy_by_device(&c, s->ordinal, bytes, s->device != MPI_BOTTOM);
+	return copy_by_device(&c, s->ordinal, bytes, s->device != MPI_BOTTOM, NULL);
 }
 
 int pmpi_stage_take(struct pmpi_staged *s)

@@ -9,6 +9,8 @@
 #include <mpi.h>
 #include <stddef.h>
 
+struct pmpi_stream;
+
 struct pmpi_staged {
 	/* For MPI: count elements of type at buffer. */
 	void *buffer;
@@ -36,6 +38,9 @@ int pmpi_stage_any(struct pmpi_staged *s, const void *buffer, MPI_Count count, M
 enum pmpi_direction { PMPI_TO_PACKED, PMPI_FROM_PACKED };
 int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
 		    size_t bytes);
+/* Only starts the copy, as pmpi_copying_leave. */
+int pmpi_stage_start(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
+		     size_t bytes, struct pmpi_stream **stream);
 /* Of pmpi_stage_any. */
 void pmpi_stage_forget(struct pmpi_staged *s);
 

@@ -39,6 +39,7 @@ passes()
 	local seed
 	CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 run 2 pmpi_peer_cases || return 1
 	FAKE_DEVICE_UNREACHED=1 CORALE_MPI_PEER=yes CORALE_MPI_PEER_EAGER=0 run 2 pmpi_peer_cases || return 1
+	CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 run 2 pmpi_peer_threads || return 1
 	for ((seed = 1; seed <= RUNS; seed++)); do
 		run $((2 + seed % 3)) pmpi_peer $seed 10 || return 1
 	done
@@ -68,18 +69,22 @@ mutant "a message is copied when it is pulled, or has been" peer_send 's/if (is_
 mutant "a type with gaps is read where it lies" peer_send 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
 mutant "a sender does not ask whether its memory is reached" peer_send 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
 mutant "a header is no header" peer_recv 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
-mutant "a truncated message is no error" peer_recv 's/ret = MPI_ERR_TRUNCATE;/ret = 0;/'
-mutant "a status has the header's length" peer_recv 's/if (r->is_pulled || r->error == MPI_ERR_TRUNCATE)/if (0)/'
+mutant "a truncated message is no error" peer_recv 's/? MPI_ERR_TRUNCATE : 0/? 0 : 0/'
+mutant "a status has the header's length" peer_recv 's/if (r->slot >= 0 || r->error == MPI_ERR_TRUNCATE)/if (0)/'
 mutant "a receive of less than 3 bytes has no room for a header" peer_recv 's/if (r->s.bytes < PEER_HEADER)/if (0)/'
-mutant "a receive is pulled twice" peer_recv 's/if (!r->is_done \&\& !r->is_pulled \&\&/if (!r->is_done \&\&/'
-mutant "a persistent receive stays pulled" peer_recv 's/r->is_pulled = r->is_done = r->error = 0;//'
+mutant "a header is taken as data, too" peer_recv 's/if (r->slot < 0 \&\& !r->is_taken)/if (!r->is_taken)/'
+mutant "a persistent receive stays taken" peer_recv 's/r->is_taken = r->error = 0;//'
+mutant "a copy is complete when it has started" peer_recv 's/if (!copied)/if (0)/'
+mutant "a call leaves copies behind" peer_recv 's/for (int turn = 0; pulling;/for (int turn = 0; 0;/'
 mutant "a probe finds the newest message" peer_table 's/slot->sequence < oldest->sequence/slot->sequence > oldest->sequence/'
 mutant "a probe finds messages of all communicators" peer_table 's/slot->comm == comm \&\&//'
 mutant "a probe finds messages of all tags" peer_table 's/ \&\& slot->tag == tag//'
-mutant "a probe does not know what is matched" peer_probe 's/pmpi_peer_claim_matched(group);//'
-mutant "a message of MPI_Mprobe is probed again" peer_probe 's/->claim = PEER_PROBED;/;/'
-mutant "MPI_Waitany completes what is not ready" request 's/masked\[i\] = is_ready ? requests\[i\] : MPI_REQUEST_NULL;/masked[i] = requests[i];/'
+mutant "a probe does not know what is matched" peer_probe 's/\*flag = pmpi_peer_claim_matched(group, status);//'
+mutant "a message of MPI_Mprobe is probed again" peer_probe 's/->is_claimed = 1;/;/'
+mutant "MPI_Waitany completes what is not ready" request 's/is_hidden = !pmpi_pending_is_ready(c->pending\[i\])/is_hidden = 0/'
 mutant "MPI_Waitall does not wait until requests are ready" request 's/while (!are_ready(c))/while (0)/'
 mutant "an exchange sends behind its receive" peer_exchange 's/const int sends_first = x->in.is_copied;/const int sends_first = 0;/'
+mutant "threads have no lock" request_table 's/thread_level == MPI_THREAD_MULTIPLE/thread_level < 0/'
+mutant "a thread waits inside MPI for its receive" request 's/	wait_ready(&c);/	if (pmpi.thread_level != MPI_THREAD_MULTIPLE) wait_ready(\&c);/'
 echo "$killed killed, $survived survived"
 [ $survived = 0 ]

@@ -50,6 +50,12 @@ run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE
 	grep -qE 'rank 1: messages by peer copies: ([0-9]+) sent, \1 of them copied' "$scratch/log"
 result $? "memory that peers can't map: messages are copied first"
 
+for wait in 0 1000; do
+	run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE_MPI_PEER_WAIT_US=$wait CORALE_DEBUG=info "$program"_threads "$seed" &&
+		grep -qE 'rank 1: messages by peer copies: [1-9]' "$scratch/log"
+	result $? "threads; senders wait $wait us"
+done
+
 # dies CASE LINE: the other rank ends within a second.
 dies()
 {

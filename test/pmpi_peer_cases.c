@@ -64,6 +64,27 @@ static void receiver_is_elsewhere(void)
 		expect_all(out, BYTES, 7, "the receiver is elsewhere");
 }
 
+/* A copy that a test has started goes on while the receiver is elsewhere, and its sender waits for that. */
+static void receiver_tests_once(void)
+{
+	MPI_Request request;
+	int flag;
+	fill(in, 9);
+	if (rank)
+		MPI_Irecv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+	else
+		MPI_Isend(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank)
+		MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+	else
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	if (rank)
+		expect_all(out, BYTES, 9, "the receiver tests once");
+}
+
 static void cancelled_receive(void)
 {
 	MPI_Request request;
@@ -140,20 +161,20 @@ static void freed_requests(void)
 }
 
 /* Each start takes the buffer's content of then. */
-static void persistent_requests(void)
+static void persistent_requests(int bytes)
 {
 	MPI_Request requests[2];
 	MPI_Status statuses[2];
-	MPI_Recv_init(out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
-	MPI_Send_init(in, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[1]);
+	MPI_Recv_init(out, bytes, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	MPI_Send_init(in, bytes, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[1]);
 	for (int i = 0; i < 3; i++) {
 		int count = 0;
 		fill(in, 70 + 2 * i + rank);
 		MPI_Startall(2, requests);
 		MPI_Waitall(2, requests, statuses);
 		MPI_Get_count(&statuses[0], MPI_BYTE, &count);
-		expect(count == BYTES, "the count of a persistent receive");
-		expect_all(out, BYTES, 70 + 2 * i + !rank, "persistent requests");
+		expect(count == bytes, "the count of a persistent receive");
+		expect_all(out, bytes, 70 + 2 * i + !rank, "persistent requests");
 	}
 	MPI_Request_free(&requests[0]);
 	MPI_Request_free(&requests[1]);
@@ -275,10 +296,12 @@ int main(int argc, char **argv)
 	}
 	both_send_first();
 	receiver_is_elsewhere();
+	receiver_tests_once();
 	cancelled_receive();
 	cancelled_send();
 	freed_requests();
-	persistent_requests();
+	persistent_requests(BYTES);
+	persistent_requests(2); /* no header */
 	matched_messages();
 	overlapping_receives();
 	overlapping_host_receives();

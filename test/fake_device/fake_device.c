@@ -25,7 +25,7 @@ static struct {
 	char *data;
 	int fd;
 	struct block *blocks[FAKE_DEVICES];
-	int peers_n;
+	_Atomic int peers_n;
 	struct peer {
 		long pid;
 		char *device, *data;
@@ -75,8 +75,9 @@ void *fake_device_map(long pid, int descriptor)
 	const int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fake.peers_n == MOST_PEERS)
 		return NULL;
-	struct peer *peer = &fake.peers[fake.peers_n++];
+	struct peer *peer = &fake.peers[fake.peers_n];
 	*peer = (struct peer){ pid, map(PROT_NONE, fd), map(PROT_READ | PROT_WRITE, fd) };
+	fake.peers_n++; /* from here on other threads read it */
 	close(fd);
 	return peer->device;
 }
