@@ -492,7 +492,7 @@ static int dead_one_is_named(void)
 
 /* ---- News of other nodes ---- */
 
-/* As lib/health/diagnose.c sends it: kind 1 ends the communicator. */
+/* As lib/health/control_messages.c sends it: kind 1 ends the communicator. */
 struct news {
 	int32_t kind, code, culprit, rank;
 	uint64_t records[18];

@@ -31,7 +31,7 @@ void stall_look(struct comm *comm, const struct stall_wait *wait, int64_t since_
 /* Logs now for which rank a call has waited so long, and what is known of that rank. */
 void stall_log(struct comm *comm, const struct stall_wait *wait, double seconds);
 
-/* The transport's handlers, when a rank of another node asks or answers (diagnose.c). */
+/* The transport's handlers, when a rank of another node asks or answers (control_receive.c). */
 enum stall_state stall_own_state(const struct comm *comm);
 void stall_answered(struct comm *comm, int peer, enum stall_state state);
 
