@@ -56,7 +56,7 @@ struct ncclComm {
 	struct ncclComm *next; /* all handles ever made stay reachable: they live as long as the process */
 };
 
-/* ---- comm.c: handles */
+/* ---- comm_handle.c: handles */
 
 /* A new communicator's handle, in state DOOR_MAKING, and used by the caller. NULL: no memory. */
 struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_config *config);
@@ -113,7 +113,7 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n);
 /* For a group that has failed: destructions run all the same, because their handles can't be used any more; other jobs do not. Frees
  * the jobs' ranks. */
 void door_jobs_drop(struct door_job *jobs, int n);
-/* init.c, end.c */
+/* init.c, destroy.c */
 void door_job_init(struct door_job *job);
 /* For an INIT that fails before its ranks meet, as was logged last: the other ranks fail, too. */
 void door_tell_failed(const struct door_job *job);
@@ -121,7 +121,7 @@ void door_job_split(struct door_job *job);
 void door_job_shrink(struct door_job *job);
 void door_job_destroy(struct door_job *job);
 
-/* ---- meet.c: the ranks of a communicator that is being made */
+/* ---- creation_gather.c: the ranks of a communicator that is being made */
 
 struct door_meeting {
 	const struct door_job *job;
@@ -172,7 +172,7 @@ ncclResult_t door_group_job(const struct door_job *job);
  * Corale's group_refuse says. */
 ncclResult_t door_group_fail(ncclResult_t result);
 
-/* ---- end.c */
+/* ---- destroy.c */
 
 /* Frees what a handle has, when nobody uses it any more. */
 void door_free(ncclComm_t comm);
@@ -183,7 +183,7 @@ void door_forget_buffers(ncclComm_t comm);
 
 /* ---- limits.c */
 
-/* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (pins.h), which no
+/* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (fixed_order.h), which no
  * number of blocks changes here, so that limits nothing. */
 int door_max_blocks(const struct door_config *config, int pinned);
 

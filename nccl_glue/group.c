@@ -15,7 +15,7 @@ struct list {
 	void *items;
 };
 
-static _Thread_local struct group {
+static _Thread_local struct thread_group {
 	int depth;
 	ncclResult_t error; /* the first */
 	struct list calls, jobs;
@@ -136,10 +136,10 @@ ncclResult_t pncclGroupStart(void)
 }
 
 /* Leaves one level. 1: it was the last, and *taken is what was in the group; 0: *result is the call's. */
-static int leave(const char *call, struct group *taken, ncclResult_t *result)
+static int leave(const char *call, struct thread_group *taken, ncclResult_t *result)
 {
-	static const struct group empty = { .calls.bytes = sizeof(struct door_call),
-					    .jobs.bytes = sizeof(struct door_job) };
+	static const struct thread_group empty = { .calls.bytes = sizeof(struct door_call),
+						   .jobs.bytes = sizeof(struct door_job) };
 	*result = door_refuse_forked(call);
 	if (*result == ncclSuccess && !group.depth)
 		*result = door_refuse(ncclInvalidUsage, "nccl%s without ncclGroupStart in this thread", call);
@@ -150,13 +150,13 @@ static int leave(const char *call, struct group *taken, ncclResult_t *result)
 	return 1;
 }
 
-static void drop_jobs(struct group *taken)
+static void drop_jobs(struct thread_group *taken)
 {
 	door_jobs_drop(taken->jobs.items, (int)taken->jobs.n);
 	taken->jobs.n = 0;
 }
 
-static void drop(struct group *taken)
+static void drop(struct thread_group *taken)
 {
 	struct door_job *jobs = taken->jobs.items;
 	for (size_t i = 0; i < taken->jobs.n; i++)
@@ -168,7 +168,7 @@ static void drop(struct group *taken)
 DOOR_EXPORT(ncclGroupEnd);
 ncclResult_t pncclGroupEnd(void)
 {
-	struct group g;
+	struct thread_group g;
 	ncclResult_t result;
 	if (!leave("GroupEnd", &g, &result))
 		return result;
@@ -187,7 +187,7 @@ ncclResult_t pncclGroupEnd(void)
 DOOR_EXPORT(ncclGroupSimulateEnd);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-	struct group g;
+	struct thread_group g;
 	ncclResult_t result;
 	if (!leave("GroupSimulateEnd", &g, &result))
 		return result;

@@ -16,7 +16,7 @@
 #include "export.h"
 #include "init_log.h"
 #include "log.h"
-#include "pins.h"
+#include "fixed_order.h"
 
 _Static_assert(sizeof(ncclUniqueId) == BOOT_ID_BYTES, "an id is the bootstrap's");
 
@@ -146,7 +146,7 @@ static int create_core(struct ncclComm *comm, const struct settings *settings, i
 /* Where every rank is, and whether its variables pin sums. */
 static int gather_places(struct ncclComm *comm, struct init_place *all)
 {
-	const struct init_place mine = { process_number(), comm->ordinal, door_pins_sums(&comm->config) };
+	const struct init_place mine = { process_number(), comm->ordinal, door_fixes_order(&comm->config) };
 	*all = mine;
 	return comm->boot ? gather(comm, &mine, sizeof mine, all) : 0;
 }

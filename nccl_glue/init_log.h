@@ -9,7 +9,7 @@
 struct init_place {
 	uint64_t process; /* process_number() */
 	int64_t ordinal; /* of its GPU there */
-	int64_t pins; /* what pins its sums: door_pins_sums */
+	int64_t pins; /* what pins its sums: door_fixes_order */
 };
 
 /* "ncclCommInitRank comm 0x... rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x... - Init START". */

@@ -5,7 +5,7 @@
 #include "coll.h"
 #include "door.h"
 #include "request.h"
-#include "table.h"
+#include "statistics.h"
 
 static void look_at(struct coll_side *side)
 {
@@ -140,14 +140,14 @@ static void count(const struct coll_call *call, int is_routed, enum pmpi_reason 
 							     : PMPI_IS_PASSED;
 	if (outcome == PMPI_IS_PASSED && (pmpi.mode == PMPI_MODE_DEVICE || reason == PMPI_NO_VOTE))
 		reason = PMPI_HOST_MEMORY;
-	pmpi_table_count(call->function, outcome, reason, larger_bytes(call), begin);
+	pmpi_statistics_count(call->function, outcome, reason, larger_bytes(call), begin);
 }
 
 int coll_run(struct coll_call *call)
 {
 	struct pmpi_comm *comm;
 	enum pmpi_reason reason;
-	const double begin = pmpi_table_begin();
+	const double begin = pmpi_statistics_begin();
 	look_at(&call->send);
 	look_at(&call->recv);
 	if (coll_is_wrong(call))

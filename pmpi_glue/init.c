@@ -14,7 +14,7 @@
 #include "peer.h"
 #include "reduction.h"
 #include "request.h"
-#include "table.h"
+#include "statistics.h"
 #include "types.h"
 
 struct pmpi_state pmpi;
@@ -219,7 +219,7 @@ PMPI_ENTRY(MPI_Finalize, (void), ())
 	if (pmpi.on) {
 		pmpi_peer_end();
 		pmpi_comms_end();
-		pmpi_table_print();
+		pmpi_statistics_print();
 		corale_set_progress(NULL, NULL);
 		progress_end();
 		if (pmpi.device) {

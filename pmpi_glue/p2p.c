@@ -7,7 +7,7 @@
 #include "corale.h"
 #include "door.h"
 #include "request.h"
-#include "table.h"
+#include "statistics.h"
 
 int pmpi_p2p_find(struct pmpi_staged *s, int peer, const void *buffer, MPI_Count count, MPI_Datatype type)
 {
@@ -26,21 +26,22 @@ int pmpi_p2p_passed(enum pmpi_function function, const struct pmpi_staged *s, do
 		return ret;
 	if (s->type != MPI_DATATYPE_NULL)
 		PMPI_Type_size_x(s->type, &size);
-	pmpi_table_count(function, PMPI_IS_PASSED, PMPI_HOST_MEMORY, (size_t)size * (size_t)s->count, begin);
+	pmpi_statistics_count(function, PMPI_IS_PASSED, PMPI_HOST_MEMORY, (size_t)size * (size_t)s->count,
+			      begin);
 	return ret;
 }
 
 int pmpi_p2p_staged(enum pmpi_function function, size_t bytes, double begin, int ret)
 {
 	if (pmpi.counts)
-		pmpi_table_count(function, PMPI_IS_STAGED, PMPI_NO_ROUTE, bytes, begin);
+		pmpi_statistics_count(function, PMPI_IS_STAGED, PMPI_NO_ROUTE, bytes, begin);
 	return ret;
 }
 
 int pmpi_p2p_routed(enum pmpi_function function, struct pmpi_staged *s, double begin, int ret)
 {
 	if (pmpi.counts)
-		pmpi_table_count(function, PMPI_IS_ROUTED, PMPI_NO_REASON, s->bytes, begin);
+		pmpi_statistics_count(function, PMPI_IS_ROUTED, PMPI_NO_REASON, s->bytes, begin);
 	pmpi_stage_forget(s); /* nothing was taken */
 	return ret;
 }
@@ -49,7 +50,7 @@ int pmpi_p2p_received_by_peer(double begin, int ret)
 {
 	pmpi_requests_progress();
 	if (pmpi.counts)
-		pmpi_table_count(PMPI_RECV, PMPI_IS_ROUTED, PMPI_NO_REASON, 0, begin);
+		pmpi_statistics_count(PMPI_RECV, PMPI_IS_ROUTED, PMPI_NO_REASON, 0, begin);
 	return ret;
 }
 

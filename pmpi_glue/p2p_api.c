@@ -3,7 +3,7 @@
 #include "door.h"
 #include "p2p.h"
 #include "request.h"
-#include "table.h"
+#include "statistics.h"
 
 #define COUNT int
 #define MPI(name) MPI_##name

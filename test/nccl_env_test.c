@@ -23,7 +23,7 @@
 #include "nccl_glue/env_conf.h"
 #include "nccl_glue/env_map.h"
 #include "nccl_glue/env_table.h"
-#include "nccl_glue/pins.h"
+#include "nccl_glue/fixed_order.h"
 
 enum { PATIENCE_S = 60, LOG_BYTES = 65536 };
 
@@ -348,7 +348,7 @@ static int check_pins(void)
 			snprintf(name, sizeof(name), "NCCL_%.*s", (int)strcspn(*v, "="), *v);
 			setenv(name, strchr(*v, '=') + 1, 1);
 		}
-		if (door_pins_sums(&pin_cases[c].config) != pin_cases[c].pins)
+		if (door_fixes_order(&pin_cases[c].config) != pin_cases[c].pins)
 			return (int)c + 1;
 	}
 	return 0;

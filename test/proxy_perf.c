@@ -16,7 +16,7 @@
 #include "base/settings.h"
 #include "base/wait.h"
 #include "net/ucx/transport_ucx.h"
-#include "net/front.h"
+#include "net/slot_front.h"
 #include "net/proxy.h"
 #include "mpi_world.h"
 #include "transport_mpi.h"
@@ -72,7 +72,7 @@ static int try_take(int channel, size_t bytes)
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
 	uint64_t stamp = n;
-	if (front_read(front, n + 1, &header, few) == FRONT_NOTHING)
+	if (slot_front_read(front, n + 1, &header, few) == FRONT_NOTHING)
 		return 0;
 	if (bytes >= sizeof n)
 		memcpy(&stamp,

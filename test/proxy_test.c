@@ -17,7 +17,7 @@
 #include "base/settings.h"
 #include "base/wait.h"
 #include "transport_inproc.h"
-#include "net/front.h"
+#include "net/slot_front.h"
 #include "net/link.h"
 #include "net/proxy.h"
 
@@ -126,7 +126,7 @@ static int take(struct rank *me, struct end *e)
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header h;
 	uint64_t value;
-	if (n == MESSAGES || front_read(front, n + 1, &h, few) == FRONT_NOTHING)
+	if (n == MESSAGES || slot_front_read(front, n + 1, &h, few) == FRONT_NOTHING)
 		return 0;
 	memcpy(&value, remote_data_at(&me->remote, e->index, e->offset, n) + bytes - sizeof value,
 	       sizeof value);

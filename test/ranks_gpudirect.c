@@ -20,7 +20,7 @@
 #include "crash.h"
 #include "fake_engine.h"
 #include "mpi_world.h"
-#include "net/front.h"
+#include "net/slot_front.h"
 #include "net/proxy.h"
 
 enum { DEADLINE_S = 60, MESSAGES = 21, MOST_LOG = 1 << 20 };
@@ -128,7 +128,7 @@ static int take(const struct remote *r, struct end *e, int from)
 	struct remote_header h;
 	if (n == e->until)
 		return 0;
-	const enum front_form form = front_read(remote_header_at(r, e->offset, s, n), n + 1, &h, few);
+	const enum front_form form = slot_front_read(remote_header_at(r, e->offset, s, n), n + 1, &h, few);
 	if (form == FRONT_NOTHING)
 		return 0;
 	const unsigned char *data = form == FRONT_INLINE ? few : remote_data_at(r, e->index, e->offset, n);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/front.h"
+#include "net/slot_front.h"
 #include "net/link.h"
 #include "mpi_world.h"
 #include "ranks_proxy.h"
@@ -221,7 +221,7 @@ int proxy_world_post(struct proxy_world *w, int i, uint32_t index, size_t bytes,
 		.number = n + 1, .signature = seed, .typed_bytes = ~seed, .bytes = bytes
 	};
 	if (is_few)
-		front_write(remote_header_at(r, offset, &slots, n), &header, few);
+		slot_front_write(remote_header_at(r, offset, &slots, n), &header, few);
 	else
 		*remote_header_at(r, offset, &slots, n) = header;
 	w->through_slots += !is_few;
@@ -237,7 +237,7 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes)
 	const unsigned char *data = remote_data_at(r, index, offset, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
-	const enum front_form form = front_read(remote_header_at(r, offset, &slots, n), n + 1, &header, few);
+	const enum front_form form = slot_front_read(remote_header_at(r, offset, &slots, n), n + 1, &header, few);
 	size_t bad = 0;
 	if (form == FRONT_NOTHING)
 		return 0;

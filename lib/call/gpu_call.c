@@ -5,7 +5,7 @@
 
 #include "arena.h"
 #include "health/diagnose.h"
-#include "own.h"
+#include "self_sends.h"
 #include "base/log.h"
 #include "net/proxy.h"
 #include "health/gpu_journal.h"
@@ -289,7 +289,7 @@ static int make_messages(const struct comm *comm, const struct call *calls, int 
 		*m = calls[i];
 		m->number = number;
 		if (own) {
-			r = own_next(comm, calls, n, r, CORALE_RECV);
+			r = self_next(comm, calls, n, r, CORALE_RECV);
 			m->recv = calls[r].recv;
 			m->admission.plain |= calls[r++].admission.plain;
 		}

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "arena.h"
-#include "own.h"
+#include "self_sends.h"
 #include "gpu_call.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -264,7 +264,7 @@ static int check_comm(struct grouped *g, size_t n, struct call *batch)
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "sends and receives of one communicator and group, or these and its "
 				 "collectives, are on several host streams: put them on one");
-	int ret = own_check(comm, batch, (int)pairs);
+	int ret = self_check(comm, batch, (int)pairs);
 	return ret || !comm->gpu ? ret : admit_together(g, n);
 }
 

@@ -28,7 +28,7 @@ struct part {
 	struct run_item item; /* of the collective */
 };
 
-struct group {
+struct running {
 	struct job job; /* on a stream */
 	int n;
 	struct part *parts;
@@ -169,7 +169,7 @@ static int poll_part(void *arg)
 /* 1 when all parts have ended. */
 static int poll_group(void *arg)
 {
-	struct group *g = arg;
+	struct running *g = arg;
 	int all = 1;
 	uint64_t actions = 0;
 	for (int i = 0; i < g->n; i++) {
@@ -181,7 +181,7 @@ static int poll_group(void *arg)
 }
 
 /* To the end; the first part's error. */
-static int run_group(struct group *g)
+static int run_group(struct running *g)
 {
 	struct wait_policy policy = g->parts->comm->policy;
 	policy.timeout_ns = 0; /* parts have deadlines of their own */
@@ -195,7 +195,7 @@ static int run_group(struct group *g)
 
 static int run_job(struct job *job)
 {
-	struct group *g = (struct group *)job;
+	struct running *g = (struct running *)job;
 	for (int i = 0; i < g->n; i++)
 		g->parts[i].polls = 1;
 	return run_group(g);
@@ -203,7 +203,7 @@ static int run_job(struct job *job)
 
 static int poll_job(struct job *job)
 {
-	struct group *g = (struct group *)job;
+	struct running *g = (struct running *)job;
 	for (int i = 0; i < g->n; i++)
 		g->parts[i].polls = PROGRESS_POLLS_PER_CLOCK;
 	return poll_group(g);
@@ -211,7 +211,7 @@ static int poll_job(struct job *job)
 
 static void destroy_job(struct job *job)
 {
-	const struct group *g = (struct group *)job;
+	const struct running *g = (struct running *)job;
 	for (int i = 0; i < g->n; i++)
 		for (int c = 0; c < g->parts[i].ncalls; c++)
 			call_let_go(&g->parts[i].calls[c]);
@@ -248,7 +248,7 @@ static size_t items_bytes(const struct runner_part *given)
 
 static size_t own_bytes(int n)
 {
-	return ALIGN_ROUND(sizeof(struct group)) + ALIGN_ROUND((size_t)n * sizeof(struct part));
+	return ALIGN_ROUND(sizeof(struct running)) + ALIGN_ROUND((size_t)n * sizeof(struct part));
 }
 
 static size_t group_bytes(const struct runner_part *given, int n, int copies)
@@ -259,11 +259,11 @@ static size_t group_bytes(const struct runner_part *given, int n, int copies)
 	return bytes;
 }
 
-static struct group *group_make(void *memory, const struct runner_part *given, int n, int copies)
+static struct running *group_make(void *memory, const struct runner_part *given, int n, int copies)
 {
-	struct group *g = memory;
+	struct running *g = memory;
 	char *at = (char *)memory + own_bytes(n);
-	*g = (struct group){ .n = n, .parts = (void *)((char *)memory + ALIGN_ROUND(sizeof *g)) };
+	*g = (struct running){ .n = n, .parts = (void *)((char *)memory + ALIGN_ROUND(sizeof *g)) };
 	for (int i = 0; i < n; i++) {
 		struct part *p = &g->parts[i];
 		part_init(p, &given[i], n == 1);
@@ -295,7 +295,7 @@ static void issue(const struct runner_part *given, int n, struct corale_stream *
 }
 
 /* Issues only what the stream has taken: a call that was not started leaves no gap. */
-static int submit(struct group *g, const struct runner_part *given, struct corale_stream *stream)
+static int submit(struct running *g, const struct runner_part *given, struct corale_stream *stream)
 {
 	g->job = (struct job){ .run = run_job, .poll = poll_job, .destroy = destroy_job };
 	for (int i = 0; i < g->n; i++)
@@ -339,7 +339,7 @@ static int start_group(const struct runner_part *given, int n, struct corale_str
 	if (!memory)
 		return log_error(CORALE_ENOMEM, given->comm->rank,
 				 "no memory for a group on %d communicators", n);
-	struct group *g = group_make(memory, given, n, stream != NULL);
+	struct running *g = group_make(memory, given, n, stream != NULL);
 	if (stream) {
 		const int ret = submit(g, given, stream);
 		*started = !ret;

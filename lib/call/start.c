@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "buffers.h"
 #include "fast.h"
-#include "own.h"
+#include "self_sends.h"
 #include "signature.h"
 
 struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,
@@ -91,7 +91,7 @@ static int previous_of_pair(const struct run_item *items, int n, const struct ca
 int start_pairs(struct comm *comm, const struct call *calls, int n, const struct fast_begun *begun,
 		struct run_item *items, int *used)
 {
-	int ret = own_copy(comm, calls, n);
+	int ret = self_copy(comm, calls, n);
 	*used = 0;
 	for (int i = 0; !ret && i < n; i++) {
 		struct run_item *item = &items[*used];

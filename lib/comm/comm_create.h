@@ -5,9 +5,9 @@
 
 #include "state/comm.h"
 #include "hello.h"
-#include "net/agree.h"
+#include "net/bootstrap_agree.h"
 
-/* Collective: agree.h. */
+/* Collective: bootstrap_agree.h. */
 static inline int comm_agree(const struct comm *comm, int status, const char *what)
 {
 	return agree(&comm->bootstrap, status, what, NULL);

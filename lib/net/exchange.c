@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "agree.h"
+#include "bootstrap_agree.h"
 
 enum { LABEL_MAGIC = 0x43524c78 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "front.h"
+#include "slot_front.h"
 #include "proxy_state.h"
 
 _Static_assert(sizeof(struct remote_header) == TRANSPORT_HEADER_BYTES,
@@ -30,7 +30,8 @@ static int send_message(struct proxy *p, int rail, struct proxy_connection *at, 
 	struct remote_header header;
 	unsigned char few[REMOTE_FEW_BYTES];
 	const int in_gpu = at->memory.slab != NULL;
-	const enum front_form form = front_read(front, l->posted + 1, &header, in_gpu ? few : link_slot(l));
+	const enum front_form form =
+	    slot_front_read(front, l->posted + 1, &header, in_gpu ? few : link_slot(l));
 	if (form == FRONT_NOTHING)
 		return 0;
 	const int ret = link_post(l, &header, in_gpu && form == FRONT_INLINE ? few : NULL, header.bytes);
@@ -93,7 +94,7 @@ static void deliver(struct proxy *p, int rail, struct proxy_connection *at, remo
 	header.bytes = m->bytes;
 	header.number = ++at->delivered;
 	count_bytes(p, rail, at, header.bytes);
-	front_write(front, &header, m->data);
+	slot_front_write(front, &header, m->data);
 }
 
 static int move_in(struct proxy *p, int rail, struct proxy_connection *at, remote_offset in)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agree.h"
+#include "bootstrap_agree.h"
 #include "base/log.h"
 
 static uint64_t probe_mpi(const struct transport_row *row, int gpus, char *why_not, size_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "table.h"
+#include "statistics.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -40,8 +40,8 @@ static const char *const reasons[PMPI_REASONS] = { "",
 						   "no communicator of Corale",
 						   "no vote yet" };
 
-void pmpi_table_count(enum pmpi_function function, enum pmpi_outcome outcome, enum pmpi_reason reason,
-		      size_t bytes, double begin)
+void pmpi_statistics_count(enum pmpi_function function, enum pmpi_outcome outcome, enum pmpi_reason reason,
+			   size_t bytes, double begin)
 {
 	struct cell *cell = &cells[function][pmpi_size_class(bytes)][outcome][reason];
 	atomic_fetch_add_explicit(&cell->calls, 1, memory_order_relaxed);
@@ -103,7 +103,7 @@ static void print_share(void)
 			 routed + staged, 100 * routed / (routed + staged));
 }
 
-void pmpi_table_print(void)
+void pmpi_statistics_print(void)
 {
 	if (!pmpi.counts)
 		return;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "own.h"
+#include "self_sends.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "buffers.h"
 
-int own_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
+int self_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {
 	while (i < n && (calls[i].record.coll != coll || calls[i].record.root != comm->rank))
 		i++;
 	return i;
 }
 
-int own_check(const struct comm *comm, const struct call *calls, int n)
+int self_check(const struct comm *comm, const struct call *calls, int n)
 {
 	for (int s = 0, r = 0;; s++, r++) {
-		s = own_next(comm, calls, n, s, CORALE_SEND);
-		r = own_next(comm, calls, n, r, CORALE_RECV);
+		s = self_next(comm, calls, n, s, CORALE_SEND);
+		r = self_next(comm, calls, n, r, CORALE_RECV);
 		if (s == n && r == n)
 			return 0;
 		if (s == n || r == n)
@@ -32,11 +32,11 @@ int own_check(const struct comm *comm, const struct call *calls, int n)
 	}
 }
 
-int own_copy(const struct comm *comm, const struct call *calls, int n)
+int self_copy(const struct comm *comm, const struct call *calls, int n)
 {
 	for (int s = 0, r = 0;; s++, r++) {
-		s = own_next(comm, calls, n, s, CORALE_SEND);
-		r = own_next(comm, calls, n, r, CORALE_RECV);
+		s = self_next(comm, calls, n, s, CORALE_SEND);
+		r = self_next(comm, calls, n, r, CORALE_RECV);
 		if (s == n)
 			return 0;
 		int ret = buffers_check(comm, &calls[s]);

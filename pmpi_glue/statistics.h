@@ -2,8 +2,8 @@
 /*
  * Counts of calls by function, size, what became of them and why, for the table that MPI_Finalize prints with CORALE_DEBUG=info. Any thread.
  */
-#ifndef PMPI_TABLE_H
-#define PMPI_TABLE_H
+#ifndef PMPI_STATISTICS_H
+#define PMPI_STATISTICS_H
 
 #include <stddef.h>
 
@@ -27,14 +27,14 @@ enum pmpi_reason {
 };
 
 /* Around a call; bytes: of this rank's larger buffer. Free where nothing is counted. */
-static inline double pmpi_table_begin(void)
+static inline double pmpi_statistics_begin(void)
 {
 	return pmpi.counts ? (double)wait_now_ns() : 0;
 }
-void pmpi_table_count(enum pmpi_function function, enum pmpi_outcome outcome, enum pmpi_reason reason,
-		      size_t bytes, double begin);
+void pmpi_statistics_count(enum pmpi_function function, enum pmpi_outcome outcome, enum pmpi_reason reason,
+			   size_t bytes, double begin);
 
 /* This rank's table, to the log. */
-void pmpi_table_print(void);
+void pmpi_statistics_print(void);
 
 #endif

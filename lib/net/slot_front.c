@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "front.h"
+#include "slot_front.h"
 
 #include <string.h>
 
@@ -32,8 +32,8 @@ static int read_inline(const void *front, uint64_t number, struct remote_header 
 }
 
 /* Headers are read and written word by word, because kernels do not order the inline message that they take before the slot that they fill next. */
-enum front_form front_read(const void *front, uint64_t number, struct remote_header *header,
-			   unsigned char *data)
+enum front_form slot_front_read(const void *front, uint64_t number, struct remote_header *header,
+				unsigned char *data)
 {
 	const struct remote_header *there = front;
 	if (__atomic_load_n(&there->number, __ATOMIC_ACQUIRE) != number)
@@ -71,7 +71,7 @@ static void write_header(struct remote_header *to, const struct remote_header *h
 	__atomic_store_n(&to->number, header->number, __ATOMIC_RELEASE);
 }
 
-void front_write(void *front, const struct remote_header *header, const unsigned char *data)
+void slot_front_write(void *front, const struct remote_header *header, const unsigned char *data)
 {
 	if (header->bytes <= REMOTE_FEW_BYTES)
 		write_inline(front, header, data);

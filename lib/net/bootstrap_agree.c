@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "agree.h"
+#include "bootstrap_agree.h"
 
 #include <stdio.h>
 #include <stdlib.h>

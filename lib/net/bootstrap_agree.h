@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How all ranks of a bootstrap end a phase alike. */
-#ifndef AGREE_H
-#define AGREE_H
+#ifndef BOOTSTRAP_AGREE_H
+#define BOOTSTRAP_AGREE_H
 
 #include <stdint.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pins.h"
+#include "fixed_order.h"
 
 #include <stddef.h>
 
 #include "env.h"
 #include "env_map.h"
 
-int door_pins_sums(const struct door_config *config)
+int door_fixes_order(const struct door_config *config)
 {
 	const int least = config->min_ctas ? config->min_ctas : door_env_min_ctas(),
 		  most = config->max_ctas ? config->max_ctas : door_env_max_ctas();
