@@ -126,7 +126,9 @@ static void note_left(const struct coll_call *call)
 
 static int run_routed(struct coll_call *call, struct pmpi_comm *comm)
 {
+	pmpi.routed++;
 	const int ret = coll_corale(call, comm);
+	pmpi.routed--;
 	if (!ret)
 		return MPI_SUCCESS;
 	corale_comm_abort(comm->core); /* what this rank alone refuses must not keep the others waiting */

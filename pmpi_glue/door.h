@@ -49,6 +49,7 @@ struct pmpi_state {
 	int most_comms; /* CORALE_MPI_COMMS, alike on all ranks */
 	int calls_before; /* CORALE_MPI_AFTER, alike on all ranks */
 	int counts; /* calls are counted for the table */
+	_Atomic int routed; /* calls that Corale runs now */
 	MPI_Group world;
 	MPI_Comm quiet; /* this rank's alone; errors return */
 };

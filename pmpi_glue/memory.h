@@ -50,6 +50,8 @@ struct pmpi_device {
 	int (*query)(void *stream);
 	/* How another process of the host maps memory at p. 1: it can't be mapped. NULL: none can. */
 	int (*export_memory)(const void *p, size_t bytes, struct pmpi_exported *out);
+	/* The id of the allocation that p is in now; 0: it is in none. */
+	uint64_t (*allocation)(const void *p);
 	/* Maps the allocation, for what is entered. 1: it can't be, and an INFO line says why. unmap: behind all copies. */
 	int (*map)(const struct pmpi_exported *exported, void **allocation);
 	void (*unmap)(void *allocation);

@@ -231,26 +231,40 @@ static int get_handle(const void *p, struct exported *e)
 	return e->is_capable;
 }
 
-static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
+static uint64_t allocation(const void *p)
 {
-	CUdeviceptr base;
-	size_t size;
 	unsigned long long id = 0;
-	if (driver.address_range(&base, &size, (CUdeviceptr)p) != CUDA_SUCCESS ||
-	    (CUdeviceptr)p + bytes > base + size ||
-	    driver.pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)p) != CUDA_SUCCESS)
-		return 1;
+	const CUresult error = driver.pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)p);
+	return error == CUDA_SUCCESS ? id : 0;
+}
+
+/* With the lock. 1: it has no handle. */
+static int find_handle(const void *p, uint64_t id, unsigned char *handle)
+{
 	struct exported *e = &exported[id % MOST_EXPORTED];
-	if (e->id != id || !id) {
+	if (e->id != id) {
 		*e = (struct exported){ .id = id };
 		get_handle(p, e);
 	}
-	if (!e->is_capable)
+	memcpy(handle, &e->handle, sizeof e->handle);
+	return !e->is_capable;
+}
+
+static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	CUdeviceptr base;
+	size_t size;
+	_Static_assert(sizeof(cudaIpcMemHandle_t) <= sizeof out->handle, "a handle has room");
+	*out = (struct pmpi_exported){ .id = allocation(p) };
+	if (!out->id || driver.address_range(&base, &size, (CUdeviceptr)p) != CUDA_SUCCESS ||
+	    (CUdeviceptr)p + bytes > base + size)
 		return 1;
-	_Static_assert(sizeof e->handle <= sizeof out->handle, "a handle has room");
-	*out = (struct pmpi_exported){ .id = id, .at = (CUdeviceptr)p - base };
-	memcpy(out->handle, &e->handle, sizeof e->handle);
-	return 0;
+	out->at = (CUdeviceptr)p - base;
+	pthread_mutex_lock(&lock);
+	const int has_none = find_handle(p, out->id, out->handle);
+	pthread_mutex_unlock(&lock);
+	return has_none;
 }
 
 static int map_memory(const struct pmpi_exported *memory, void **allocation)
@@ -288,6 +302,7 @@ static const struct pmpi_device gpu = { .name = "CUDA",
 					.copy_pieces = copy_pieces,
 					.query = query,
 					.export_memory = export_memory,
+					.allocation = allocation,
 					.map = map_memory,
 					.unmap = unmap_memory };
 

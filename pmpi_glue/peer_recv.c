@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/wait.h"
 #include "corale.h"
 #include "door.h"
 #include "peer.h"
@@ -22,7 +23,7 @@ enum { MOST_PULLING = 16 };
 enum { MOST_MAPPINGS = 256 };
 struct pmpi_mapping {
 	int owner, ordinal; /* ordinal: it is used at */
-	uint64_t id;
+	uint64_t id; /* 0: unused */
 	void *allocation;
 	int readers;
 };
@@ -40,20 +41,45 @@ static void unmap(const struct pmpi_mapping *m)
 	pmpi.device->leave(before);
 }
 
-/* Of the process's memory that is used at an ordinal. *m: with id 0: it is to be mapped. */
 static struct pmpi_mapping *find_mapping(int owner, int ordinal, uint64_t id)
 {
 	for (int i = 0; i < mappings.n; i++) {
 		struct pmpi_mapping *m = &mappings.of[i];
-		if (m->owner == owner && m->ordinal == ordinal && m->id == id)
+		if (m->id == id && m->owner == owner && m->ordinal == ordinal)
 			return m;
 	}
 	return NULL;
 }
 
+/*
+ * Both ends of mappings look after freed memory now and then, in calls and by no thread: the driver ends a mapping when the process's kernels have ended, and launches none
+ * meanwhile. So none of Corale's may run, which wait for other processes' kernels.
+ */
+static void unmap_freed(void)
+{
+	enum { SWEEP_NS = 50000000 };
+	static _Atomic int64_t swept_ns;
+	const int64_t now = wait_now_ns();
+	if (now - swept_ns < SWEEP_NS || pmpi.routed)
+		return;
+	swept_ns = now;
+	peer_note_freed(pmpi.device->allocation);
+	pmpi_lock();
+	for (int i = 0; i < mappings.n; i++) {
+		struct pmpi_mapping *m = &mappings.of[i];
+		if (!m->id || m->readers || peer_has_allocation(m->owner, m->id))
+			continue;
+		unmap(m);
+		*m = (struct pmpi_mapping){ .id = 0 };
+	}
+	pmpi_unlock();
+}
+
 static struct pmpi_mapping *make_room(void)
 {
-	struct pmpi_mapping *m;
+	struct pmpi_mapping *m = find_mapping(0, 0, 0);
+	if (m)
+		return m;
 	if (mappings.n < MOST_MAPPINGS)
 		return &mappings.of[mappings.n++];
 	do
@@ -113,7 +139,7 @@ static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 	int ordinal = -1, tried;
 	if (slot->where != PEER_IN_MEMORY && slot->is_exported &&
 	    peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
-		peer_note_reach(r->owner, reach(r, slot, &tried) ? PEER_REACHED : PEER_NOT_REACHED);
+		peer_note_reach(r->owner, reach(r, slot, &tried) != NULL);
 	const int ret = slot->where == PEER_IN_MEMORY ? find_memory(r, slot, &ordinal, &from) : 0;
 	return ret || !r->bytes
 		   ? ret
@@ -268,6 +294,8 @@ int pmpi_peer_finish(void)
 	const int any = pulling > 0;
 	for (int turn = 0; pulling; pmpi_go_on(&turn))
 		;
+	if (pmpi_peer.on && (mappings.n || pmpi_peer.by_header))
+		unmap_freed();
 	return any;
 }
 

@@ -42,6 +42,8 @@ static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 {
 	slot->is_exported = w->s.layout->is_contiguous && w->to != pmpi.rank &&
 			    !pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
+	if (slot->is_exported)
+		peer_note_allocation(slot->memory.id, w->s.device);
 	return w->m.is_copied || w->m.mode == PMPI_BUFFERED ||
 	       (w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager) || !slot->is_exported ||
 	       peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;

@@ -17,13 +17,22 @@
 #include "door.h"
 
 /* The file is as large as this, and has memory where it is used. Slots get memory SLOTS_STEP at a time. */
-enum { SLOTS = 1 << 20, SLOTS_STEP = 256, MOST_RANKS = 1 << 14, LEAST_BITS = 12, SIZES = 48 };
+enum {
+	SLOTS = 1 << 20,
+	SLOTS_STEP = 256,
+	MOST_RANKS = 1 << 14,
+	ALLOCATIONS = 1024,
+	LEAST_BITS = 12,
+	SIZES = 48
+};
 static const size_t arena_bytes = (size_t)4 << 30;
 
 struct file {
 	_Atomic uint32_t used; /* slots below it have memory */
-	_Atomic unsigned char
-	    reaches[MOST_RANKS]; /* enum peer_reach of this rank, by owners; later ones are never reached */
+	_Atomic unsigned char reaches
+	    [MOST_RANKS]; /* of this rank, by owners: REACHED, or how often it has failed; later ones are never reached */
+	_Atomic uint64_t
+	    allocations[ALLOCATIONS]; /* ids, by their last bits; one that others displace is mapped again */
 	struct peer_slot slots[SLOTS];
 };
 
@@ -49,6 +58,7 @@ static struct {
 	int unused_n, left_n, left_most; /* left_most: more are looked through */
 	size_t arena_used;
 	struct free_part *parts[SIZES]; /* by the bits of their size */
+	const void *_Atomic allocated_at[ALLOCATIONS];
 } own = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
@@ -91,15 +101,40 @@ int peer_table_create(void)
 	return own.fd;
 }
 
+enum { REACHED = 255, TRIES = 8 };
+
 enum peer_reach peer_reach_of(int reader, int owner)
 {
-	return owner < MOST_RANKS ? (enum peer_reach)files[reader]->reaches[owner] : PEER_NOT_REACHED;
+	const int word = owner < MOST_RANKS ? files[reader]->reaches[owner] : TRIES;
+	return word == REACHED ? PEER_REACHED : word < TRIES ? PEER_UNTRIED : PEER_NOT_REACHED;
 }
 
-void peer_note_reach(int owner, enum peer_reach reach)
+void peer_note_reach(int owner, int is_reached)
 {
-	if (owner < MOST_RANKS)
-		files[pmpi.rank]->reaches[owner] = (unsigned char)reach;
+	if (is_reached)
+		files[pmpi.rank]->reaches[owner] = REACHED;
+	else
+		files[pmpi.rank]->reaches[owner]++;
+}
+
+void peer_note_allocation(uint64_t id, const void *p)
+{
+	own.allocated_at[id % ALLOCATIONS] = p;
+	files[pmpi.rank]->allocations[id % ALLOCATIONS] = id;
+}
+
+void peer_note_freed(uint64_t (*allocation)(const void *p))
+{
+	for (int i = 0; i < ALLOCATIONS; i++) {
+		uint64_t id = files[pmpi.rank]->allocations[i];
+		if (id && allocation(own.allocated_at[i]) != id)
+			atomic_compare_exchange_strong(&files[pmpi.rank]->allocations[i], &id, 0);
+	}
+}
+
+int peer_has_allocation(int owner, uint64_t id)
+{
+	return files[owner]->allocations[id % ALLOCATIONS] == id;
 }
 
 void peer_note_process(int rank, long pid)

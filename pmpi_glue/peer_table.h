@@ -66,12 +66,17 @@ int peer_slot_pull(int owner, struct peer_slot *slot);
 void peer_slot_pulled(struct peer_slot *slot);
 
 /*
- * Whether a reader maps the memory of this rank's device: until it has done so once, as it tries with an exported message, messages to it are copied. And the reader's
- * word about an owner.
+ * Whether a reader maps the memory of an owner's device: until it has done so once, as it tries with exported messages, messages to it are copied. It tries several times,
+ * because the owner may have freed the memory of a message that was copied. And the reader's word.
  */
 enum peer_reach { PEER_UNTRIED, PEER_REACHED, PEER_NOT_REACHED };
 enum peer_reach peer_reach_of(int reader, int owner);
-void peer_note_reach(int owner, enum peer_reach reach);
+void peer_note_reach(int owner, int is_reached);
+
+/* Allocations that this rank's slots have named, by addresses in them; and whether another rank's still are what they were. */
+void peer_note_allocation(uint64_t id, const void *p);
+void peer_note_freed(uint64_t (*allocation)(const void *p));
+int peer_has_allocation(int owner, uint64_t id);
 
 void peer_note_process(int rank, long pid);
 /* Whether that rank's process is gone. */

@@ -16,6 +16,7 @@ enum { ALIGNMENT = 256, MOST_PEERS = 64 };
 
 struct block {
 	size_t at, bytes;
+	uint64_t number;
 	struct block *next; /* at rising offsets */
 };
 
@@ -25,6 +26,7 @@ static struct {
 	char *data;
 	int fd;
 	struct block *blocks[FAKE_DEVICES];
+	uint64_t blocks_n; /* ever */
 	_Atomic int peers_n;
 	struct peer {
 		long pid;
@@ -102,7 +104,7 @@ void *fake_device_alloc(int ordinal, size_t bytes)
 	struct block **link = find_gap(ordinal, room, &at);
 	const int has_room = at + room <= device_bytes;
 	if (has_room) {
-		*block = (struct block){ at, room, *link };
+		*block = (struct block){ at, room, ++fake.blocks_n, *link };
 		*link = block;
 	}
 	pthread_mutex_unlock(&fake.lock);
@@ -129,6 +131,21 @@ void fake_device_free(void *memory)
 	*link = block->next;
 	pthread_mutex_unlock(&fake.lock);
 	free(block);
+}
+
+uint64_t fake_device_block(const void *p)
+{
+	const int ordinal = fake_device_ordinal(p);
+	uint64_t number = 0;
+	if (ordinal < 0)
+		return 0;
+	const size_t at = fake_device_offset(p) - (size_t)ordinal * device_bytes;
+	pthread_mutex_lock(&fake.lock);
+	for (const struct block *b = fake.blocks[ordinal]; b; b = b->next)
+		if (at >= b->at && at < b->at + b->bytes)
+			number = b->number;
+	pthread_mutex_unlock(&fake.lock);
+	return number;
 }
 
 int fake_device_ordinal(const void *p)

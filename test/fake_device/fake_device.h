@@ -8,6 +8,7 @@
 #define FAKE_DEVICE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* To the door the last one is a context of its own on a device: Corale must not be given its memory. */
 enum { FAKE_DEVICES = 3, FAKE_CONTEXT = FAKE_DEVICES - 1 };
@@ -25,6 +26,8 @@ void *fake_device_reach(const void *p);
 /* The descriptor of the memory of all devices, and how far in it p is. */
 int fake_device_descriptor(void);
 size_t fake_device_offset(const void *p);
+/* A number of the block that p is in, which no later one has; 0: it is in none. */
+uint64_t fake_device_block(const void *p);
 /* Maps another process's, once for each descriptor: it faults as the own memory. NULL: it can't be opened. It stays. */
 void *fake_device_map(long pid, int descriptor);
 
@@ -36,7 +39,8 @@ size_t fake_device_pinned(void);
 size_t fake_device_pins(void);
 size_t fake_device_copies(void);
 size_t fake_device_copied_rows(void);
-/* Times that memory was exported to other processes. */
+/* Times that memory was exported to other processes; allocations of others that are mapped. */
 size_t fake_device_exports(void);
+size_t fake_device_mapped(void);
 
 #endif

@@ -28,7 +28,7 @@ struct stream {
 };
 
 static _Thread_local int current;
-static _Atomic size_t pinned, pins, copies, copied_rows, exports;
+static _Atomic size_t pinned, pins, copies, copied_rows, exports, mapped;
 
 size_t fake_device_pinned(void)
 {
@@ -48,6 +48,11 @@ size_t fake_device_copies(void)
 size_t fake_device_exports(void)
 {
 	return exports;
+}
+
+size_t fake_device_mapped(void)
+{
+	return mapped;
 }
 
 size_t fake_device_copied_rows(void)
@@ -227,7 +232,7 @@ static int query(void *stream)
 	return 1;
 }
 
-/* Of the process: all devices are one allocation. Memory of a context of its own is not exported. */
+/* Of the process: a mapping has all its devices. Memory of a context of its own is not exported. */
 struct handle {
 	long pid;
 	int descriptor;
@@ -239,7 +244,7 @@ static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
 	if (fake_device_ordinal(p) == FAKE_CONTEXT ||
 	    fake_device_ordinal(p) != fake_device_ordinal((const char *)p + bytes - 1))
 		return 1;
-	*out = (struct pmpi_exported){ .id = 1, .at = fake_device_offset(p) };
+	*out = (struct pmpi_exported){ .id = fake_device_block(p), .at = fake_device_offset(p) };
 	memcpy(out->handle, &handle, sizeof handle);
 	exports++;
 	return 0;
@@ -250,12 +255,16 @@ static int map_memory(const struct pmpi_exported *exported, void **allocation)
 	struct handle handle;
 	memcpy(&handle, exported->handle, sizeof handle);
 	*allocation = fake_device_map(handle.pid, handle.descriptor);
-	return !*allocation || getenv("FAKE_DEVICE_UNREACHED");
+	if (!*allocation || getenv("FAKE_DEVICE_UNREACHED"))
+		return 1;
+	mapped++;
+	return 0;
 }
 
 static void unmap_memory(void *allocation)
 {
 	(void)allocation;
+	mapped--;
 }
 
 __attribute__((visibility("default")))
@@ -276,5 +285,6 @@ const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.copy_pieces = copy_pieces,
 						.query = query,
 						.export_memory = export_memory,
+						.allocation = fake_device_block,
 						.map = map_memory,
 						.unmap = unmap_memory };
