@@ -1,19 +1,154 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NCCL's calls. */
+/* NCCL's calls: their checks, and what Corale is asked for. */
+#include <inttypes.h>
+#include <limits.h>
+
+#include "base/collectives.h"
+#include "call/coll.h"
+#include "call/refuse.h"
 #include "door.h"
 #include "export.h"
+#include "log.h"
 
-/* root: 0 where a call has none. */
-static ncclResult_t call(const char *name, corale_coll coll, const void *send, void *recv, size_t count,
+/* NCCL and Corale number types and operators differently. */
+static const uint8_t types[ncclNumTypes] = {
+	[ncclInt8] = CORALE_INT8,
+	[ncclUint8] = CORALE_UINT8,
+	[ncclInt32] = CORALE_INT32,
+	[ncclUint32] = CORALE_UINT32,
+	[ncclInt64] = CORALE_INT64,
+	[ncclUint64] = CORALE_UINT64,
+	[ncclFloat16] = CORALE_FLOAT16,
+	[ncclFloat32] = CORALE_FLOAT32,
+	[ncclFloat64] = CORALE_FLOAT64,
+	[ncclBfloat16] = CORALE_BFLOAT16,
+	[ncclFloat8e4m3] = CORALE_FLOAT8_E4M3,
+	[ncclFloat8e5m2] = CORALE_FLOAT8_E5M2,
+};
+static const uint8_t ops[ncclNumOps] = {
+	[ncclSum] = CORALE_SUM, [ncclProd] = CORALE_PROD, [ncclMax] = CORALE_MAX,
+	[ncclMin] = CORALE_MIN, [ncclAvg] = CORALE_AVG,
+};
+
+/* Premultiplied sums are numbered from the built-in operators on, of which Corale has more. */
+enum { OWN_OPS = (int)CORALE_NUM_OPS - (int)ncclNumOps };
+_Static_assert(OWN_OPS >= 0, "an operator of Corale's becomes one of NCCL's");
+
+int door_type(ncclDataType_t type, corale_type *out)
+{
+	if ((int)type < 0 || type >= ncclNumTypes)
+		return 0;
+	*out = (corale_type)types[type];
+	return 1;
+}
+
+static corale_op op_of(ncclRedOp_t op)
+{
+	if (op < ncclNumOps)
+		return (corale_op)ops[op];
+	return (int)op > INT_MAX - OWN_OPS ? -1 : (corale_op)op + OWN_OPS;
+}
+
+ncclRedOp_t door_premul(corale_op op)
+{
+	return (ncclRedOp_t)(op - OWN_OPS);
+}
+
+enum { OP_DESTROY = CORALE_NUM_COLLS };
+
+/* What is wrong with the arguments alone; a call in a group says so at once, as NCCL's. */
+static ncclResult_t check(const struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
+{
+	const struct record *r = &c->call.record;
+	if (c->is_op_destroy)
+		return ncclSuccess;
+	const int is_pair = call_is_pair(&c->call);
+	if ((int)type < 0 || type >= ncclNumTypes)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no data type (0 to %d)", c->name,
+				   (int)type, ncclNumTypes - 1);
+	if (coll_folds(r->coll) && (int)op < 0)
+		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no operator", c->name, (int)op);
+	if ((is_pair || coll_is_rooted(r->coll)) && (r->root < 0 || r->root >= c->comm->size))
+		return door_refuse(ncclInvalidArgument, "nccl%s: %s %d is not in 0 .. %d", c->name,
+				   is_pair ? "peer" : "root", r->root, c->comm->size - 1);
+	if (r->count > SIZE_MAX / 8 / (size_t)c->comm->size) /* of any type */
+		return door_refuse(ncclInvalidArgument, "nccl%s: %zu elements are more than memory can have",
+				   c->name, (size_t)r->count);
+	return ncclSuccess;
+}
+
+/* NCCL compares bytes, not types, of what is only moved. */
+static void translate(struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
+{
+	struct record *r = &c->call.record;
+	const int folds = c->is_op_destroy || coll_folds(r->coll);
+	if (folds)
+		r->op = op_of(op);
+	r->type = folds ? (corale_type)types[type] : CORALE_UINT8;
+	r->count *= folds ? 1 : corale_type_bytes((corale_type)types[type]);
+	c->stream = c->comm->device->is_gpu ? c->stream : NULL;
+}
+
+/* As NCCL: without data nothing is sent, but by a pair. */
+static int is_empty(const struct door_call *c)
+{
+	return !c->call.record.count && !call_is_pair(&c->call);
+}
+
+int door_issue(struct door_call *c)
+{
+	if (c->is_op_destroy)
+		return corale_op_destroy(c->call.record.op, c->comm->core);
+	return is_empty(c) ? 0 : coll_submit(c->comm->core, &c->call, c->stream);
+}
+
+static void log_call(const struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
+{
+	door_log(DOOR_LOG_COLL,
+		 "%s: opCount %" PRIx64
+		 " sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p "
+		 "[nranks=%d] stream %p",
+		 c->name, c->comm->calls, c->call.send, c->call.recv, (size_t)c->call.record.count, (int)type,
+		 (int)op, c->call.record.root, (void *)c->comm, c->comm->size, (void *)c->stream);
+}
+
+/* Without being one of Corale's calls, as which others may make it. */
+static void tell_refused(const struct door_call *c)
+{
+	const struct record *r = &c->call.record;
+	char why[DOOR_ERROR_BYTES];
+	door_copy_error(why);
+	if (!c->is_op_destroy && (!is_empty(c) || door_grouping()))
+		refuse_door_call(c->comm->core, r->coll, r->root, door_grouping(), why);
+}
+
+/* Checks, then makes the call or appends it to this thread's group. root: 0 where it has none. */
+static ncclResult_t call(const char *name, int coll, const void *send, void *recv, size_t count,
 			 ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-	struct door_call made = { .name = name,
-				  .comm = comm,
-				  .stream = stream,
-				  .call = { .record = { .coll = coll, .count = count, .root = root },
-					    .send = send,
-					    .recv = recv } };
-	return door_call(&made, type, op);
+	struct door_call c = { .name = name,
+			       .comm = comm,
+			       .stream = stream,
+			       .is_op_destroy = coll == OP_DESTROY,
+			       .call = {
+				   .record = { .coll = (corale_coll)coll, .count = count, .root = root },
+				   .send = send,
+				   .recv = recv } };
+	ncclResult_t result = door_enter(comm, name);
+	if (result != ncclSuccess)
+		return door_group_fail(result);
+	result = check(&c, type, op);
+	const int is_wrong = result != ncclSuccess;
+	if (!is_wrong) {
+		log_call(&c, type, op);
+		translate(&c, type, op);
+		comm->calls++;
+		result = door_grouping() ? door_group_call(&c) : door_result(comm, door_issue(&c));
+	}
+	if (result != ncclSuccess && (is_wrong || door_grouping()))
+		tell_refused(&c);
+	door_leave(comm);
+	return door_group_fail(result);
 }
 
 /* What has no operator. root: or peer. */
@@ -131,6 +266,5 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 DOOR_EXPORT(ncclRedOpDestroy);
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-	struct door_call made = { .name = "RedOpDestroy", .comm = comm, .is_op_destroy = 1 };
-	return door_call(&made, (ncclDataType_t)0, op);
+	return call("RedOpDestroy", OP_DESTROY, NULL, NULL, 0, (ncclDataType_t)0, op, 0, comm, NULL);
 }

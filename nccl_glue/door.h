@@ -140,9 +140,9 @@ struct door_meeting {
 /* An all-gather, to its end, or until one of those ranks can't come or the communicator is aborted. 0 or a CORALE_E*, logged. */
 int door_meet(struct door_meeting *meeting, const void *in, size_t bytes, void *out);
 
-/* ---- call.c: one call */
+/* ---- coll.c: one call */
 
-/* As Corale takes it. Until door_call has checked it the count is NCCL's, in elements, and it has neither type nor operator. */
+/* As Corale takes it. Until it has been checked the count is NCCL's, in elements, and it has neither type nor operator. */
 struct door_call {
 	const char *name; /* "AllReduce" */
 	ncclComm_t comm;
@@ -156,9 +156,7 @@ int door_type(ncclDataType_t type, corale_type *out);
 /* The number that a premultiplied sum of Corale's has here. */
 ncclRedOp_t door_premul(corale_op op);
 
-/* Checks, then makes the call or appends it to this thread's group. */
-ncclResult_t door_call(struct door_call *call, ncclDataType_t type, ncclRedOp_t op);
-/* Makes it. */
+/* Makes a checked call. */
 int door_issue(struct door_call *call);
 
 /* ---- group.c: this thread's group */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way of a call from the public function to the first look at what its messages have done, on hosts, or to the launch, on a GPU: which functions are
- * entered, and how deep. The engine of GPUs is test/fake_engine.c. Built and started by test/call_path.sh, with -O0 -finstrument-functions. Prints a line for each function, in order: the
+ * entered, and how deep. The engine of GPUs is test/fake_engine.c; the NCCL door's communicator is filled in here. Built and started by test/call_path.sh, with -O0 -finstrument-functions. Prints a line for each function, in order: the
  * call's name, the greatest depth at which the function was entered, and its address.
  */
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "cuda/engine.h"
 #include "fake_engine.h"
 #include "host/host_fast.h"
+#include "nccl_glue/door.h"
 #include "team.h"
 
 enum { RANKS = 2, COUNT = 64, WARM_CALLS = 3, MOST_FUNCTIONS = 400 };
@@ -89,6 +90,7 @@ static UNTRACED void end_trace(struct team_member *m, const char *name)
 struct caller {
 	corale_comm *comm;
 	corale_plan *plan;
+	ncclComm_t door; /* NULL: Corale's own interface */
 	struct fake_stream *stream; /* NULL: on hosts */
 	int rank;
 	float send[COUNT], recv[COUNT];
@@ -111,6 +113,11 @@ static UNTRACED int group(struct caller *c)
 	ret = ret ? ret : corale_recv(c->recv, COUNT, CORALE_FLOAT32, 1 - c->rank, c->comm, c->stream);
 	const int end = corale_group_end();
 	return ret ? ret : end;
+}
+
+static UNTRACED int nccl_all_reduce(struct caller *c)
+{
+	return ncclAllReduce(c->send, c->recv, COUNT, ncclFloat32, ncclSum, c->door, (cudaStream_t)c->stream);
 }
 
 static void trace_call(struct team_member *m, struct caller *c, const char *name,
@@ -152,6 +159,12 @@ static void on_gpus(struct team_member *m)
 	trace_calls(
 	    m, &stream,
 	    (const char *const[]){ "gpu_all_reduce", "gpu_persistent_plan", "gpu_group_of_send_and_recv" });
+	static const struct door_device gpu = { .is_gpu = 1 };
+	struct ncclComm door = {
+		.magic = DOOR_MAGIC, .rank = m->rank, .size = m->size, .core = m->comm, .device = &gpu
+	};
+	struct caller c = { .comm = m->comm, .door = &door, .stream = &stream, .rank = m->rank };
+	trace_call(m, &c, "nccl_all_reduce", nccl_all_reduce);
 }
 
 int main(void)
