@@ -48,25 +48,29 @@ struct bulk_call {
 	uint32_t summed; /* bulk_reduce.cu: bytes of this rank's part */
 };
 
-/* All threads of a block make it. largest: bytes that any rank receives in the first exchange, part(rank): where. */
+__device__ static inline uint32_t bulk_lane(void)
+{
+	return threadIdx.x % 32;
+}
+
+/* One warp of a block makes it. largest: bytes that any rank receives in the first exchange, part(rank): where. */
 template <class Part>
 __device__ static inline void bulk_begin(const codelet_args &a, bulk_call *b, const bulk_channel &c, uint64_t largest, uint32_t message_bytes, Part part)
 {
 	const connection first = { c.epoch, c.number, c.channels, CODELET_FIRST }, second = { c.epoch, c.number, c.channels, CODELET_SECOND };
-	for (int rank = (int)threadIdx.x; rank < a.ranks; rank += (int)blockDim.x) {
+	for (int rank = (int)bulk_lane(); rank < a.ranks; rank += 32) {
 		const range r = part(rank), piece = cut(r.bytes, CODELET_LINE, c.channels, c.number);
 		const bool other = rank != a.rank;
 		b->peers[rank] = { { r.at + piece.at, piece.bytes },
 				   { other ? slot_of(a, first, a.rank, rank, 0) : nullptr, other ? slot_of(a, second, a.rank, rank, 0) : nullptr } };
 	}
-	if (threadIdx.x == 0) {
+	if (bulk_lane() == 0) {
 		b->exchange[0] = first;
 		b->exchange[1] = second;
 		b->messages = (uint32_t)messages_of(largest, c.channels, message_bytes);
 		b->message_bytes = message_bytes;
 		b->one_polls = a.one_polls;
 	}
-	__syncthreads();
 }
 
 /* Each rank's block or vector is as long as the others'. */
@@ -75,13 +79,15 @@ __device__ static inline void bulk_begin_blocks(const codelet_args &a, bulk_call
 	bulk_begin(a, b, c, a.bytes, a.slot_bytes, [&](int) { return range{ 0, a.bytes }; });
 }
 
-/* All threads of a block: a call, whatever its buffers. begin(b, channel) makes b, run(b) does its work; false of any thread: the call has failed. */
+/* All threads of a block: a call, whatever its buffers. begin(b, channel): a warp makes b; run(b) does its work; false of any thread: the call has failed. */
 template <class Begin, class Run> __device__ static inline void bulk_run(const codelet_args &a, Begin begin, Run run)
 {
 	const uint64_t epoch = call_epoch(a);
 	bulk_call *b = shared_object<bulk_call>();
 	send_headers(a, epoch);
-	begin(b, bulk_channel{ epoch, blockIdx.x, gridDim.x });
+	if (threadIdx.x < 32)
+		begin(b, bulk_channel{ epoch, blockIdx.x, gridDim.x });
+	__syncthreads();
 	if (__syncthreads_and(run(b)))
 		call_end(a, epoch);
 }
@@ -186,11 +192,6 @@ __device__ static __noinline__ void bulk_copy_far(uint32_t thread, uint32_t thre
 }
 
 /* ---- Waits and signals: all lanes of a warp. edge(rank): which ranks they are about -------------------------- */
-
-__device__ static inline uint32_t bulk_lane(void)
-{
-	return threadIdx.x % 32;
-}
 
 /* All ranks are known to make this call, and may be stored to. */
 __device__ static inline bool bulk_wait_headers(const codelet_args &a, const bulk_call *b)

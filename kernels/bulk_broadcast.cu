@@ -74,7 +74,7 @@ __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_parts(a, b, c, a.slot_bytes, false); };
+	auto begin = [&](bulk_call *b, const bulk_channel &c, bool) { bulk_begin_parts(a, b, c, a.slot_bytes, false); };
 	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b); });
 }
 

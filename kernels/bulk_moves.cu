@@ -148,7 +148,7 @@ __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_blocks(a, b, c); };
+	auto begin = [&](bulk_call *b, const bulk_channel &c, bool) { bulk_begin_blocks(a, b, c); };
 	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp<BULK_FEW>(a, b); });
 }
 

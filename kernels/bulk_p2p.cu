@@ -17,7 +17,7 @@
 enum : uint32_t {
 	LOOKS = 8, /* for the next move, while the workers have one */
 	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot; */
-	MOST_READ = 512 << 10, /* the same of one that is read over a link, which starts slowly */
+	MOST_READ = 4 << 20, /* the same of one that is read over a link, which starts slowly */
 	LANES = 32
 };
 

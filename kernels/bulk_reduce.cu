@@ -401,9 +401,9 @@ __device__ static inline bool shares_parts(const codelet_args &a)
 }
 
 /* Where no message goes through slots its bytes are as many as can be. */
-__device__ static inline uint32_t bytes_of_message(const codelet_args &a, const bulk_call *b)
+__device__ static inline uint32_t bytes_of_message(const codelet_args &a, bool in_place)
 {
-	return b->form == ZERO_COPY_IN_PLACE && !folds_for_root(a) ? (uint32_t)MOST_FOLDED : a.slot_bytes;
+	return in_place && !folds_for_root(a) ? (uint32_t)MOST_FOLDED : a.slot_bytes;
 }
 
 /* All threads of a block, which have folded. */
@@ -420,7 +420,7 @@ __device__ static bool finish_in_place(const codelet_args &a, const bulk_call *b
 template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_reduce(const __grid_constant__ codelet_args a)
 {
 	sync_previous_kernel();
-	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_parts(a, b, c, bytes_of_message(a, b), true); };
+	auto begin = [&](bulk_call *b, const bulk_channel &c, bool in_place) { bulk_begin_parts(a, b, c, bytes_of_message(a, in_place), true); };
 	zero_copy_run(a, begin, [&](bulk_call *b) {
 		const bool sums = b->form == ZERO_COPY_IN_PLACE && owns(a, a.rank) && !folds_for_root(a);
 		const uint32_t summed = sums ? sum_in_place<TYPE>(a, b) : 0;

@@ -87,19 +87,28 @@ __device__ static inline void send_refs(const codelet_args &a, uint64_t epoch)
 
 /* ---- What is agreed ------------------------------------------------------------------------------------------ */
 
-/* All lanes of a warp: headers and refs of all ranks are here, and the refs in b. */
+/* A packet of a rank: into b. Whether it has come. */
+__device__ static inline bool take_ref(bulk_call *b, int rank, int packet, const vector &v, uint64_t epoch)
+{
+	b->refs[rank][packet] = word_of(v);
+	return header_is_of(v, epoch);
+}
+
+/* All lanes of a warp: headers and refs of all ranks are here, and the refs in b. What a look needs is loaded at one time. */
 __device__ static inline bool wait_refs(const codelet_args &a, bulk_call *b, uint64_t epoch)
 {
-	const int packets = refs_packets(a);
+	const int packets = refs_packets(a), all = a.ranks * packets, lane = (int)bulk_lane();
+	auto load = [&](int i) { return sync_load_packet(refs_of(a, i / packets, a.rank, epoch) + i % packets * sizeof(vector)); };
 	int lacking = -1;
 	auto ready = [&] {
+		const uint32_t aborted = call_aborted(a);
+		const vector first = load(lane < all ? lane : 0);
 		lacking = rank_without_header(a, epoch);
-		for (int i = (int)bulk_lane(); i < a.ranks * packets; i += 32) {
-			const vector v = sync_load_packet(refs_of(a, i / packets, a.rank, epoch) + i % packets * sizeof(v));
-			b->refs[i / packets][i % packets] = word_of(v);
-			lacking = header_is_of(v, epoch) ? lacking : i / packets;
-		}
-		return lacking < 0 && !call_aborted(a);
+		if (lane < all && !take_ref(b, lane / packets, lane % packets, first, epoch))
+			lacking = lane / packets;
+		for (int i = lane + 32; i < all; i += 32)
+			lacking = take_ref(b, i / packets, i % packets, load(i), epoch) ? lacking : i / packets;
+		return lacking < 0 && !aborted;
 	};
 	const bool good = wait_until<one_warp>(a, epoch, true, ready, [&] { return lacking; });
 	sync_fence();
@@ -132,47 +141,60 @@ __device__ static inline void find_buffers(const codelet_args &a, bulk_call *b)
 		at[rank] = open_at(a, rank, b->refs[rank][sends ? CODELET_REF_SEND : CODELET_REF_RECV]);
 }
 
-/* All lanes of a warp: nobody has given the call up. An owner says that before its program can free a buffer, so an address that is gone is of a call that is over. */
-__device__ static inline bool still_lives(const codelet_args &a, uint64_t epoch)
+/*
+ * All lanes of a warp: nobody had given the call up when abort was loaded. An owner says that before its program can free a buffer, so an address that is gone is of a call
+ * that is over.
+ */
+__device__ static inline bool still_lives(const codelet_args &a, uint64_t abort, uint64_t epoch)
 {
-	const bool ended = one_warp::any(abort_word(a) != 0);
+	const bool ended = one_warp::any(abort != 0);
 	if (ended && bulk_lane() == 0)
 		call_explain(a, -1, epoch, true);
 	return !ended;
 }
 
-/* All threads of a block. If in place, the addresses of all ranks' buffers are in b. */
-__device__ static inline void agree(const codelet_args &a, bulk_call *b, uint64_t epoch)
+/* All lanes of a warp: how the call goes. If in place, the addresses of all ranks' buffers are in b. */
+__device__ static inline int agree(const codelet_args &a, bulk_call *b, uint64_t epoch)
 {
-	if (threadIdx.x < 32) {
-		const bool asks = a.zero_copy.exports != nullptr;
-		if (asks && blockIdx.x == 0)
-			send_refs(a, epoch);
-		bool good = !asks || wait_refs(a, b, epoch);
-		const bool open = asks && good && one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane()));
-		if (open) {
-			find_buffers(a, b);
-			good = still_lives(a, epoch);
-		}
-		if (threadIdx.x == 0)
-			b->form = !good ? ZERO_COPY_FAILED : open ? ZERO_COPY_IN_PLACE : ZERO_COPY_SLOTS;
-	}
-	__syncthreads();
+	if (!a.zero_copy.exports)
+		return ZERO_COPY_SLOTS;
+	if (blockIdx.x == 0)
+		send_refs(a, epoch);
+	if (!wait_refs(a, b, epoch))
+		return ZERO_COPY_FAILED;
+	if (!one_warp::all((int)bulk_lane() >= a.ranks || is_open(a, b, (int)bulk_lane())))
+		return ZERO_COPY_SLOTS;
+	find_buffers(a, b);
+	return still_lives(a, abort_word(a), epoch) ? ZERO_COPY_IN_PLACE : ZERO_COPY_FAILED;
 }
 
-/* All threads of a block: a call. begin(b, channel) makes b, run(b) does its work; false of any thread: the call has failed. */
+/*
+ * All threads of a block: a call. begin(b, channel, in_place): a warp makes b; run(b) does its work; false of any thread: the call has failed. While one warp waits for
+ * what others say, one begins as if in place.
+ */
 template <class Begin, class Run> __device__ static inline void zero_copy_run(const codelet_args &a, Begin begin, Run run)
 {
 	const uint64_t epoch = call_epoch(a);
+	const uint32_t warp = threadIdx.x / 32, few = a.zero_copy.channels < gridDim.x ? a.zero_copy.channels : gridDim.x;
 	bulk_call *b = shared_object<bulk_call>();
 	send_headers(a, epoch);
-	agree(a, b, epoch);
-	const uint32_t channels = b->form == ZERO_COPY_IN_PLACE && a.zero_copy.channels < gridDim.x ? a.zero_copy.channels : gridDim.x;
-	bool good = b->form != ZERO_COPY_FAILED;
-	if (good && blockIdx.x < channels) {
-		begin(b, bulk_channel{ epoch, blockIdx.x, channels });
-		good = __syncthreads_and(run(b));
+	if (warp == 0) {
+		const int form = agree(a, b, epoch);
+		if (bulk_lane() == 0)
+			b->form = form;
+	} else if (warp == 1 && a.zero_copy.exports && blockIdx.x < few) {
+		begin(b, bulk_channel{ epoch, blockIdx.x, few }, true);
 	}
+	__syncthreads();
+	const int form = b->form;
+	if (form == ZERO_COPY_SLOTS) {
+		if (warp == 1)
+			begin(b, bulk_channel{ epoch, blockIdx.x, gridDim.x }, false);
+		__syncthreads();
+	}
+	bool good = form != ZERO_COPY_FAILED;
+	if (good && (form == ZERO_COPY_SLOTS || blockIdx.x < few))
+		good = __syncthreads_and(run(b));
 	if (good)
 		call_end(a, epoch);
 }
@@ -191,9 +213,8 @@ template <bool LAST> __device__ static inline bool zero_copy_meet(const codelet_
 		auto others = [&](int rank) { return rank != a.rank; };
 		uint64_t seen = 0;
 		bulk_signal_data(a, b, 0, phase, others);
-		good = bulk_wait_data(a, b, 0, phase, &seen, others);
-		if (LAST && good)
-			good = still_lives(a, b->exchange[0].epoch);
+		const uint64_t abort = LAST ? abort_word(a) : 0; /* behind the signal's fence */
+		good = bulk_wait_data(a, b, 0, phase, &seen, others) && still_lives(a, abort, b->exchange[0].epoch);
 	}
 	return __syncthreads_and(good);
 }

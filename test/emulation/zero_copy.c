@@ -220,18 +220,17 @@ static void play_rank(struct failing *f, int rank)
 	engine_name_buffers(&f->world.engines[rank], &c, &z);
 	for (int to = 0; f->phases >= 0 && to < rank; to++)
 		play_refs(f, rank, to, &z);
-	for (int to = 0; f->phases > 0 && to < rank; to++)
+	for (int to = 0; f->phases > 0 && f->phases != ALL_PHASES && to < rank; to++)
 		__atomic_store_n(flag(f, rank, to),
-				 ((uint64_t)EPOCH << CODELET_NUMBER_BITS) +
-				     (f->phases == ALL_PHASES ? 1 : (uint64_t)f->phases),
+				 ((uint64_t)EPOCH << CODELET_NUMBER_BITS) + (uint64_t)f->phases,
 				 __ATOMIC_RELAXED);
 }
 
-/* The reader has read all; the owner has given up, and comes to the end. */
+/* The reader has folded, and waits for what the owner has; that has given up, and says that it has come to the end. */
 static void give_up_late(struct failing *f, int rank)
 {
 	const uint64_t end = ((uint64_t)EPOCH << CODELET_NUMBER_BITS) + 2;
-	while (__atomic_load_n(flag(f, 0, rank), __ATOMIC_RELAXED) < end)
+	while (__atomic_load_n(flag(f, 0, rank), __ATOMIC_RELAXED) < end - 1)
 		gpu_pause(1);
 	__atomic_store_n(&((struct codelet_control *)(void *)window(f, 0))->abort,
 			 (uint64_t)(rank + 1) << 32 | (uint32_t)-CORALE_EABORTED, __ATOMIC_RELAXED);

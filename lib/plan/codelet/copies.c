@@ -108,9 +108,21 @@ static double steps_us(const struct gpu_machine *machine, const struct plan_call
 	}
 }
 
+/* Beyond the time of all bytes on a link: few blocks fold, or take data out of scratch, more slowly than copies bring them. */
+static double blocks_us(const struct row *row, const struct gpu_machine *machine,
+			const struct plan_call *call)
+{
+	const struct codelet_speed speed = codelet_speed_of(row, machine);
+	const double gbs = machine->rates->block_gbs[zero_copy_block(call->coll)] * machine->max_blocks;
+	const int works = coll_folds(call->coll) || !row_copies_direct(machine, call);
+	return works && gbs < speed.link_gbs
+		   ? row->codelet->sent(row, machine, call->bytes) * (1 / gbs - 1 / speed.link_gbs) / 1e3
+		   : 0;
+}
+
 static double us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	return steps_us(machine, call) + codelet_us(row, machine, call);
+	return steps_us(machine, call) + blocks_us(row, machine, call) + codelet_us(row, machine, call);
 }
 
 static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

@@ -45,6 +45,9 @@ struct codelet_rate slots_rate_of_moves(int ranks);
 int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
+/* How fast a block is that loads data once and stores them here: where ranks have a block of their own to copy, slower. */
+enum rates_block zero_copy_block(corale_coll coll);
+
 /* Bytes to a peer: of one vector or block; of a reduce-scatter and an all-gather, whose first two parts are the largest. */
 uint64_t launch_block(const struct launch *launch);
 uint64_t launch_two_parts(const struct launch *launch);

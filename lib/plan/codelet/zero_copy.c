@@ -16,13 +16,19 @@ int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, con
 	       zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
 }
 
+enum rates_block zero_copy_block(corale_coll coll)
+{
+	return coll_folds(coll) || coll == CORALE_BROADCAST ? RATES_READ_FOLDING : RATES_READ_MOVING;
+}
+
 /* Measured on 2 H200 with 4 to 32 blocks. */
 static struct codelet_rate rate_of(corale_coll coll)
 {
+	const enum rates_block block = zero_copy_block(coll);
 	if (coll == CORALE_ALL_REDUCE)
-		return codelet_rate(14, 320, 21, 213, 2, RATES_READ_FOLDING);
-	return coll_folds(coll) ? codelet_rate(12, 320, 18, 213, 1, RATES_READ_FOLDING)
-				: codelet_rate(11, 310, 17, 207, 1, RATES_READ_MOVING);
+		return codelet_rate(14, 325, 21, 217, 2, block);
+	return coll_folds(coll) ? codelet_rate(12, 320, 18, 213, 1, block)
+				: codelet_rate(11, 310, 17, 207, 1, block);
 }
 
 double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)

@@ -37,7 +37,7 @@ static const struct rates_links hosts = { .node_ns = 150,
 				    [RATES_SCATTERING] = 5.5,   [RATES_PASSING] = 7,                         \
 				    [RATES_TEAM_FOLDING] = 20,  [RATES_TEAM_MOVING] = 18.5,                  \
 				    [RATES_PAIR_FOLDING] = 5.4, [RATES_PAIR_MOVING] = 3,                     \
-				    [RATES_READ_FOLDING] = 40,  [RATES_READ_MOVING] = 25 },                  \
+				    [RATES_READ_FOLDING] = 38,  [RATES_READ_MOVING] = 24 },                  \
 	.memory_gbs = hbm_gbs, .scratch_bytes = 6000000, .step_us = 5.5, .hop_us = 14, .chunk_us = 4,        \
 	.pieces_us = 12, .last_bytes = 12e6, .blocks = 128, .measured_ranks = 4
 
@@ -73,8 +73,8 @@ static const struct rates gpus[] = {
 			 [RATES_TEAM_MOVING] = 12.3,
 			 [RATES_PAIR_FOLDING] = 3.6,
 			 [RATES_PAIR_MOVING] = 2,
-			 [RATES_READ_FOLDING] = 26.7,
-			 [RATES_READ_MOVING] = 16.7 },
+			 [RATES_READ_FOLDING] = 25.3,
+			 [RATES_READ_MOVING] = 16 },
 	  .memory_gbs = 830,
 	  .scratch_bytes = 6000000,
 	  .step_us = 8,
