@@ -9,7 +9,7 @@
  * passed on has no device buffer on this rank.
  *
  * The files: init.c starts and ends the door; memory.* knows devices; route.* decides; comm.* has Corale's communicators; coll.h, coll_*.c are collectives;
- * p2p*.c, request.*, staging.*, types.* are point to point, requests that deliver, pipelined copies, and derived types; table.* counts calls;
+ * p2p*.c, peer_*.c, request.*, staging.*, types.* are point to point, requests that deliver, pipelined copies, and derived types; table.* counts calls;
  * chain.* stands between tools and MPI. Fortran of either MPI calls the functions of C, by MPI_ or PMPI_ names.
  */
 #ifndef PMPI_DOOR_H

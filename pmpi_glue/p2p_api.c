@@ -2,25 +2,20 @@
 /* Sends of device buffers, receives into them and exchanges: blocking, by requests and persistent. */
 #include "door.h"
 #include "p2p.h"
-#include "request.h"
+#include "peer.h"
 #include "statistics.h"
 
 #define COUNT int
 #define MPI(name) MPI_##name
 #define PMPI(name) PMPI_##name
-#define OWN(name) name
-#include "p2p_send.def"
-#include "p2p_recv.def"
+#include "p2p_api.def"
 
 #if MPI_VERSION >= 4
 #undef COUNT
 #undef MPI
 #undef PMPI
-#undef OWN
 #define COUNT MPI_Count
 #define MPI(name) MPI_##name##_c
 #define PMPI(name) PMPI_##name##_c
-#define OWN(name) name##_c
-#include "p2p_send.def"
-#include "p2p_recv.def"
+#include "p2p_api.def"
 #endif

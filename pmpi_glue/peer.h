@@ -61,20 +61,21 @@ static inline int pmpi_group_rank(const struct pmpi_group *group, int rank)
 	return group && rank >= 0 && rank < group->size ? group->ranks[rank] : -1;
 }
 
-/* ---- Sends */
+/* MPI's functions that take any count. */
+#if MPI_VERSION >= 4
+#define PMPI_ANY_COUNT(name) PMPI_##name##_c
+typedef MPI_Count pmpi_count;
+#else
+#define PMPI_ANY_COUNT(name) PMPI_##name
+typedef int pmpi_count;
+#endif
+
+/* ---- Sends: by a header, or staged. The functions of MPI return 0 where a message is neither, and MPI's as the program made it; else *ret is the call's. */
 
 enum pmpi_send_mode { PMPI_STANDARD, PMPI_SYNCHRONOUS, PMPI_READY, PMPI_BUFFERED };
 struct pmpi_sending;
 
-/* Whether this message goes by a header. s: what pmpi_stage_find has left. */
-static inline int pmpi_peer_takes(const struct pmpi_staged *s, int to, MPI_Comm comm)
-{
-	return pmpi_peer.on &&
-	       (s->bytes == PEER_HEADER || (s->ordinal >= 0 && s->bytes >= pmpi_peer.least)) &&
-	       pmpi_group_rank(pmpi_group_of(comm), to) >= 0;
-}
-
-/* A message of the program, that pmpi_peer_takes. */
+/* A message of the program. */
 struct pmpi_message {
 	const void *buffer;
 	MPI_Count count;
@@ -85,19 +86,20 @@ struct pmpi_message {
 	int is_copied; /* before the call returns */
 };
 
-/* Sends the header. NULL and *ret MPI_SUCCESS: there is no room in the arena; the message is staged. */
-struct pmpi_sending *pmpi_peer_send(const struct pmpi_message *m, MPI_Request *request, int *ret);
+/* NULL and *ret MPI_SUCCESS: it is MPI's. */
+struct pmpi_sending *pmpi_send_begin(const struct pmpi_message *m, MPI_Request *request, int *ret);
 /* Whether MPI may complete its request; looks after the message, too. */
-int pmpi_peer_sent(struct pmpi_sending *sending, MPI_Request request);
+int pmpi_send_is_ready(struct pmpi_sending *sending, MPI_Request request);
 /* Behind MPI's completion. */
-void pmpi_peer_send_end(struct pmpi_sending *sending, const MPI_Status *status);
+void pmpi_send_end(struct pmpi_sending *sending, const MPI_Status *status);
+/* MPI's own. */
+int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request);
 
-/* The functions of MPI: 1 if they have run, with *ret. */
-int pmpi_peer_Send(const struct pmpi_message *m, int *ret);
-int pmpi_peer_Isend(const struct pmpi_message *m, MPI_Request *request, int *ret);
-int pmpi_peer_Send_init(const struct pmpi_message *m, MPI_Request *request, int *ret);
+int pmpi_send(const struct pmpi_message *m, double begin, int *ret);
+int pmpi_isend(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret);
+int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret);
 
-/* ---- Receives */
+/* ---- Receives: those that a header may come to, and those into device memory. Functions of MPI: as of sends. */
 
 /* Whether a header may come. */
 static inline int pmpi_peer_watches(int from, MPI_Comm comm)
@@ -115,14 +117,23 @@ enum pmpi_receiving_state {
 	PMPI_RECEIVED /* it is in the program's buffer; or no header came */
 };
 
-/* A receive, and what MPI is given in the program's buffer's place. */
+/* A receive of the program. */
+struct pmpi_incoming {
+	void *buffer;
+	MPI_Count count;
+	MPI_Datatype type;
+	int from, tag;
+	MPI_Comm comm;
+};
+
+/* What MPI is given in the program's buffer's place. */
 struct pmpi_receiving {
 	struct pmpi_staged s; /* the program's */
 	struct pmpi_group *group; /* NULL: no headers */
 	MPI_Comm comm;
 	int from, tag;
 	void *buffer;
-	MPI_Count count;
+	pmpi_count count;
 	MPI_Datatype type;
 	unsigned char header[PEER_HEADER];
 	size_t pinned; /* bytes of buffer, if pmpi_pinned's */
@@ -137,24 +148,25 @@ struct pmpi_receiving {
 	int is_taken,
 	    error; /* is_taken: a message without a header is in the program's buffer; error: of the copy, or MPI_ERR_TRUNCATE */
 	/* Of requests. */
-	struct pmpi_sending *sending; /* the other half of an exchange; NULL: none */
-	struct pmpi_staged in; /* of that, if it is no header: staged; or a copy of host memory */
-	void *copy;
+	struct pmpi_sending *sending; /* the other half of an exchange; NULL: MPI's, or none */
 	MPI_Request send_request;
 };
 
-/* 0: there is no memory, or the arguments are wrong: MPI's. */
-int pmpi_receiving_begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Datatype type,
-			 struct pmpi_group *group, MPI_Comm comm);
+/* s: of pmpi_stage_any, which ends with r. CORALE_ENOMEM, logged: then it has ended. */
+int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_staged *s, struct pmpi_group *group,
+			 MPI_Comm comm);
+/* The same, of malloc. NULL: logged. */
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_staged *s, struct pmpi_group *group, MPI_Comm comm);
+void pmpi_receiving_free_buffer(struct pmpi_receiving *r);
 void pmpi_receiving_end(struct pmpi_receiving *r);
-/* MPI has it, as r->request. */
+/* MPI has it, as r->request: a header may come. */
 void pmpi_receiving_posted(struct pmpi_receiving *r);
 /* No message comes to it any more. */
 void pmpi_receiving_cancel(struct pmpi_receiving *r);
 /* Gives it to MPI. An MPI error code. */
 int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent);
 /* The end of a blocking receive that was posted, or (request MPI_REQUEST_NULL) has ended in MPI with status and error. An MPI error code. */
-int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error);
+int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error, double begin);
 /*
  * Becomes the work of r->request; r is malloc's, and the request's from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
  * code, that one first.
@@ -169,27 +181,17 @@ int pmpi_peer_finish(void);
 /* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
 int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
 
-int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-		   MPI_Status *status, int *ret);
-int pmpi_peer_Irecv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-		    int is_persistent, MPI_Request *request, int *ret);
+int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status, double begin, int *ret);
+int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request, double begin,
+	       int *ret);
+/* Messages that were probed for; of in only the buffer counts. */
+int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status, double begin,
+	       int *ret);
+int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request, double begin,
+		int *ret);
 
-/* ---- Exchanges: request NULL: they wait. */
-
-struct pmpi_exchange {
-	struct pmpi_message in;
-	void *out;
-	MPI_Count out_count;
-	MPI_Datatype out_type;
-	int from, out_tag;
-};
-int pmpi_peer_exchange(const struct pmpi_exchange *x, MPI_Request *request, MPI_Status *status, int *ret);
-
-/* ---- Messages that were probed for */
-
-int pmpi_peer_Mrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
-		    MPI_Status *status, int *ret);
-int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
-		     MPI_Request *request, int *ret);
+/* request NULL: it waits. */
+int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
+		  MPI_Status *status, double begin, int *ret);
 
 #endif

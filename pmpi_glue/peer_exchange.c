@@ -1,108 +1,85 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchanges of which a half may be a header: a receive with its request, which is not complete before the send is. */
+/* Exchanges of which a half is the door's: a receive with its request, which is not complete before the send is. */
 #include <stdlib.h>
 
 #include "door.h"
+#include "p2p.h"
 #include "peer.h"
 #include "request.h"
 
-/* Of host memory that the receive may write to meanwhile. */
-static int send_copy(struct pmpi_receiving *r, const struct pmpi_message *m)
-{
-	struct pmpi_staged s;
-	if (!pmpi_stage_any(&s, m->buffer, m->count, m->type))
-		return pmpi_fail(m->comm);
-	int ret = -1;
-	if ((r->copy = malloc(s.bytes + 1)))
-		ret = pmpi_stage_copy(&s, PMPI_TO_PACKED, r->copy, -1, s.bytes);
-	pmpi_stage_forget(&s);
-	if (ret)
-		return pmpi_fail(m->comm);
-#if MPI_VERSION >= 4
-	return PMPI_Isend_c(r->copy, (MPI_Count)s.bytes, MPI_BYTE, m->to, m->tag, m->comm, &r->send_request);
-#else
-	return PMPI_Isend(r->copy, (int)s.bytes, MPI_BYTE, m->to, m->tag, m->comm, &r->send_request);
-#endif
-}
-
-/* A message that is no header: as MPI's own, staged if it must be. */
-static int send_plain(struct pmpi_receiving *r, const struct pmpi_message *m)
-{
-	struct pmpi_staged *s = &r->in;
-	if (m->to != MPI_PROC_NULL && pmpi_stage_find(s, m->buffer, m->count, m->type) && pmpi_stage_in(s))
-		return pmpi_fail(m->comm);
-	if (m->to != MPI_PROC_NULL && s->ordinal < 0 && m->is_copied)
-		return send_copy(r, m);
-	if (s->ordinal < 0)
-		*s = (struct pmpi_staged){
-			.buffer = (void *)m->buffer, .count = m->count, .type = m->type, .ordinal = -1
-		};
-#if MPI_VERSION >= 4
-	return PMPI_Isend_c(s->buffer, s->count, s->type, m->to, m->tag, m->comm, &r->send_request);
-#else
-	return PMPI_Isend(s->buffer, (int)s->count, s->type, m->to, m->tag, m->comm, &r->send_request);
-#endif
-}
-
 static int send(struct pmpi_receiving *r, const struct pmpi_message *m)
 {
-	struct pmpi_staged s;
-	int ret = MPI_SUCCESS;
-	const int is_device = m->to != MPI_PROC_NULL && pmpi_stage_find(&s, m->buffer, m->count, m->type);
-	if (m->to != MPI_PROC_NULL && pmpi_peer_takes(&s, m->to, m->comm))
-		r->sending = pmpi_peer_send(m, &r->send_request, &ret);
-	if (is_device)
-		pmpi_stage_forget(&s);
-	return r->sending || ret ? ret : send_plain(r, m);
+	int ret;
+	r->sending = pmpi_send_begin(m, &r->send_request, &ret);
+	return r->sending || ret ? ret : pmpi_send_plain(m, &r->send_request);
 }
 
-/* Of which MPI has nothing, or the receive alone: that ends at once, or never had a message. */
+static int start(struct pmpi_receiving *r, const struct pmpi_message *out, const struct pmpi_incoming *in)
+{
+	int ret =
+	    out->is_copied ? send(r, out) : MPI_SUCCESS; /* from the buffer that the receive writes to */
+	if (!ret)
+		ret = pmpi_receiving_post(r, in->from, in->tag, 0);
+	return ret || out->is_copied ? ret : send(r, out);
+}
+
+/* MPI has nothing of it, or the receive alone; a message that has left stays on its way. */
 static int failed(struct pmpi_receiving *r, int ret)
 {
 	if (r->request != MPI_REQUEST_NULL)
 		pmpi_receiving_cancel(r);
-	pmpi_stage_end(&r->in);
-	free(r->copy);
 	pmpi_receiving_end(r);
 	free(r);
 	return ret;
 }
 
-/* With MPI_PROC_NULL, from which MPI gives out requests that have one handle. */
-static int send_only(const struct pmpi_exchange *x, MPI_Request *request, MPI_Status *status, int *ret)
+static int is_device(int peer, const void *buffer, MPI_Count count, MPI_Datatype type)
 {
-	const int is_sent = request ? pmpi_peer_Isend(&x->in, request, ret) : pmpi_peer_Send(&x->in, ret);
+	struct pmpi_staged s;
+	const int is_found = peer != MPI_PROC_NULL && pmpi_stage_find(&s, buffer, count, type);
+	if (is_found)
+		pmpi_stage_end(&s);
+	return is_found;
+}
+
+/* With MPI_PROC_NULL, from which MPI gives out requests that have one handle. */
+static int send_only(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
+		     MPI_Status *status, double begin, int *ret)
+{
+	const int is_sent = request ? pmpi_isend(out, request, begin, ret) : pmpi_send(out, begin, ret);
 	if (is_sent && !*ret && !request)
-		*ret = PMPI_Recv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, x->out_tag, x->in.comm, status);
+		*ret = PMPI_Recv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, in->tag, in->comm, status);
 	return is_sent;
 }
 
-int pmpi_peer_exchange(const struct pmpi_exchange *x, MPI_Request *request, MPI_Status *status, int *ret)
+int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
+		  MPI_Status *status, double begin, int *ret)
 {
-	if (x->from == MPI_PROC_NULL)
-		return send_only(x, request, status, ret);
-	const MPI_Comm comm = x->in.comm;
-	struct pmpi_receiving *r = malloc(sizeof *r);
-	struct pmpi_group *group = pmpi_peer_watches(x->from, comm) ? pmpi_group_of(comm) : NULL;
-	MPI_Request own;
-	if (!r || !pmpi_receiving_begin(r, x->out, x->out_count, x->out_type, group, comm)) {
-		free(r);
+	struct pmpi_staged s;
+	if (in->from == MPI_PROC_NULL)
+		return send_only(out, in, request, status, begin, ret);
+	if (!pmpi_peer_watches(in->from, in->comm) && !pmpi_peer_watches(out->to, out->comm) &&
+	    !is_device(out->to, out->buffer, out->count, out->type) &&
+	    !is_device(in->from, in->buffer, in->count, in->type))
 		return 0;
-	}
-	r->in.ordinal = -1;
-	const int sends_first = x->in.is_copied; /* from the buffer that the receive writes to */
-	*ret = sends_first ? send(r, &x->in) : pmpi_receiving_post(r, x->from, x->out_tag, 0);
-	if (!*ret)
-		*ret = sends_first ? pmpi_receiving_post(r, x->from, x->out_tag, 0) : send(r, &x->in);
+	if (!pmpi_stage_any(&s, in->buffer, in->count, in->type))
+		return 0;
+	struct pmpi_group *group = pmpi_peer_watches(in->from, in->comm) ? pmpi_group_of(in->comm) : NULL;
+	struct pmpi_receiving *r = pmpi_receiving_make(&s, group, in->comm);
+	*ret = r ? start(r, out, in) : pmpi_fail(in->comm);
+	if (!r)
+		return 1;
 	if (*ret) {
 		*ret = failed(r, *ret);
 		return 1;
 	}
-	own = r->request;
+	MPI_Request own = r->request;
+	const size_t bytes = r->s.bytes;
 	*ret = pmpi_receiving_keep(r, 0, MPI_SUCCESS);
 	if (request)
 		*request = own;
 	else if (!*ret)
 		*ret = pmpi_wait_for(&own, status);
+	pmpi_p2p_count(PMPI_EXCHANGE, group != NULL, bytes, begin);
 	return 1;
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
+#include "p2p.h"
 #include "peer.h"
 #include "request.h"
 
@@ -105,55 +106,66 @@ static int take(MPI_Message message, struct matched *out)
 	return m != NULL;
 }
 
-/* 0: no header; MPI's. The receive takes the header alone. */
-static int begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Datatype type,
-		 MPI_Message message)
+/* As take and begin of a receive: 0: it is MPI's. A header's receive takes that alone. CORALE_ENOMEM, logged. */
+static int begin(const struct pmpi_incoming *in, MPI_Message message, struct pmpi_receiving *r)
 {
-	struct matched m;
-	if (!take(message, &m))
+	struct matched m = { .comm = MPI_COMM_WORLD, .slot = -1 };
+	struct pmpi_staged s;
+	if (message == MPI_MESSAGE_NO_PROC || !pmpi_stage_any(&s, in->buffer, in->count, in->type))
 		return 0;
-	const int is_begun = pmpi_receiving_begin(r, buffer, count, type, m.group, m.comm);
+	if (!take(message, &m) && s.ordinal < 0) {
+		pmpi_stage_forget(&s);
+		return 0;
+	}
+	const int failed = pmpi_receiving_begin(r, &s, m.group, m.comm);
 	pmpi_group_put(m.group);
-	if (!is_begun)
-		return 0;
-	if (r->pinned)
-		pmpi_unpinned(r->buffer, r->pinned);
-	if (r->is_own)
-		free(r->buffer);
-	r->pinned = 0;
-	r->is_own = 0;
-	r->buffer = r->header;
+	if (failed)
+		return failed;
 	r->slot = m.slot;
+	if (m.slot < 0)
+		return 1;
+	pmpi_receiving_free_buffer(r);
+	r->buffer = r->header;
+	r->count = PEER_HEADER;
+	r->type = MPI_BYTE;
 	return 1;
 }
 
-int pmpi_peer_Mrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
-		    MPI_Status *status, int *ret)
+/* A message that was probed and is no header belongs to no communicator that can be asked: errors are MPI_COMM_WORLD's. */
+int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status, double begun,
+	       int *ret)
 {
 	struct pmpi_receiving r;
 	MPI_Status own;
-	if (!begin(&r, buffer, count, type, *message))
-		return 0;
+	const int is_begun = begin(in, *message, &r);
+	if (is_begun <= 0) {
+		*ret = is_begun ? pmpi_fail(MPI_COMM_WORLD) : MPI_SUCCESS;
+		return is_begun != 0;
+	}
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	*ret = PMPI_Mrecv(r.header, PEER_HEADER, MPI_BYTE, message, status);
-	*ret = pmpi_receiving_wait(&r, status, *ret);
+	*ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.count, r.type, message, status);
+	*ret = pmpi_receiving_wait(&r, status, *ret, begun);
 	return 1;
 }
 
-int pmpi_peer_Imrecv(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Message *message,
-		     MPI_Request *request, int *ret)
+int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request, double begun,
+		int *ret)
 {
 	struct pmpi_receiving *r = malloc(sizeof *r);
-	if (!r || !begin(r, buffer, count, type, *message)) {
+	const int is_begun = r ? begin(in, *message, r)
+			       : log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
+	if (is_begun <= 0) {
 		free(r);
-		return 0;
+		*ret = is_begun ? pmpi_fail(MPI_COMM_WORLD) : MPI_SUCCESS;
+		return is_begun != 0;
 	}
-	const int error = PMPI_Imrecv(r->header, PEER_HEADER, MPI_BYTE, message, request);
+	const int error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->count, r->type, message, request);
 	if (!error) {
 		r->request = *request;
 		pmpi_receiving_posted(r);
 	}
+	pmpi_p2p_count(PMPI_RECV, r->slot >= 0, r->s.bytes, begun);
 	*ret = pmpi_receiving_keep(r, 0, error);
 	return 1;
 }

@@ -7,6 +7,7 @@
 #include "base/wait.h"
 #include "corale.h"
 #include "door.h"
+#include "p2p.h"
 #include "peer.h"
 #include "request.h"
 #include "types.h"
@@ -320,7 +321,7 @@ int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *st
 /* Buffers of their own for messages: large ones only get memory if one comes that is no header. */
 static int take_buffer(struct pmpi_receiving *r)
 {
-	r->pinned = r->s.ordinal >= 0 && r->s.bytes < pmpi_peer.least ? r->s.bytes : 0;
+	r->pinned = r->s.ordinal >= 0 && (!r->group || r->s.bytes < pmpi_peer.least) ? r->s.bytes : 0;
 	r->is_own = !r->pinned;
 	r->buffer = r->pinned ? pmpi_pinned(r->pinned) : malloc(r->s.bytes);
 	if (!r->buffer)
@@ -331,57 +332,79 @@ static int take_buffer(struct pmpi_receiving *r)
 /* MPI is given bytes, as MPICH takes no header for a part of an element of a derived type. */
 static void count_bytes(struct pmpi_receiving *r)
 {
-	r->count = (MPI_Count)r->s.bytes;
+	r->count = (pmpi_count)r->s.bytes;
 	r->type = MPI_BYTE;
-#if MPI_VERSION < 4
-	if (r->s.bytes > INT_MAX) {
-		r->count = r->s.count;
+	if (sizeof r->count < sizeof r->s.bytes && r->s.bytes > INT_MAX) {
+		r->count = (pmpi_count)r->s.count;
 		r->type = r->s.layout->packed;
 	}
-#endif
 }
 
-int pmpi_receiving_begin(struct pmpi_receiving *r, void *buffer, MPI_Count count, MPI_Datatype type,
-			 struct pmpi_group *group, MPI_Comm comm)
+int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_staged *s, struct pmpi_group *group,
+			 MPI_Comm comm)
 {
-	memset(r, 0, sizeof *r);
-	r->slot = -1;
-	r->state = PMPI_RECEIVED;
-	if (!pmpi_stage_any(&r->s, buffer, count, type))
-		return 0;
-	r->group = group;
-	r->comm = comm;
-	r->request = r->send_request = MPI_REQUEST_NULL;
-	r->buffer = buffer;
-	count_bytes(r);
-	if (r->s.bytes < PEER_HEADER) {
+	*r = (struct pmpi_receiving){ .s = *s,
+				      .group = group,
+				      .comm = comm,
+				      .buffer = s->buffer,
+				      .count = (pmpi_count)s->count,
+				      .type = s->type,
+				      .slot = -1,
+				      .state = PMPI_RECEIVED,
+				      .request = MPI_REQUEST_NULL,
+				      .send_request = MPI_REQUEST_NULL };
+	const int is_little = group && s->bytes < PEER_HEADER;
+	const int is_elsewhere =
+	    s->bytes && (s->ordinal >= 0 || (group && !s->layout->is_contiguous)) && !is_little;
+	if (is_little || is_elsewhere || (group && !s->layout->is_named))
+		count_bytes(r);
+	if (is_little) {
 		r->buffer = r->header;
 		r->count = PEER_HEADER;
-		r->type = MPI_BYTE;
-	} else if ((r->s.ordinal >= 0 || !r->s.layout->is_contiguous) && !take_buffer(r)) {
+	}
+	if (is_elsewhere && !take_buffer(r)) {
 		pmpi_stage_forget(&r->s);
-		return 0;
-	} else if (r->buffer == buffer && r->s.layout->is_named) {
-		r->count = count;
-		r->type = type;
+		return CORALE_ENOMEM;
 	}
 	if (group)
 		group->users++;
-	return 1;
+	return 0;
 }
 
-void pmpi_receiving_end(struct pmpi_receiving *r)
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_staged *s, struct pmpi_group *group, MPI_Comm comm)
+{
+	struct pmpi_receiving *r = malloc(sizeof *r);
+	if (r && !pmpi_receiving_begin(r, s, group, comm))
+		return r;
+	if (!r) {
+		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
+		pmpi_stage_forget(s);
+	}
+	free(r);
+	return NULL;
+}
+
+void pmpi_receiving_free_buffer(struct pmpi_receiving *r)
 {
 	if (r->pinned)
 		pmpi_unpinned(r->buffer, r->pinned);
 	if (r->is_own)
 		free(r->buffer);
+	r->pinned = 0;
+	r->is_own = 0;
+}
+
+void pmpi_receiving_end(struct pmpi_receiving *r)
+{
+	pmpi_receiving_free_buffer(r);
 	pmpi_stage_forget(&r->s);
 	pmpi_group_put(r->group);
 }
 
 void pmpi_receiving_posted(struct pmpi_receiving *r)
 {
+	if (!r->group)
+		return;
 	pmpi_lock();
 	r->state = PMPI_POSTED;
 	put_in(r);
@@ -404,7 +427,7 @@ static int take_message(struct pmpi_receiving *r, MPI_Status *status)
 	PMPI_Get_elements_x(status, MPI_BYTE, &came);
 	r->bytes = (size_t)came < r->s.bytes ? (size_t)came : r->s.bytes;
 	if (came > 0 && r->buffer != r->s.device) {
-		const int ret = pmpi_stage_copy(&r->s, PMPI_FROM_PACKED, r->buffer, -1, r->bytes);
+		const int ret = pmpi_stage_unpack(&r->s, r->buffer, r->bytes, r->pinned != 0);
 		if (ret)
 			return ret;
 	}
@@ -434,7 +457,7 @@ static int raise_error(MPI_Comm comm, int error)
 	return error;
 }
 
-int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error)
+int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error, double begin)
 {
 	int turn = 0;
 	if (r->request == MPI_REQUEST_NULL && !error)
@@ -445,8 +468,9 @@ int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error)
 		error = PMPI_Wait(&r->request, status);
 	const int own = deliver(r, status, error);
 	const MPI_Comm comm = r->comm;
+	pmpi_p2p_count(PMPI_RECV, r->slot >= 0, r->bytes, begin);
 	pmpi_receiving_end(r);
-	pmpi_peer_finish();
+	pmpi_requests_progress();
 	return error ? error : raise_error(comm, own);
 }
 
@@ -466,12 +490,12 @@ static int is_sent(struct pmpi_receiving *r)
 {
 	int is_done = r->send_request == MPI_REQUEST_NULL;
 	MPI_Status status;
-	if (is_done || (r->sending && !pmpi_peer_sent(r->sending, r->send_request)))
+	if (is_done || (r->sending && !pmpi_send_is_ready(r->sending, r->send_request)))
 		return is_done;
 	if (PMPI_Test(&r->send_request, &is_done, &status) || !is_done)
 		return 0;
 	if (r->sending)
-		pmpi_peer_send_end(r->sending, &status);
+		pmpi_send_end(r->sending, &status);
 	r->sending = NULL;
 	return 1;
 }
@@ -486,9 +510,6 @@ static int is_ready(void *arg, MPI_Request request)
 static void release(void *arg)
 {
 	struct pmpi_receiving *r = arg;
-	if (r->in.layout)
-		pmpi_stage_end(&r->in);
-	free(r->copy);
 	pmpi_receiving_end(r);
 	free(r);
 }
@@ -499,6 +520,7 @@ static const struct pmpi_work work = {
 
 int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 {
+	pmpi_requests_progress();
 	if (error) {
 		pmpi_receiving_end(r);
 		free(r);
@@ -510,67 +532,70 @@ int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-static int mpi_recv(const struct pmpi_receiving *r, int from, int tag, MPI_Status *status)
-{
-#if MPI_VERSION >= 4
-	return PMPI_Recv_c(r->buffer, r->count, r->type, from, tag, r->comm, status);
-#else
-	return PMPI_Recv(r->buffer, (int)r->count, r->type, from, tag, r->comm, status);
-#endif
-}
-
-static int mpi_irecv(struct pmpi_receiving *r, int is_persistent)
-{
-#if MPI_VERSION >= 4
-	return (is_persistent ? PMPI_Recv_init_c : PMPI_Irecv_c)(r->buffer, r->count, r->type, r->from,
-								 r->tag, r->comm, &r->request);
-#else
-	return (is_persistent ? PMPI_Recv_init : PMPI_Irecv)(r->buffer, (int)r->count, r->type, r->from,
-							     r->tag, r->comm, &r->request);
-#endif
-}
-
 int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent)
 {
 	r->from = from;
 	r->tag = tag;
 	pmpi_lock();
-	const int error = mpi_irecv(r, is_persistent);
+	const int error = (is_persistent ? PMPI_ANY_COUNT(Recv_init) : PMPI_ANY_COUNT(Irecv))(
+	    r->buffer, r->count, r->type, from, tag, r->comm, &r->request);
 	if (!error && !is_persistent)
 		start(r);
 	pmpi_unlock();
 	return error;
 }
 
-int pmpi_peer_Recv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-		   MPI_Status *status, int *ret)
+/* Whether a receive is the door's, with its memory's layout; else it is MPI's. */
+static int take(const struct pmpi_incoming *in, struct pmpi_staged *s, struct pmpi_group **group)
+{
+	*group = pmpi_peer_watches(in->from, in->comm) ? pmpi_group_of(in->comm) : NULL;
+	if (in->from == MPI_PROC_NULL || !pmpi_stage_any(s, in->buffer, in->count, in->type))
+		return 0;
+	if (*group || s->ordinal >= 0)
+		return 1;
+	pmpi_stage_forget(s);
+	return 0;
+}
+
+int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status, double begin, int *ret)
 {
 	struct pmpi_receiving r;
+	struct pmpi_staged s;
+	struct pmpi_group *group;
 	MPI_Status own;
-	if (!pmpi_receiving_begin(&r, buffer, count, type, pmpi_group_of(comm), comm))
+	if (!take(in, &s, &group))
 		return 0;
+	if (pmpi_receiving_begin(&r, &s, group, in->comm)) {
+		*ret = pmpi_fail(in->comm);
+		return 1;
+	}
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	if (pmpi.thread_level != MPI_THREAD_MULTIPLE)
-		*ret = mpi_recv(&r, from, tag, status);
-	else if ((*ret = pmpi_receiving_post(&r, from, tag, 0)))
+	if (!group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
+		*ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.count, r.type, in->from, in->tag, in->comm, status);
+	else if ((*ret = pmpi_receiving_post(&r, in->from, in->tag, 0)))
 		pmpi_receiving_end(&r);
 	if (!*ret || r.s.layout)
-		*ret = pmpi_receiving_wait(&r, status, *ret);
+		*ret = pmpi_receiving_wait(&r, status, *ret, begin);
 	return 1;
 }
 
-int pmpi_peer_Irecv(void *buffer, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-		    int is_persistent, MPI_Request *request, int *ret)
+int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request, double begin,
+	       int *ret)
 {
-	struct pmpi_receiving *r = malloc(sizeof *r);
-	if (!r || !pmpi_receiving_begin(r, buffer, count, type, pmpi_group_of(comm), comm)) {
-		free(r);
+	struct pmpi_staged s;
+	struct pmpi_group *group;
+	if (!take(in, &s, &group))
 		return 0;
+	struct pmpi_receiving *r = pmpi_receiving_make(&s, group, in->comm);
+	if (!r) {
+		*ret = pmpi_fail(in->comm);
+		return 1;
 	}
-	const int error = pmpi_receiving_post(r, from, tag, is_persistent);
+	const int error = pmpi_receiving_post(r, in->from, in->tag, is_persistent);
 	if (!error)
 		*request = r->request;
+	pmpi_p2p_count(PMPI_RECV, group != NULL, r->s.bytes, begin);
 	*ret = pmpi_receiving_keep(r, is_persistent, error);
 	return 1;
 }

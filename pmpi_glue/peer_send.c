@@ -5,6 +5,7 @@
 #include "base/wait.h"
 #include "corale.h"
 #include "door.h"
+#include "p2p.h"
 #include "peer.h"
 #include "request.h"
 #include "types.h"
@@ -14,6 +15,8 @@ enum { LATE_NS = 1000000 };
 struct pmpi_sending {
 	struct pmpi_message m;
 	struct pmpi_staged s;
+	int is_header; /* else it is staged, or (ordinal -1) copied */
+	char *copy; /* of host memory; NULL: none */
 	uint64_t comm; /* id */
 	int to; /* in MPI_COMM_WORLD */
 	int slot; /* -1: none */
@@ -114,63 +117,113 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
-static struct pmpi_sending *make(const struct pmpi_message *m)
+/* Whether a message goes by a header. */
+static int takes(const struct pmpi_staged *s, const struct pmpi_message *m)
 {
-	struct pmpi_sending *w = malloc(sizeof *w);
-	const struct pmpi_group *group = pmpi_group_of(m->comm);
-	if (!w)
+	return pmpi_peer.on &&
+	       (s->bytes == PEER_HEADER || (s->ordinal >= 0 && s->bytes >= pmpi_peer.least)) &&
+	       pmpi_group_rank(pmpi_group_of(m->comm), m->to) >= 0;
+}
+
+/* NULL and *ret MPI_SUCCESS: it is MPI's. */
+static struct pmpi_sending *make(const struct pmpi_message *m, int *ret)
+{
+	struct pmpi_staged s;
+	*ret = MPI_SUCCESS;
+	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_stage_any(&s, m->buffer, m->count, m->type))
 		return NULL;
-	*w = (struct pmpi_sending){
-		.m = *m, .comm = group->id, .to = pmpi_group_rank(group, m->to), .slot = -1
-	};
-	if (pmpi_stage_any(&w->s, m->buffer, m->count, m->type))
-		return w;
-	free(w);
-	return NULL;
+	const int is_header = takes(&s, m), is_ours = is_header || s.ordinal >= 0 || m->is_copied;
+	struct pmpi_sending *w = is_ours ? malloc(sizeof *w) : NULL;
+	if (!w) {
+		pmpi_stage_forget(&s);
+		if (is_ours)
+			*ret = pmpi_fail(m->comm);
+		return NULL;
+	}
+	*w = (struct pmpi_sending){ .m = *m, .s = s, .is_header = is_header, .slot = -1 };
+	w->s.type = s.layout->packed;
+	if (is_header) {
+		const struct pmpi_group *group = pmpi_group_of(m->comm);
+		w->comm = group->id;
+		w->to = pmpi_group_rank(group, m->to);
+	}
+	return w;
 }
 
 static void end(struct pmpi_sending *w)
 {
 	if (w->slot >= 0)
 		peer_slot_drop(w->slot);
-	pmpi_stage_forget(&w->s);
+	free(w->copy);
+	if (w->s.ordinal >= 0)
+		pmpi_stage_end(&w->s);
+	else
+		pmpi_stage_forget(&w->s);
 	free(w);
 }
 
-static int send_header(struct pmpi_sending *w, int where, MPI_Request *request)
+/* Of host memory that the program's receive may write to meanwhile. */
+static int copy_host(struct pmpi_sending *w)
 {
-	const struct pmpi_message *m = &w->m;
-	if (m->mode == PMPI_BUFFERED)
-		return PMPI_Ibsend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
-	if (m->mode == PMPI_SYNCHRONOUS || where == PEER_IN_MEMORY)
-		return PMPI_Issend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
-	return PMPI_Isend(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+	w->copy = malloc(w->s.bytes + 1);
+	if (!w->copy)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no %zu bytes of host memory for a message",
+				 w->s.bytes);
+	w->s.buffer = w->copy;
+	return pmpi_stage_copy(&w->s, PMPI_TO_PACKED, w->copy, -1, w->s.bytes);
 }
 
-struct pmpi_sending *pmpi_peer_send(const struct pmpi_message *m, MPI_Request *request, int *ret)
+/* What the message needs before MPI has it. Without room for a header it is staged; data of 3 bytes are known by their slot, which names no receive. */
+static int prepare(struct pmpi_sending *w)
 {
-	struct pmpi_sending *w = make(m);
-	*ret = MPI_SUCCESS;
+	const int filled = w->is_header ? fill(w) : 1;
+	if (filled <= 0)
+		return filled;
+	w->is_header = 0;
+	return w->s.ordinal >= 0 ? pmpi_stage_in(&w->s) : copy_host(w);
+}
+
+static __typeof__(PMPI_ANY_COUNT(Isend)) *const isends[] = { PMPI_ANY_COUNT(Isend), PMPI_ANY_COUNT(Issend),
+							     PMPI_ANY_COUNT(Irsend), PMPI_ANY_COUNT(Ibsend) };
+
+int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request)
+{
+	return isends[m->mode](m->buffer, (pmpi_count)m->count, m->type, m->to, m->tag, m->comm, request);
+}
+
+static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
+{
+	struct pmpi_message m = w->m;
+	if (!w->is_header) {
+		m.buffer = w->s.buffer;
+		m.type = w->s.type;
+		return pmpi_send_plain(&m, request);
+	}
+	m.buffer = w->header;
+	m.count = PEER_HEADER;
+	m.type = MPI_BYTE;
+	if (m.mode != PMPI_BUFFERED && m.mode != PMPI_SYNCHRONOUS)
+		m.mode = slot_of(w)->where == PEER_IN_MEMORY ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
+	pmpi_lock();
+	post(w);
+	const int ret = pmpi_send_plain(&m, request);
+	pmpi_unlock();
+	return ret;
+}
+
+struct pmpi_sending *pmpi_send_begin(const struct pmpi_message *m, MPI_Request *request, int *ret)
+{
+	struct pmpi_sending *w = make(m, ret);
 	if (!w)
 		return NULL;
-	const int filled = fill(w);
-	if (filled < 0)
-		*ret = pmpi_fail(m->comm);
-	if (!filled) {
-		const int where =
-		    slot_of(w)->where; /* later a receiver may have the slot, and this rank buffer */
-		pmpi_lock();
-		post(w);
-		*ret = send_header(w, where, request);
-		pmpi_unlock();
-	}
-	if (!filled && !*ret)
+	*ret = prepare(w) ? pmpi_fail(m->comm) : give_to_mpi(w, request);
+	if (!*ret)
 		return w;
 	end(w);
 	return NULL;
 }
 
-int pmpi_peer_sent(struct pmpi_sending *w, MPI_Request request)
+int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
 {
 	int is_matched = 0, is_cancelled = 0;
 	MPI_Status status;
@@ -199,7 +252,7 @@ static void leave_slot(struct pmpi_sending *w)
 	w->slot = -1;
 }
 
-void pmpi_peer_send_end(struct pmpi_sending *w, const MPI_Status *status)
+void pmpi_send_end(struct pmpi_sending *w, const MPI_Status *status)
 {
 	int is_cancelled = 0;
 	PMPI_Test_cancelled(status, &is_cancelled);
@@ -210,18 +263,19 @@ void pmpi_peer_send_end(struct pmpi_sending *w, const MPI_Status *status)
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-int pmpi_peer_Send(const struct pmpi_message *m, int *ret)
+int pmpi_send(const struct pmpi_message *m, double begin, int *ret)
 {
 	MPI_Request request;
 	MPI_Status status;
 	int turn = 0;
-	struct pmpi_sending *w = pmpi_peer_send(m, &request, ret);
+	struct pmpi_sending *w = pmpi_send_begin(m, &request, ret);
 	if (!w)
 		return *ret != MPI_SUCCESS;
-	while (!pmpi_peer_sent(w, request))
+	while (!pmpi_send_is_ready(w, request))
 		pmpi_go_on(&turn);
 	*ret = PMPI_Wait(&request, &status);
-	pmpi_peer_send_end(w, &status);
+	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
+	pmpi_send_end(w, &status);
 	pmpi_peer_finish();
 	return 1;
 }
@@ -229,6 +283,8 @@ int pmpi_peer_Send(const struct pmpi_message *m, int *ret)
 static int start(void *arg)
 {
 	struct pmpi_sending *w = arg;
+	if (!w->is_header)
+		return pmpi_stage_again(&w->s);
 	if (w->slot >= 0) /* of a send that was cancelled */
 		peer_slot_drop(w->slot);
 	w->slot = -1;
@@ -244,7 +300,7 @@ static int start(void *arg)
 
 static int is_ready(void *arg, MPI_Request request)
 {
-	return pmpi_peer_sent(arg, request);
+	return pmpi_send_is_ready(arg, request);
 }
 
 static int deliver(void *arg, MPI_Status *status, int error)
@@ -269,23 +325,24 @@ static int end_if_complete(struct pmpi_sending *w, MPI_Request request)
 {
 	int is_complete = 0;
 	MPI_Status status;
-	struct peer_slot *slot = slot_of(w);
+	struct peer_slot *slot = w->slot < 0 ? NULL : slot_of(w);
 	if (PMPI_Request_get_status(request, &is_complete, &status) || !is_complete)
 		return 0;
-	for (uint32_t state; (state = slot->state) != PEER_BUFFERED && state != PEER_DONE;) {
+	for (uint32_t state; slot && (state = slot->state) != PEER_BUFFERED && state != PEER_DONE;) {
 		if (peer_is_gone(w->to))
 			break;
 		buffer_now(w, slot);
 	}
-	pmpi_peer_send_end(w, &status);
+	pmpi_send_end(w, &status);
 	return 1;
 }
 
-int pmpi_peer_Isend(const struct pmpi_message *m, MPI_Request *request, int *ret)
+int pmpi_isend(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret)
 {
-	struct pmpi_sending *w = pmpi_peer_send(m, request, ret);
+	struct pmpi_sending *w = pmpi_send_begin(m, request, ret);
 	if (!w)
 		return *ret != MPI_SUCCESS;
+	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (!end_if_complete(w, *request) && pmpi_request_add(*request, m->comm, 0, &work, w))
 		*ret = pmpi_fail(m->comm);
 	return 1;
@@ -294,19 +351,29 @@ int pmpi_peer_Isend(const struct pmpi_message *m, MPI_Request *request, int *ret
 /* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
 static int is_for_match(const struct pmpi_sending *w)
 {
-	return w->m.mode == PMPI_SYNCHRONOUS ||
-	       (w->s.bytes != PEER_HEADER && (w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager));
+	return w->s.bytes != PEER_HEADER && (w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager);
 }
 
-int pmpi_peer_Send_init(const struct pmpi_message *m, MPI_Request *request, int *ret)
+int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret)
 {
-	struct pmpi_sending *w = make(m);
+	static __typeof__(PMPI_ANY_COUNT(Send_init)) *const inits[] = { PMPI_ANY_COUNT(Send_init),
+									PMPI_ANY_COUNT(Ssend_init),
+									PMPI_ANY_COUNT(Rsend_init),
+									PMPI_ANY_COUNT(Bsend_init) };
+	struct pmpi_sending *w = make(m, ret);
+	enum pmpi_send_mode mode = m->mode;
 	if (!w)
-		return 0;
-	__typeof__(PMPI_Send_init) *const init = m->mode == PMPI_BUFFERED ? PMPI_Bsend_init
-						 : is_for_match(w)        ? PMPI_Ssend_init
-									  : PMPI_Send_init;
-	*ret = init(w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+		return *ret != MPI_SUCCESS;
+	if (w->is_header && mode != PMPI_BUFFERED && mode != PMPI_SYNCHRONOUS)
+		mode = is_for_match(w) ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
+	if (w->is_header)
+		*ret = inits[mode](w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+	else if (pmpi_stage_take(&w->s))
+		*ret = pmpi_fail(m->comm);
+	else
+		*ret = inits[mode](w->s.buffer, (pmpi_count)m->count, w->s.type, m->to, m->tag, m->comm,
+				   request);
+	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (*ret)
 		end(w);
 	else if (pmpi_request_add(*request, m->comm, 1, &work, w))

@@ -122,10 +122,16 @@ int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, 
 }
 
 /* Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
-static int copy(const struct pmpi_staged *s, enum pmpi_direction direction, size_t bytes)
+static int copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, size_t bytes)
 {
-	struct copying c = { .s = s, .packed = s->buffer, .direction = direction };
+	struct copying c = { .s = s, .packed = packed, .direction = direction };
 	return copy_by_device(&c, s->ordinal, bytes, s->device != MPI_BOTTOM, NULL);
+}
+
+int pmpi_stage_unpack(const struct pmpi_staged *s, void *packed, size_t bytes, int is_pinned)
+{
+	return is_pinned ? copy(s, PMPI_FROM_PACKED, packed, bytes)
+			 : pmpi_stage_copy(s, PMPI_FROM_PACKED, packed, -1, bytes);
 }
 
 int pmpi_stage_take(struct pmpi_staged *s)
@@ -143,27 +149,13 @@ int pmpi_stage_take(struct pmpi_staged *s)
 
 int pmpi_stage_again(struct pmpi_staged *s)
 {
-	return s->ordinal < 0 ? 0 : copy(s, PMPI_TO_PACKED, s->bytes);
+	return s->ordinal < 0 ? 0 : copy(s, PMPI_TO_PACKED, s->buffer, s->bytes);
 }
 
 int pmpi_stage_in(struct pmpi_staged *s)
 {
 	const int ret = pmpi_stage_take(s);
 	return ret ? ret : pmpi_stage_again(s);
-}
-
-int pmpi_stage_out(struct pmpi_staged *s, size_t bytes)
-{
-	return s->ordinal < 0 ? 0 : copy(s, PMPI_FROM_PACKED, bytes < s->bytes ? bytes : s->bytes);
-}
-
-int pmpi_stage_out_received(struct pmpi_staged *s, const MPI_Status *status)
-{
-	MPI_Count bytes = 0;
-	if (s->ordinal < 0)
-		return 0;
-	PMPI_Get_elements_x(status, MPI_BYTE, &bytes);
-	return bytes > 0 ? pmpi_stage_out(s, (size_t)bytes) : 0;
 }
 
 void pmpi_stage_end(struct pmpi_staged *s)

@@ -41,6 +41,8 @@ int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, 
 /* Only starts the copy, as pmpi_copying_leave. */
 int pmpi_stage_start(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
 		     size_t bytes, struct pmpi_stream **stream);
+/* From host memory; is_pinned: it is pmpi_pinned's. */
+int pmpi_stage_unpack(const struct pmpi_staged *s, void *packed, size_t bytes, int is_pinned);
 /* Of pmpi_stage_any. */
 void pmpi_stage_forget(struct pmpi_staged *s);
 
@@ -48,9 +50,6 @@ void pmpi_stage_forget(struct pmpi_staged *s);
 int pmpi_stage_take(struct pmpi_staged *s);
 int pmpi_stage_in(struct pmpi_staged *s);
 int pmpi_stage_again(struct pmpi_staged *s);
-/* Writes the first `bytes` of data, or those that status says, to the buffer. CORALE_E*, logged. */
-int pmpi_stage_out(struct pmpi_staged *s, size_t bytes);
-int pmpi_stage_out_received(struct pmpi_staged *s, const MPI_Status *status);
 void pmpi_stage_end(struct pmpi_staged *s);
 
 #endif
