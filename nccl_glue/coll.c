@@ -4,7 +4,6 @@
 #include <limits.h>
 
 #include "base/collectives.h"
-#include "call/coll.h"
 #include "call/refuse.h"
 #include "door.h"
 #include "export.h"
@@ -89,19 +88,6 @@ static void translate(struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
 	c->stream = c->comm->device->is_gpu ? c->stream : NULL;
 }
 
-/* As NCCL: without data nothing is sent, but by a pair. */
-static int is_empty(const struct door_call *c)
-{
-	return !c->call.record.count && !call_is_pair(&c->call);
-}
-
-int door_issue(struct door_call *c)
-{
-	if (c->is_op_destroy)
-		return corale_op_destroy(c->call.record.op, c->comm->core);
-	return is_empty(c) ? 0 : coll_submit(c->comm->core, &c->call, c->stream);
-}
-
 static void log_call(const struct door_call *c, ncclDataType_t type, ncclRedOp_t op)
 {
 	door_log(DOOR_LOG_COLL,
@@ -118,7 +104,7 @@ static void tell_refused(const struct door_call *c)
 	const struct record *r = &c->call.record;
 	char why[DOOR_ERROR_BYTES];
 	door_copy_error(why);
-	if (!c->is_op_destroy && (!is_empty(c) || door_grouping()))
+	if (!c->is_op_destroy && (!door_is_empty(c) || door_grouping()))
 		refuse_door_call(c->comm->core, r->coll, r->root, door_grouping(), why);
 }
 

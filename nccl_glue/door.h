@@ -113,7 +113,7 @@ ncclResult_t door_jobs_run(struct door_job *jobs, int n);
 /* For a group that has failed: destructions run all the same, because their handles can't be used any more; other jobs do not. Frees
  * the jobs' ranks. */
 void door_jobs_drop(struct door_job *jobs, int n);
-/* init.c, destroy.c */
+/* init.c, child.c, destroy.c */
 void door_job_init(struct door_job *job);
 /* For an INIT that fails before its ranks meet, as was logged last: the other ranks fail, too. */
 void door_tell_failed(const struct door_job *job);
@@ -151,13 +151,16 @@ struct door_call {
 	struct call call;
 };
 
+/* As NCCL: without data nothing is sent, but by a pair. */
+static inline int door_is_empty(const struct door_call *c)
+{
+	return !c->call.record.count && !call_is_pair(&c->call);
+}
+
 /* NULL: there is none; else Corale's type. */
 int door_type(ncclDataType_t type, corale_type *out);
 /* The number that a premultiplied sum of Corale's has here. */
 ncclRedOp_t door_premul(corale_op op);
-
-/* Makes a checked call. */
-int door_issue(struct door_call *call);
 
 /* ---- group.c: this thread's group */
 
@@ -165,6 +168,8 @@ int door_grouping(void);
 /* Calls of a communicator in this thread's open group. */
 size_t door_group_calls(ncclComm_t comm);
 ncclResult_t door_group_call(const struct door_call *call);
+/* Makes a checked call. */
+int door_issue(struct door_call *call);
 ncclResult_t door_group_job(const struct door_job *job);
 /* Returns result. If a function in the group has failed by it, so does the group's end, and the communicators whose calls are in the group end, as
  * Corale's group_refuse says. */

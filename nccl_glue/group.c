@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/coll.h"
 #include "call/group.h"
 #include "door.h"
 #include "export.h"
@@ -67,6 +68,13 @@ ncclResult_t door_group_job(const struct door_job *job)
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+int door_issue(struct door_call *c)
+{
+	if (c->is_op_destroy)
+		return corale_op_destroy(c->call.record.op, c->comm->core);
+	return door_is_empty(c) ? 0 : coll_submit(c->comm->core, &c->call, c->stream);
+}
 
 /* As one group of Corale's, which is refused where `refused` says so: then the communicators of its calls end. The first error is the result. */
 static ncclResult_t run_group(struct door_call *calls, size_t n, ncclResult_t refused)

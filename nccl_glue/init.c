@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How communicators come up: from an id, from a parent, or all of a process's at once. */
+/* How communicators come up: from an id, or all of a process's at once. From a parent: child.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/descriptor_limit.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -14,6 +13,7 @@
 #include "door.h"
 #include "env.h"
 #include "export.h"
+#include "init.h"
 #include "init_log.h"
 #include "log.h"
 #include "fixed_order.h"
@@ -57,7 +57,7 @@ static int another_may_succeed(int code)
 }
 
 /* The cause is logged. Keeps it for ncclGetLastError, with how to run the program all the same. */
-static ncclResult_t fail_init(const struct door_job *job, int rank, int code, const char *cause)
+ncclResult_t door_init_failed(const struct door_job *job, int rank, int code, const char *cause)
 {
 	static const char without[] = "to run this program with NVIDIA's NCCL, start it without corale-run";
 	char text[DOOR_ERROR_BYTES];
@@ -190,13 +190,8 @@ static int bring_up(struct ncclComm *comm, const struct door_job *job, const str
 	return ret;
 }
 
-/* The ranks of a new communicator: of its parent, in its order; NULL: there is none. */
-struct members {
-	int *ranks, n, mine;
-};
-
 /* The bootstrap becomes the communicator's. */
-static ncclResult_t create(struct door_job *job, struct boot *boot, const struct members *m)
+ncclResult_t door_init_create(struct door_job *job, struct boot *boot, const struct door_members *m)
 {
 	const struct settings *settings;
 	struct ncclComm *comm = job->made;
@@ -214,7 +209,8 @@ static ncclResult_t create(struct door_job *job, struct boot *boot, const struct
 		boot->ops->give_up(boot, ret, meeting.failure[0] ? meeting.failure : log_last_error());
 	if (!ret && boot)
 		boot->ops->rest(boot);
-	return ret ? fail_init(job, m->mine, ret, meeting.failure[0] ? meeting.failure : log_last_error())
+	return ret ? door_init_failed(job, m->mine, ret,
+				      meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;
 }
 
@@ -238,95 +234,14 @@ void door_job_init(struct door_job *job)
 		ret = boot_tcp_open((const unsigned char *)job->id.internal, job->rank, job->size, &options,
 				    &boot);
 	}
-	const struct members all = { .n = job->size, .mine = job->rank };
-	job->result = ret ? fail_init(job, job->rank, ret, log_last_error()) : create(job, boot, &all);
-}
-
-/* ---- From a parent ------------------------------------------------------------------------------------------- */
-
-static void create_child(struct door_job *job, const struct members *m)
-{
-	struct boot *parent = job->comm->boot, *boot = NULL;
-	int ret = 0;
-	if (m->n > 1)
-		ret = parent->ops->child(parent, m->ranks, m->n, job->tag, &boot);
-	job->result = ret ? fail_init(job, job->comm->rank, ret, log_last_error()) : create(job, boot, m);
-}
-
-struct choice {
-	int32_t color, key, rank;
-};
-
-static int compare_choices(const void *x, const void *y)
-{
-	const struct choice *a = x, *b = y;
-	return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
-}
-
-/* By a bootstrap of its own, so that several splits of a parent can be under way. */
-static int gather_choices(const struct door_job *job, struct choice *all)
-{
-	const struct ncclComm *parent = job->comm;
-	const struct choice mine = { job->color, job->key, parent->rank };
-	struct boot *boot = NULL;
-	int *ranks, ret;
-	if (parent->size == 1) {
-		*all = mine;
-		return 0;
-	}
-	ranks = malloc((size_t)parent->size * sizeof *ranks);
-	if (!ranks)
-		return log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
-	for (int r = 0; r < parent->size; r++)
-		ranks[r] = r;
-	ret = parent->boot->ops->child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
-	if (!ret) {
-		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = ranks, .n = parent->size };
-		ret = door_meet(&meeting, &mine, sizeof mine, all);
-		boot->ops->close(boot);
-	}
-	free(ranks);
-	return ret;
-}
-
-void door_job_split(struct door_job *job)
-{
-	const struct ncclComm *parent = job->comm;
-	struct choice *all = malloc((size_t)parent->size * sizeof *all);
-	struct members m = { malloc((size_t)parent->size * sizeof *m.ranks), 0, 0 };
-	int ret = all && m.ranks
-		      ? gather_choices(job, all)
-		      : log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
-	if (ret) {
-		job->result = door_logged_error(ret);
-	} else if (job->color != NCCL_SPLIT_NOCOLOR) {
-		qsort(all, (size_t)parent->size, sizeof *all, compare_choices);
-		for (int i = 0; i < parent->size; i++) {
-			if (all[i].color != job->color)
-				continue;
-			if (all[i].rank == parent->rank)
-				m.mine = m.n;
-			m.ranks[m.n++] = all[i].rank;
-		}
-		create_child(job, &m);
-	}
-	free(m.ranks);
-	free(all);
-	door_leave(job->comm);
-}
-
-void door_job_shrink(struct door_job *job)
-{
-	struct members m = { job->ranks, job->nranks, 0 };
-	while (m.ranks[m.mine] != job->comm->rank)
-		m.mine++;
-	create_child(job, &m);
-	door_leave(job->comm);
+	const struct door_members all = { .n = job->size, .mine = job->rank };
+	job->result =
+	    ret ? door_init_failed(job, job->rank, ret, log_last_error()) : door_init_create(job, boot, &all);
 }
 
 /* ---- The functions ------------------------------------------------------------------------------------------- */
 
-static ncclResult_t read_config(const char *call, const ncclConfig_t *given, struct door_config *out)
+ncclResult_t door_read_config(const char *call, const ncclConfig_t *given, struct door_config *out)
 {
 	char why[256];
 	const ncclResult_t result = door_config_read(given, out, why, sizeof why);
@@ -344,7 +259,7 @@ static ncclResult_t init(const char *call, ncclComm_t *out, int size, const nccl
 				     "and 0 <= rank < ranks",
 				     call, rank, size);
 	if (result == ncclSuccess)
-		result = read_config(call, config, &job.config);
+		result = door_read_config(call, config, &job.config);
 	const struct door_device *device = result == ncclSuccess ? door_device_find() : NULL;
 	if (result == ncclSuccess)
 		job.id = *id;
@@ -419,7 +334,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 					     .id = id,
 					     .ordinal = ordinals ? ordinals[i] : i };
 		out[i] = NULL;
-		result = read_config("CommInitAll", NULL, &jobs[i].config);
+		result = door_read_config("CommInitAll", NULL, &jobs[i].config);
 	}
 	int ready = 0;
 	while (result == ncclSuccess && ready < n)
@@ -431,136 +346,4 @@ ncclResult_t pncclCommInitAll(ncclComm_t *out, int n, const int *ordinals)
 		door_jobs_drop(jobs, ready);
 	free(jobs);
 	return result;
-}
-
-/* Tags of children: alike on all their ranks, as these make the same children in the same order. All ranks make splits. */
-static uint64_t split_tag(struct ncclComm *parent)
-{
-	return 4 * ++parent->splits; /* and the next one */
-}
-
-/* Ranks that were excluded do not count a shrink, so each set of ranks counts its own. 0: no memory. */
-static uint64_t shrink_tag(struct ncclComm *parent, const struct door_job *job)
-{
-	const size_t bytes = (size_t)job->nranks * sizeof *job->ranks; /* in ascending order */
-	struct door_shrinks *s = parent->shrinks;
-	while (s && (s->n != job->nranks || memcmp(s->ranks, job->ranks, bytes) != 0))
-		s = s->next;
-	if (!s && (s = malloc(sizeof *s + bytes))) {
-		*s = (struct door_shrinks){ .n = job->nranks, .next = parent->shrinks };
-		memcpy(s->ranks, job->ranks, bytes);
-		parent->shrinks = s;
-	}
-	return s ? 4 * ++s->number + 2 : 0;
-}
-
-/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. A refused call has no tag. */
-static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *config)
-{
-	ncclResult_t result = ncclSuccess;
-	job->ordinal = job->comm->ordinal;
-	if (config)
-		result = read_config(job->call, config, &job->config);
-	else
-		job->config = job->comm->config;
-	if (result == ncclSuccess)
-		job->tag = job->kind == DOOR_SPLIT ? split_tag(job->comm) : shrink_tag(job->comm, job);
-	if (result == ncclSuccess && job->tag) {
-		const uint64_t set =
-		    hash_bytes(job->tag, job->ranks, (size_t)job->nranks * sizeof *job->ranks);
-		job->making = job->kind == DOOR_SPLIT ? window_wait_of(WINDOW_IN_SPLIT, job->tag / 4, 0)
-						      : window_wait_of(WINDOW_IN_SHRINK, set >> 21, 0);
-		comm_begin_making(job->comm->core, job->making);
-		return door_job_submit(job);
-	}
-	if (result == ncclSuccess)
-		result = door_refuse(ncclSystemError, "nccl%s: no memory", job->call);
-	free(job->ranks);
-	door_leave(job->comm);
-	return door_group_fail(result);
-}
-
-DOOR_EXPORT(ncclCommSplit);
-ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
-{
-	struct door_job job = { .kind = DOOR_SPLIT,
-				.call = "CommSplit",
-				.comm = parent,
-				.out = out,
-				.color = color,
-				.key = key };
-	ncclResult_t result = door_enter_any(parent, "CommSplit");
-	if (result != ncclSuccess)
-		return door_group_fail(result);
-	if (!out || color < NCCL_SPLIT_NOCOLOR) {
-		door_leave(parent);
-		return door_group_fail(door_refuse(ncclInvalidArgument,
-						   "ncclCommSplit: color %d; expected 0 or more, or "
-						   "NCCL_SPLIT_NOCOLOR, and a place for the communicator",
-						   color));
-	}
-	const int error =
-	    atomic_load(&parent->state) == DOOR_REVOKED ? 0 : corale_comm_async_error(parent->core);
-	if (error) {
-		result = door_result(parent, error);
-		door_leave(parent);
-		return door_group_fail(result);
-	}
-	return submit_child(&job, config);
-}
-
-/* The parent's ranks but those that are excluded. */
-static int remaining(const struct ncclComm *parent, const int *excluded, int n, int **out)
-{
-	int used = 0;
-	*out = malloc((size_t)parent->size * sizeof **out);
-	for (int r = 0; *out && r < parent->size; r++) {
-		int stays = 1;
-		for (int i = 0; i < n; i++)
-			stays &= excluded[i] != r;
-		if (stays)
-			(*out)[used++] = r;
-	}
-	return used;
-}
-
-static ncclResult_t check_shrink(ncclComm_t parent, const int *excluded, int n, ncclComm_t *out)
-{
-	if (!out || !excluded || n < 1 || n >= parent->size)
-		return door_refuse(ncclInvalidArgument,
-				   "ncclCommShrink: %d ranks to be excluded; expected 1 to %d, and a place "
-				   "for the communicator",
-				   n, parent->size - 1);
-	for (int i = 0; i < n; i++)
-		if (excluded[i] < 0 || excluded[i] >= parent->size || excluded[i] == parent->rank)
-			return door_refuse(ncclInvalidArgument,
-					   "ncclCommShrink: rank %d is to be excluded by rank %d; expected "
-					   "another rank from 0 to %d",
-					   excluded[i], parent->rank, parent->size - 1);
-	return ncclSuccess;
-}
-
-DOOR_EXPORT(ncclCommShrink);
-ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t *out, ncclConfig_t *config,
-			     int flags)
-{
-	struct door_job job = { .kind = DOOR_SHRINK, .call = "CommShrink", .comm = parent, .out = out };
-	ncclResult_t result = door_enter_any(parent, "CommShrink");
-	if (result != ncclSuccess)
-		return door_group_fail(result);
-	result = check_shrink(parent, excluded, n, out);
-	if (result == ncclSuccess) {
-		job.nranks = remaining(parent, excluded, n, &job.ranks);
-		if (!job.ranks)
-			result = door_refuse(ncclSystemError, "ncclCommShrink: no memory for %d ranks",
-					     parent->size);
-	}
-	if (result != ncclSuccess) {
-		door_leave(parent);
-		return door_group_fail(result);
-	}
-	if (flags & NCCL_SHRINK_ABORT)
-		comm_revoke(parent->core);
-	job.parent_error = corale_comm_async_error(parent->core);
-	return submit_child(&job, config);
 }

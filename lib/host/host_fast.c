@@ -31,7 +31,7 @@ static int add_in(struct host_fast_step *step, struct host_in *const *end, struc
 	return 1;
 }
 
-/* The sources in the order in which host_move.c folds them. 0: the list has no room. */
+/* The sources in the order in which host_fill.c folds them. 0: the list has no room. */
 static int add_sources(struct host_fast_step *step, struct host_in *const *end, struct host_engine *e,
 		       const struct plan *plan, const struct plan_action *a)
 {
