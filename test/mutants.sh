@@ -36,21 +36,21 @@ link_test()
 	parts=
 	[ "$program" != creation_faults_test ] || parts="$work/test/forked.o $work/test/fake_engine.o $work/test/fake_gpu_memory.o"
 	# shellcheck disable=SC2086
-	$CC -pthread -o "$work/$program" "$work/test/$program.o" "$@" $parts "$work/test.a" "$work/core.a" -lcmocka -lm
+	$CC -pthread -o "$work/$program" "$work/test/$program.o" "$@" $parts "$work/test/thread_rows.o" "$work/test.a" "$work/core.a" -lcmocka -lm
 }
 
 build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/nccl_glue" "$here/examples" "$here/test" "$work" || exit 2
 	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*ucx*.c "$work"/lib/net/adapters_hwloc.c "$work"/lib/net/*_module.c "$work"/lib/net/ucx/*_module.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/exporter*.c "$work"/lib/cuda/trace_nvtx.c
-	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/matrix.c "$work"/test/thin.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
+	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/thread_rows.c "$work"/test/transport_inproc.c "$work"/test/matrix.c "$work"/test/nccl_world.c "$work"/test/reference*.c "$work"/test/team.c "$work"/test/team_main.c \
 		"$work"/test/nccl_world_test.c "$work"/test/nccl_life_test.c "$work"/test/waves_test.c "$work"/test/failure_test.c \
 		"$work"/test/planner_test.c "$work"/test/plan_cases.c "$work"/test/thin.c "$work"/test/net_rates_test.c "$work"/test/tuning_test.c "$work"/test/host_fast_test.c "$work"/test/peer_data_test.c \
 		"$work"/test/boot_test.c "$work"/test/creation_faults_test.c "$work"/test/forked.c "$work"/test/fake_engine.c "$work"/test/fake_gpu_memory.c "$work"/test/engine_test.c "$work"/test/group_test.c "$work"/test/matrix_test.c "$work"/test/mismatch_test.c "$work"/test/ordered_test.c "$work"/test/refused_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/matrix.o "$work"/test/thin.o "$work"/test/plan_cases.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
+	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/transport_inproc.o "$work"/test/matrix.o "$work"/test/thin.o "$work"/test/plan_cases.o "$work"/test/reference*.o "$work"/test/team.o "$work"/test/team_main.o "$work"/test/nccl_world.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
