@@ -83,11 +83,27 @@ static void free_type(MPI_Datatype type)
 		MPI_Type_free(&type);
 }
 
+/* Device memory is written and read by copies, so that GPUs can have it, too (test/fake_device/cuda_device.c). */
+static void put(char *buffer, size_t bytes, int value)
+{
+	char *host = malloc(bytes + 1);
+	memset(host, value, bytes);
+	fake_device_copy(buffer, host, bytes);
+	free(host);
+}
+
+static char *get(const char *buffer, size_t bytes)
+{
+	char *host = malloc(bytes + 1);
+	fake_device_copy(host, buffer, bytes);
+	return host;
+}
+
 static char *allocate(int memory, int bytes, int value)
 {
 	char *buffer =
 	    !is_plain && memory < FAKE_DEVICES ? fake_device_alloc(memory, span(bytes)) : malloc(span(bytes));
-	memset(fake_device_reach(buffer), value, span(bytes));
+	put(buffer, span(bytes), value);
 	return buffer;
 }
 
@@ -106,9 +122,11 @@ static char byte_of(int message, int i)
 
 static void fill(char *buffer, int m)
 {
-	char *data = fake_device_reach(buffer);
+	char *data = get(buffer, span(messages[m].bytes));
 	for (int i = 0; i < messages[m].bytes; i++)
 		data[place_of(messages[m].send_kind, messages[m].bytes, i)] = byte_of(m, i);
+	fake_device_copy(buffer, data, span(messages[m].bytes));
+	free(data);
 }
 
 static void wrong(const char *what, int m, int is, int expected)
@@ -247,17 +265,18 @@ static void names(const struct message *m, int *from, int *tag)
 
 static void check_data(const struct receive *r, int m, int bytes)
 {
-	const char *data = fake_device_reach(r->buffer);
+	char *data = get(r->buffer, span(r->room));
 	int i = 0;
 	for (size_t at = 0; at < span(r->room); at++) {
 		const int is_data = i < r->room && place_of(r->kind, r->room, i) == at;
 		const char value = is_data && i < bytes ? byte_of(m, i) : (char)GAP;
 		if (data[at] != value) {
 			wrong("byte", m, (unsigned char)data[at], (unsigned char)value);
-			return;
+			break;
 		}
 		i += is_data;
 	}
+	free(data);
 }
 
 static void check(const struct receive *r, int *had)
@@ -317,7 +336,7 @@ static void completed(int i, const MPI_Status *status, int error)
 	} else {
 		if (error)
 			wrong("error of a send", o->message, error, 0);
-		memset(fake_device_reach(o->buffer), OVERWRITTEN, span(messages[o->message].bytes));
+		put(o->buffer, span(messages[o->message].bytes), OVERWRITTEN);
 	}
 }
 
@@ -495,7 +514,7 @@ static void send_blocking(int i, char *buffer, int count, MPI_Datatype type)
 	__typeof__(&MPI_Send) const sends[] = { MPI_Send, MPI_Ssend, MPI_Rsend, MPI_Bsend, MPI_Send };
 	if (sends[m->send](buffer, count, type, m->to, m->tag, comms[m->comm]))
 		wrong("error of a send", i, 1, 0);
-	memset(fake_device_reach(buffer), OVERWRITTEN, span(m->bytes));
+	put(buffer, span(m->bytes), OVERWRITTEN);
 }
 
 static void send(int i, char *buffer)
@@ -531,7 +550,7 @@ static void exchange(int turn)
 		MPI_Sendrecv(in, bytes, MPI_BYTE, right, 9, out, bytes, MPI_BYTE, left, 9, ring, &status);
 	else
 		MPI_Sendrecv_replace(in, bytes, MPI_BYTE, right, 9, left, 9, ring, &status);
-	const char *data = fake_device_reach(turn % 2 ? out : in);
+	char *data = get(turn % 2 ? out : in, (size_t)bytes);
 	MPI_Get_count(&status, MPI_BYTE, &count);
 	for (int i = 0; i < bytes; i++)
 		if (data[i] != (char)left || count != bytes) {
@@ -540,6 +559,7 @@ static void exchange(int turn)
 			failed++;
 			break;
 		}
+	free(data);
 	release(in);
 	release(out);
 }

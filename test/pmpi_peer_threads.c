@@ -37,19 +37,35 @@ static void expect(int ok, const char *what, int is, int expected)
 		fprintf(stderr, "# seed %d, rank %d: %s: %d, not %d\n", seed, rank, what, is, expected);
 }
 
+/* Device memory is written and read by copies, so that GPUs can have it, too (test/fake_device/cuda_device.c). */
+static void put(char *buffer, size_t bytes, int value)
+{
+	char *host = malloc(bytes + 1);
+	memset(host, value, bytes);
+	fake_device_copy(buffer, host, bytes);
+	free(host);
+}
+
+static char *get(const char *buffer, size_t bytes)
+{
+	char *host = malloc(bytes + 1);
+	fake_device_copy(host, buffer, bytes);
+	return host;
+}
+
 static void fill(char *buffer, int bytes, int value)
 {
-	memset(fake_device_reach(buffer), value, (size_t)bytes);
+	put(buffer, (size_t)bytes, value);
 }
 
 static void expect_all(const char *buffer, int bytes, int value, const char *what)
 {
-	const char *data = fake_device_reach(buffer);
-	for (int i = 0; i < bytes; i++)
-		if (data[i] != (char)value) {
-			expect(0, what, data[i], (char)value);
-			return;
-		}
+	char *data = get(buffer, (size_t)bytes);
+	int i = 0;
+	while (i < bytes && data[i] == (char)value)
+		i++;
+	expect(i == bytes, what, i < bytes ? data[i] : 0, (char)value);
+	free(data);
 }
 
 /* ---- Each thread with the other rank's of its number ---------------------------------------------------- */

@@ -115,6 +115,20 @@ void fake_device_free(void *memory)
 	}
 }
 
+int fake_device_ordinal(const void *p)
+{
+	for (int i = 0; i < FAKE_DEVICES; i++)
+		if (devices.memory[i] && (size_t)((const char *)p - devices.memory[i]) < DEVICE_BYTES)
+			return i;
+	return -1;
+}
+
+/* Not known: of all blocks together. */
+size_t fake_device_mapped(void)
+{
+	return 0;
+}
+
 /* Also from one GPU to another. */
 void fake_device_copy(void *to, const void *from, size_t bytes)
 {
