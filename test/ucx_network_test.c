@@ -207,6 +207,7 @@ static void print_config(const char *const *variables, const char *devices, char
 	assert_int_equal(ucx_network_choose(&s, devices, make_host(&h, usual), ports, -1, &network), 0);
 	assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
 	assert_int_equal(ucx_network_apply(&network, &s, -1, config), UCS_OK);
+	assert_int_equal(ucx_network_apply_tcp(&network, &s, config), UCS_OK);
 	FILE *stream = fmemopen(text, bytes, "w");
 	assert_non_null(stream);
 	fprintf(stream, "\n");
@@ -234,7 +235,7 @@ static void tells_ucx_the_variables(void **state)
 {
 	(void)state;
 	with_ports();
-	expect_lines(LIST("A=b"), "", LIST("UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1,eth0", "!GID_INDEX", "!RC_"));
+	expect_lines(LIST("A=b"), "", LIST("UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1,eth0", "!GID_INDEX", "!\nRC_"));
 	expect_lines(all_options, "",
 		     LIST("IB_GID_INDEX=3", "IB_TRAFFIC_CLASS=106", "IB_SL=5", "RC_TIMEOUT=17179869184ns",
 			  "RC_RETRY_COUNT=6", "UCX_WARN_INVALID_CONFIG=n"));
@@ -271,6 +272,22 @@ static void tells_ucx_the_family(void **state)
 	with_ports();
 }
 
+/* Each connection of a bound socket has a port of the host for itself. */
+static void binds_no_socket_of_one_interface(void **state)
+{
+	const char *const line = ucx_minor() < 18 ? "!EP_BIND" : "TCP_EP_BIND_SRC_ADDR=n";
+	(void)state;
+	expect_lines(LIST("A=b"), "lo",
+		     LIST(line, ucx_minor() <= 16 ? "RX_SEG_SIZE=256k" : "TCP_RX_SEG_SIZE=256k"));
+	expect_lines(LIST("A=b"), "mlx5_0:1,lo", LIST(line));
+	expect_lines(LIST("A=b"), "lo,lo", LIST("!EP_BIND"));
+	expect_lines(LIST("A=b"), "all", LIST("!EP_BIND"));
+	expect_lines(LIST("A=b"), "mlx5_0:1", LIST("!EP_BIND", "!TX_SEG_SIZE=64k"));
+	setenv("UCX_TCP_EP_BIND_SRC_ADDR", "y", 1);
+	expect_lines(LIST("A=b"), "lo", LIST("!EP_BIND"));
+	unsetenv("UCX_TCP_EP_BIND_SRC_ADDR");
+}
+
 static void leaves_the_users_alone(void **state)
 {
 	(void)state;
@@ -286,7 +303,7 @@ static void passes_over_what_is_malformed(void **state)
 	(void)state;
 	expect_lines(LIST("NCCL_IB_SL=16", "NCCL_IB_TC=high", "NCCL_IB_TIMEOUT=40", "NCCL_IB_RETRY_CNT=7x",
 			  "NCCL_IB_GID_INDEX= "),
-		     "", LIST("!IB_SL", "!TRAFFIC", "!RC_", "!GID"));
+		     "", LIST("!IB_SL", "!TRAFFIC", "!\nRC_", "!GID"));
 }
 
 int main(void)
@@ -300,6 +317,7 @@ int main(void)
 		cmocka_unit_test(tells_ucx_the_variables),
 		cmocka_unit_test(tells_tcp_nothing_of_rdma),
 		cmocka_unit_test(tells_ucx_the_family),
+		cmocka_unit_test(binds_no_socket_of_one_interface),
 		cmocka_unit_test(leaves_the_users_alone),
 		cmocka_unit_test(passes_over_what_is_malformed),
 	};

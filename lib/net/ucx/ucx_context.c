@@ -17,27 +17,6 @@
 #include "ucx_network.h"
 #include "ucx_worker.h"
 
-/*
- * Segments of tcp: UCX's defaults are so small that copied messages cost a system call or two for every 8 KB. Sizes of socket buffers are left to the
- * kernel: it grows them as far as a connection needs, and limits a size that is set to net.core.wmem_max. UCX would warn of names that no transport takes,
- * and until 1.16 knows them without "TCP_".
- */
-static ucs_status_t set_segments(ucp_config_t *config, const char *devices)
-{
-	static const struct {
-		const char *variable, *value;
-	} sizes[] = { { "UCX_TCP_TX_SEG_SIZE", "64k" }, { "UCX_TCP_RX_SEG_SIZE", "256k" } };
-	ucs_status_t status = UCS_OK;
-	for (size_t i = 0; i < 2 && ucx_devices_have_tcp(devices) && status == UCS_OK; i++) {
-		const char *name = sizes[i].variable + strlen("UCX_");
-		if (ucx_minor() <= 16)
-			name += strlen("TCP_");
-		if (!secure_getenv(sizes[i].variable))
-			status = ucp_config_modify(config, name, sizes[i].value);
-	}
-	return status;
-}
-
 /* The last minor version whose puts do not use a handle of registered memory. */
 enum { NEEDS_CACHE = 13 };
 
@@ -157,9 +136,9 @@ static ucs_status_t configure(const struct ucx_context_params *p, const struct u
 			       transports, sizeof(transports));
 	if (status == UCS_OK && transports[0])
 		status = ucp_config_modify(config, "TLS", transports);
-	if (status == UCS_OK && p->gpu_slots)
-		return set_gpu_slots(config);
-	return status == UCS_OK ? set_segments(config, network->devices) : status;
+	if (status != UCS_OK)
+		return status;
+	return p->gpu_slots ? set_gpu_slots(config) : ucx_network_apply_tcp(network, p->settings, config);
 }
 
 static int open_context(const struct ucx_context_params *p, const struct ucx_network *network,

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ucx_devices.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,20 +161,20 @@ static int is_interface(const char *name, size_t length)
 	return length && length < 32 && access(path, F_OK) == 0;
 }
 
-int ucx_devices_have_tcp(const char *devices)
+int ucx_devices_tcp_interfaces(const char *devices)
 {
 	const char *transports = secure_getenv("UCX_TLS");
+	int n = 0;
 	if (transports && strcmp(transports, "all") &&
 	    (transports[0] == '^') == (strstr(transports, "tcp") != NULL))
 		return 0;
 	if (!devices[0] || !strcmp(devices, "all"))
-		return 1;
+		return INT_MAX;
 	for (size_t length; *devices; devices += length + (devices[length] == ',')) {
 		length = strcspn(devices, ",");
-		if (is_interface(devices, length))
-			return 1;
+		n += is_interface(devices, length);
 	}
-	return 0;
+	return n;
 }
 
 /* A list without those that make calls of CUDA. */

@@ -12,8 +12,8 @@
 /* Writes "tcp/eth0, rc_mlx5/mlx5_0:1", or "none"; what does not fit ends in "...". */
 void ucx_devices_list(ucp_context_h context, char *text, size_t bytes);
 
-/* 1 if UCX will open tcp, as far as names say: devices is UCX's list, "": all. UCX_TLS counts too. */
-int ucx_devices_have_tcp(const char *devices);
+/* How many interfaces UCX will open for tcp, as far as names say: devices is UCX's list, "": all (INT_MAX). UCX_TLS counts too. */
+int ucx_devices_tcp_interfaces(const char *devices);
 
 /* Which transports that make calls of CUDA a context has. */
 enum ucx_cuda {

@@ -213,18 +213,6 @@ static ucs_status_t apply_option(int i, const struct settings *settings, int ran
 	return ucp_config_modify(config, o->name, value);
 }
 
-/* Where interfaces have addresses of both families UCX takes the first of IPv4. Until 1.16 it knows the name without "TCP_". */
-static ucs_status_t apply_family(const struct ucx_network *network, const struct settings *settings,
-				 ucp_config_t *config)
-{
-	const int family = interface_family(settings->socket_family);
-	if (!family || network->kind == NETWORK_IB || is_users("TCP_AF_PRIO") ||
-	    !ucx_devices_have_tcp(network->devices))
-		return UCS_OK;
-	return ucp_config_modify(config, ucx_minor() <= 16 ? "AF_PRIO" : "TCP_AF_PRIO",
-				 family == 6 ? "inet6" : "inet");
-}
-
 ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct settings *settings, int rank,
 			       ucp_config_t *config)
 {
@@ -233,9 +221,34 @@ ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct s
 		status = ucp_config_modify(config, "NET_DEVICES", network->devices);
 	if (status == UCS_OK && network->is_ours) /* of ports that are listed, and that UCX does not open */
 		status = ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
-	if (status == UCS_OK)
-		status = apply_family(network, settings, config);
 	for (int i = 0; i < OPTIONS && status == UCS_OK && network->has_rdma; i++)
 		status = apply_option(i, settings, rank, config);
+	return status;
+}
+
+/*
+ * Of addresses of both families UCX takes the first of IPv4. Its segments are so small that copied messages cost a system call or two for every 8 KB; socket
+ * buffers are left to the kernel, which grows them, and limits a size that is set to net.core.wmem_max.
+ * From 1.18 on (openucx/ucx pull request 9839) UCX binds each socket to the interface's address before it connects. The connection then has a port of
+ * net.ipv4.ip_local_port_range, 28,232 by default, for itself; else those to different listeners share ports. Where most are taken each bind walks them for
+ * milliseconds; where all are, no other socket of the host connects (EADDRNOTAVAIL). With one interface the kernel finds the way alone, as for earlier UCX.
+ */
+ucs_status_t ucx_network_apply_tcp(const struct ucx_network *network, const struct settings *settings,
+				   ucp_config_t *config)
+{
+	const int family = interface_family(settings->socket_family);
+	const int interfaces = network->kind == NETWORK_IB ? 0 : ucx_devices_tcp_interfaces(network->devices);
+	const struct {
+		const char *name, *value;
+		int applies;
+	} tcp[] = { { "TCP_AF_PRIO", family == 6 ? "inet6" : "inet", family },
+		    { "TCP_TX_SEG_SIZE", "64k", 1 },
+		    { "TCP_RX_SEG_SIZE", "256k", 1 },
+		    { "TCP_EP_BIND_SRC_ADDR", "n", interfaces == 1 && ucx_minor() >= 18 } };
+	const size_t prefix = ucx_minor() <= 16 ? strlen("TCP_") : 0; /* which UCX does not know yet */
+	ucs_status_t status = UCS_OK;
+	for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]) && interfaces && status == UCS_OK; i++)
+		if (tcp[i].applies && !is_users(tcp[i].name))
+			status = ucp_config_modify(config, tcp[i].name + prefix, tcp[i].value);
 	return status;
 }

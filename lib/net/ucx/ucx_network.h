@@ -38,4 +38,8 @@ int ucx_network_read(const struct settings *settings, const char *devices, int r
 ucs_status_t ucx_network_apply(const struct ucx_network *network, const struct settings *settings, int rank,
 			       ucp_config_t *config);
 
+/* What tcp is told where it is among the devices. Variables of UCX win. */
+ucs_status_t ucx_network_apply_tcp(const struct ucx_network *network, const struct settings *settings,
+				   ucp_config_t *config);
+
 #endif
