@@ -33,21 +33,47 @@ static int parent_error(const struct door_job *job)
 
 static const int64_t look_ns_each = 250000; /* between two looks at a rank: all ranks look at all */
 
-enum { ASK_NS = 500 * 1000 * 1000, SHOW_NS = ASK_NS / 10 };
+enum { ASK_NS = 500 * 1000 * 1000, SHOW_NS = ASK_NS / 10, ALL_ASK = 8 /* ranks that wait */, AT_A_TIME = 4 };
 
-/* Ranks of other nodes that have not come are asked, as one that left before this rank met it has told nobody here. */
+/*
+ * Whether this rank asks rank r of those that have not come, so many. Each question to a rank that was not met before opens a connection, and one that has
+ * its answer tells all by the bootstrap. So many that wait take turns; and before rank 0, where they meet, has come it alone is asked, as nobody knows of others.
+ */
+static int asks(const struct door_meeting *m, int absent, int r)
+{
+	const int mine = m->boot->rank, come = m->n - absent, turns = come > ALL_ASK ? come : 1;
+	if (mine && m->flags[2 * m->n])
+		return !r;
+	return (r + mine + m->asked) % turns == 0;
+}
+
+/*
+ * Ranks of other nodes that have not come are asked, as one that left before this rank met it has told nobody here: some at a time, since connections to many
+ * may take longer than the others have patience for a rank that does not look at its bootstrap.
+ */
 static void ask_absent(struct door_meeting *m)
 {
 	unsigned char *absent = m->flags + 2 * (size_t)m->n;
 	const int64_t now = wait_now_ns();
-	if (!m->asked_ns)
+	if (!m->asked_ns) {
 		m->asked_ns = now;
-	if (now - m->asked_ns < ASK_NS || !m->boot->ops->absent(m->boot, m->asked_ns, absent))
+		m->next_asked = m->n;
+	}
+	const int begins = m->next_asked == m->n;
+	const int n =
+	    begins && now - m->asked_ns < ASK_NS ? 0 : m->boot->ops->absent(m->boot, m->asked_ns, absent);
+	if (!n)
 		return;
-	m->asked_ns = now;
-	for (int i = 0; i < m->n; i++)
-		if (absent[i])
-			comm_ask(m->job->comm->core, m->ranks[i]);
+	if (begins) {
+		m->asked_ns = now;
+		m->asked++;
+		m->next_asked = 0;
+	}
+	for (int some = AT_A_TIME; some && m->next_asked < m->n; m->next_asked++)
+		if (absent[m->next_asked] && asks(m, n, m->next_asked)) {
+			comm_ask(m->job->comm->core, m->ranks[m->next_asked]);
+			some--;
+		}
 }
 
 /* To ranks that wait for this one elsewhere. */

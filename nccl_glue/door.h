@@ -135,6 +135,7 @@ struct door_meeting {
 	int64_t since_ns, next_look_ns; /* since when the same ranks can't come; not before */
 	int64_t shown_ns; /* when it was last looked whom this rank waits for */
 	int64_t asked_ns; /* when those that had not come were last asked whether they are there; 0: never */
+	int asked, next_asked; /* how often; who is next; n: all have been */
 };
 
 /* An all-gather, to its end, or until one of those ranks can't come or the communicator is aborted. 0 or a CORALE_E*, logged. */

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "nccl_world.h"
@@ -66,6 +67,33 @@ static void many(struct world_rank *me)
 	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
+static int count_sockets(void)
+{
+	char path[64], target[64];
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		const ssize_t bytes = readlink(path, target, sizeof target);
+		n += bytes > 7 && !strncmp(target, "socket:", 7);
+	}
+	return n;
+}
+
+/* Ranks that wait for the first one to split ask it alone: else each has a connection to each other, which machines that are slow have no time for. */
+static void late_first(struct world_rank *me)
+{
+	ncclComm_t comm = world_comm(me, 0), part = NULL;
+	if (!me->rank)
+		usleep(1500000);
+	WORLD_OK(me, ncclCommSplit(comm, 0, me->rank, &part, NULL));
+	const int n = count_sockets();
+	if (me->rank && n > me->size / 2)
+		world_fault(me, "%d sockets of %d ranks; expected some to neighbours and to rank 0", n,
+			    me->size);
+	WORLD_OK(me, ncclCommDestroy(part));
+	WORLD_OK(me, ncclCommDestroy(comm));
+}
+
 /* Whether this build has UCX, by which nodes talk. */
 static int has_nodes(void)
 {
@@ -80,8 +108,10 @@ int main(int argc, char **argv)
 	struct world_case cases[] = {
 		{ "many ranks of one host", 96, WORLD_PROCESSES, many, NULL, 0 },
 		{ "many ranks of nodes of 8", 256, WORLD_PROCESSES, many, "CORALE_NODE_SIZE=8", 0 },
+		{ "the first of many ranks comes late", 48, WORLD_PROCESSES, late_first, "CORALE_NODE_SIZE=8",
+		  0 },
 	};
-	const int n = sizeof cases / sizeof *cases - !has_nodes();
+	const int n = sizeof cases / sizeof *cases - (has_nodes() ? 0 : 2);
 	for (int i = 0; argc > 2 && i < n; i++)
 		cases[i].ranks = atoi(argv[2]);
 	return world_main(argc, argv, cases, n);
