@@ -17,7 +17,7 @@ enum {
 	BULK_EXCHANGES = 2,
 	BULK_WORKERS = 8, /* from the barrier of a team on to that of its workers */
 	BULK_IN_FLIGHT = 8, /* vectors that a thread loads before it stores the first */
-	BULK_FAR_IN_FLIGHT = 12 /* the same over a link */
+	BULK_FAR_IN_FLIGHT = 12 /* the same over a link, where few registers are held */
 };
 
 /* 20 warps a block, which has a multiprocessor to itself; 16 warps, two blocks a multiprocessor: these signal one peer's message before they move the next one's. */
@@ -174,9 +174,9 @@ __device__ static inline void bulk_copy(const bulk_team &t, unsigned char *to, c
  * Over a link. A warp takes what lies one behind the other, so one address serves all of a thread's loads, and none has a condition: else ptxas spills some, which waits for
  * them before the next ones begin. A function of its own, so that all registers are for what it loads.
  */
+template <int N = BULK_FAR_IN_FLIGHT>
 __device__ static __noinline__ void bulk_copy_far(uint32_t thread, uint32_t threads, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
-	constexpr int N = BULK_FAR_IN_FLIGHT;
 	const uint64_t apart = threads * N * 16, whole = ((uintptr_t)to | (uintptr_t)from) & 15 ? 0 : bytes / apart * apart;
 	for (uint64_t at = (thread / 32 * N * 32 + thread % 32) * 16; at < whole; at += apart) {
 		const vector *source = (const vector *)(from + at);

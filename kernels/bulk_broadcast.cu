@@ -75,7 +75,7 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const 
 {
 	sync_previous_kernel();
 	auto begin = [&](bulk_call *b, const bulk_channel &c, bool) { bulk_begin_parts(a, b, c, a.slot_bytes, false); };
-	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b); });
+	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b); }, no_rest{});
 }
 
 int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, void *stream)

@@ -132,13 +132,22 @@ template <bulk_shape SHAPE> __device__ static bool run_warp(const codelet_args &
 					    take_blocks<SHAPE>(a, bulk_team_of(senders, warps - senders, false, 2), b);
 }
 
-/* All threads of a block: blocks come from where the ranks have them. */
+/* All threads of a block: some of the own block. */
+__device__ static void keep_in_place(const codelet_args &a, const range &part)
+{
+	if (keeps(a))
+		zero_copy_load(a.recv + (uint64_t)a.rank * a.recv_block + part.at, a.send + (uint64_t)a.rank * a.send_block + part.at, part.bytes);
+}
+
+/* All threads of a block: blocks come from where the ranks have them. The own one is left to blocks that have nothing else to do, if there are any. */
 __device__ static bool run_in_place(const codelet_args &a, const bulk_call *b)
 {
 	const range part = b->peers[a.rank].part;
-	for (int k = 0; k < a.ranks; k++) {
+	if (zero_copy_channels(a) == gridDim.x)
+		keep_in_place(a, part);
+	for (int k = 1; k < a.ranks; k++) {
 		const int from = peer_after(a, k);
-		if (k ? is_edge<BULK_FEW>(a, from, a.rank) : keeps(a))
+		if (is_edge<BULK_FEW>(a, from, a.rank))
 			zero_copy_load(a.recv + (uint64_t)from * a.recv_block + part.at, b->send[from] + (uint64_t)a.rank * a.send_block + part.at,
 				       part.bytes);
 	}
@@ -149,7 +158,8 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_moves(const __gr
 {
 	sync_previous_kernel();
 	auto begin = [&](bulk_call *b, const bulk_channel &c, bool) { bulk_begin_blocks(a, b, c); };
-	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp<BULK_FEW>(a, b); });
+	auto run = [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp<BULK_FEW>(a, b); };
+	zero_copy_run(a, begin, run, [&](uint32_t number, uint32_t of) { keep_in_place(a, cut(a.bytes, CODELET_LINE, of, number)); });
 }
 
 __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_moves(const __grid_constant__ codelet_args a)

@@ -18,7 +18,9 @@ enum : uint32_t {
 	LOOKS = 8, /* for the next move, while the workers have one */
 	MOST_DIRECT = 128 << 10, /* bytes of a move that goes through no slot; */
 	MOST_READ = 4 << 20, /* the same of one that is read over a link, which starts slowly */
-	LANES = 32
+	LANES = 32,
+	MOVED_IN_FLIGHT = 6, /* vectors that a thread loads before it stores the first; more are spilled; */
+	READ_IN_FLIGHT = 8 /* the same over a link */
 };
 
 enum { NO_LANE = -1, BEFORE_FIRST = LANES - 1 };
@@ -443,9 +445,9 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 		if (m.ends)
 			return true;
 		if (m.reads)
-			bulk_copy_far(t.workers.thread, t.workers.threads, m.to, m.from, m.bytes);
+			bulk_copy_far<READ_IN_FLIGHT>(t.workers.thread, t.workers.threads, m.to, m.from, m.bytes);
 		else
-			bulk_copy(t, m.to, m.from, m.bytes, m.whole);
+			copy<MOVED_IN_FLIGHT>(t.workers, m.to, m.from, m.bytes, m.whole);
 	}
 }
 

@@ -382,11 +382,11 @@ template <int TYPE> __device__ static inline uint32_t sum_in_place(const codelet
 		return 0;
 	switch (a.ranks) {
 	case 2:
-		return sum_buffers<TYPE, 2, 5>(b, part.at, to, (uint32_t)part.bytes, a.op);
+		return sum_buffers<TYPE, 2, 7>(b, part.at, to, (uint32_t)part.bytes, a.op);
 	case 3:
-		return sum_buffers<TYPE, 3, 3>(b, part.at, to, (uint32_t)part.bytes, a.op);
+		return sum_buffers<TYPE, 3, 4>(b, part.at, to, (uint32_t)part.bytes, a.op);
 	case 4:
-		return sum_buffers<TYPE, 4, 2>(b, part.at, to, (uint32_t)part.bytes, a.op);
+		return sum_buffers<TYPE, 4, 3>(b, part.at, to, (uint32_t)part.bytes, a.op);
 	case 8:
 		return sum_buffers<TYPE, 8, 1>(b, part.at, to, (uint32_t)part.bytes, a.op);
 	default:
@@ -429,7 +429,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void b
 		__syncthreads();
 		const bool good = __syncthreads_and(run_warp<TYPE>(a, b));
 		return good && (b->form != ZERO_COPY_IN_PLACE || finish_in_place(a, b));
-	});
+	}, no_rest{});
 }
 
 typedef void (*kernel)(codelet_args);

@@ -4,8 +4,8 @@
  * leaves nobody who might still store into its memory.
  *
  * Block 0 of each rank says where its buffers lie and which exports of the others are open here (codelet_refs), to all ranks, its own blocks among them. Each block of
- * each rank decides from what all ranks have said, so all decide alike. Where buffers are read, blocks beyond codelet_zero_copy.channels end at once, and the others go through
- * phases, between which blocks of one number of all ranks meet.
+ * each rank decides from what all ranks have said, so all decide alike. Where buffers are read, blocks beyond codelet_zero_copy.channels copy what stays on the GPU and end, and
+ * the others go through phases, between which blocks of one number of all ranks meet.
  */
 #ifndef ZERO_COPY_CUH
 #define ZERO_COPY_CUH
@@ -168,14 +168,27 @@ __device__ static inline int agree(const codelet_args &a, bulk_call *b, uint64_t
 	return still_lives(a, abort_word(a), epoch) ? ZERO_COPY_IN_PLACE : ZERO_COPY_FAILED;
 }
 
+/* A call in which nothing but what is read is copied. */
+struct no_rest {
+	__device__ void operator()(uint32_t, uint32_t) const
+	{
+	}
+};
+
+/* Blocks that go through the phases of a call in place. */
+__device__ static inline uint32_t zero_copy_channels(const codelet_args &a)
+{
+	return a.zero_copy.channels < gridDim.x ? a.zero_copy.channels : gridDim.x;
+}
+
 /*
  * All threads of a block: a call. begin(b, channel, in_place): a warp makes b; run(b) does its work; false of any thread: the call has failed. While one warp waits for
- * what others say, one begins as if in place.
+ * what others say, one begins as if in place. rest(number, of): what the blocks do that such a call leaves over.
  */
-template <class Begin, class Run> __device__ static inline void zero_copy_run(const codelet_args &a, Begin begin, Run run)
+template <class Begin, class Run, class Rest> __device__ static inline void zero_copy_run(const codelet_args &a, Begin begin, Run run, Rest rest)
 {
 	const uint64_t epoch = call_epoch(a);
-	const uint32_t warp = threadIdx.x / 32, few = a.zero_copy.channels < gridDim.x ? a.zero_copy.channels : gridDim.x;
+	const uint32_t warp = threadIdx.x / 32, few = zero_copy_channels(a);
 	bulk_call *b = shared_object<bulk_call>();
 	send_headers(a, epoch);
 	if (warp == 0) {
@@ -193,7 +206,9 @@ template <class Begin, class Run> __device__ static inline void zero_copy_run(co
 		__syncthreads();
 	}
 	bool good = form != ZERO_COPY_FAILED;
-	if (good && (form == ZERO_COPY_SLOTS || blockIdx.x < few))
+	if (good && form == ZERO_COPY_IN_PLACE && blockIdx.x >= few)
+		rest(blockIdx.x - few, gridDim.x - few);
+	else if (good)
 		good = __syncthreads_and(run(b));
 	if (good)
 		call_end(a, epoch);

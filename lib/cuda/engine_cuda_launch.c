@@ -70,7 +70,7 @@ void engine_fill_args(const struct engine *e, struct gpu_launch *l, enum engine_
 	a->piece = (uint32_t)l->cut.piece;
 	a->pieces = (uint32_t)l->cut.pieces;
 	a->slot_bytes = (uint32_t)l->cut.message;
-	a->zero_copy.channels = (uint32_t)l->cut.machine->zero_copy;
+	a->zero_copy.channels = l->cut.zero_copy;
 	a->depth = l->cut.depth ? l->cut.depth : a->depth;
 	a->root = -1;
 }

@@ -96,12 +96,17 @@ static uint64_t message_of(const struct launch *l, uint64_t room)
 
 /*
  * While a message is folded or passed on the next ones come, and acknowledgements go back. A zero-copy call has as many blocks as its slots need, as its buffers may turn out not to
- * be mapped; if they are, only machine.zero_copy of them stay.
+ * be mapped; if they are, few of them read.
  */
 static void cut(struct launch *l)
 {
+	const int moves = coll_moves(l->coll) && l->coll != CORALE_BROADCAST;
 	if (l->zero_copy && l->grid.blocks > LAUNCH_BULK_BLOCKS)
 		l->grid.blocks = LAUNCH_BULK_BLOCKS;
+	if (l->zero_copy)
+		l->zero_copy = (uint8_t)(moves && l->machine->zero_copy > LAUNCH_ZERO_COPY_MOVES
+					     ? LAUNCH_ZERO_COPY_MOVES
+					     : l->machine->zero_copy);
 	const uint64_t room = room_of(l->grid.blocks, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE

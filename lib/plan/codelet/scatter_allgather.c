@@ -24,7 +24,8 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 		return ranks > 2 ? codelet_rate(22, 359, 33, 239, 2, RATES_PASSING)
 				 : codelet_rate(10, 367, 15, 245, 1, RATES_MOVING);
 	return ranks > 2 ? codelet_rate(30, 355, 45, 237, 2, RATES_PASSING)
-			 : codelet_rate(14, 362, 21, 241, 1, RATES_MOVING);
+			 : codelet_rate(14, 362, 21, 241, 1,
+					RATES_FOLDING /* by which data also go out of slots */);
 }
 
 /* The bytes in flight cover a link's rate times the latency of a flag, whatever the number of warp groups. All messages have about one size. */

@@ -26,9 +26,11 @@ static struct codelet_rate rate_of(corale_coll coll)
 {
 	const enum rates_block block = zero_copy_block(coll);
 	if (coll == CORALE_ALL_REDUCE)
-		return codelet_rate(14, 325, 21, 217, 2, block);
-	return coll_folds(coll) ? codelet_rate(12, 320, 18, 213, 1, block)
-				: codelet_rate(11, 310, 17, 207, 1, block);
+		return codelet_rate(14, 338, 21, 225, 2, block);
+	if (coll == CORALE_BROADCAST)
+		return codelet_rate(11, 366, 17, 244, 1, block);
+	return coll_folds(coll) ? codelet_rate(12, 332, 18, 221, 1, block)
+				: codelet_rate(11, 336, 17, 224, 1, block);
 }
 
 double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
