@@ -159,15 +159,13 @@ static int is_exported(const struct codelet_p2p *g, uint32_t i)
 	return all;
 }
 
-/* Of lists in order. A few blocks read as much as a link carries. */
-static void share_reads(struct codelet_p2p *g)
+/* Of lists in order. */
+static int all_sends_wait(const struct codelet_p2p *g)
 {
-	g->group.sends_wait = 1;
+	int all = 1;
 	for (int i = 0; i < g->group.sending; i++)
-		g->group.sends_wait = g->group.sends_wait && is_exported(g, g->first[i]);
-	if (g->group.args.zero_copy.exports && g->group.blocks > LAUNCH_ZERO_COPY_BLOCKS &&
-	    g->group.in_lines <= LAUNCH_ZERO_COPY_BLOCKS)
-		g->group.blocks = LAUNCH_ZERO_COPY_BLOCKS;
+		all = all && is_exported(g, g->first[i]);
+	return all;
 }
 
 /* Whether teams run the launch. Then all blocks serve all lists. */
@@ -183,7 +181,7 @@ static int share_teams(const struct engine *e, struct codelet_p2p *g)
 	    work.in_lines == g->group.lists || work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
 		return 0;
 	sort_lists_of_teams(g);
-	share_reads(g);
+	g->group.sends_wait = (uint16_t)all_sends_wait(g);
 	g->group.teams = 1;
 	return 1;
 }

@@ -131,8 +131,6 @@ static void cut(struct launch *l)
 	    limit = lists ? launch_blocks_of_lists(l->machine, 0, lists, 0) : 0;
 	l->variant = launch_p2p_by_teams(l->machine, l->bytes) ? P2P_BULK : P2P_LISTS;
 	l->zero_copy = launch_reads_message(l->machine, l->bytes) != 0;
-	if (l->zero_copy && blocks > LAUNCH_ZERO_COPY_BLOCKS)
-		blocks = LAUNCH_ZERO_COPY_BLOCKS;
 	l->grid.blocks = l->variant == P2P_BULK ? blocks : lists * (blocks < limit ? blocks : limit);
 	l->grid.threads = l->variant == P2P_BULK ? LAUNCH_BULK_THREADS : PLAN_CODELET_THREADS;
 	l->depth = (uint32_t)launch_p2p_depth(l->machine);
