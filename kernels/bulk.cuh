@@ -177,6 +177,7 @@ __device__ static inline void bulk_copy(const bulk_team &t, unsigned char *to, c
 template <int N = BULK_FAR_IN_FLIGHT>
 __device__ static __noinline__ void bulk_copy_far(uint32_t thread, uint32_t threads, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
+	sync_assume_global(to);
 	const uint64_t apart = threads * N * 16, whole = ((uintptr_t)to | (uintptr_t)from) & 15 ? 0 : bytes / apart * apart;
 	for (uint64_t at = (thread / 32 * N * 32 + thread % 32) * 16; at < whole; at += apart) {
 		const vector *source = (const vector *)(from + at);

@@ -444,6 +444,7 @@ __device__ static bool work(const bulk_team &t, const move *moves)
 		const move m = moves[k % 2];
 		if (m.ends)
 			return true;
+		sync_assume_global(m.to);
 		if (m.reads)
 			bulk_copy_far<READ_IN_FLIGHT>(t.workers.thread, t.workers.threads, m.to, m.from, m.bytes);
 		else

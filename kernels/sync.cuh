@@ -19,6 +19,15 @@ __device__ static inline uint64_t sync_load_relaxed(const uint64_t *word)
 	return value;
 }
 
+/*
+ * A pointer whose origin the compiler does not see, as from shared memory, is to global memory. Else it stores by generic addresses, behind which it loads again what it has
+ * spilled.
+ */
+__device__ static inline void sync_assume_global(const void *p)
+{
+	__builtin_assume(__isGlobal(p));
+}
+
 /* Does not wait for this thread's own stores, as a fence behind a relaxed load does: under load those take microseconds. */
 __device__ static inline uint64_t sync_load_acquire(const uint64_t *word)
 {
