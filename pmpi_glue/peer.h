@@ -31,8 +31,9 @@ struct pmpi_peer_state {
 	int on; /* some ranks take headers; alike on all ranks of MPI_COMM_WORLD */
 	int *
 	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
+	_Atomic int64_t *heard_ns; /* of each rank: when it last was seen to read a message of this one */
 	size_t least, eager;
-	int64_t wait_ns;
+	int64_t wait_ns; /* without that, until a matched message is copied */
 	_Atomic long by_header, in_slot, buffered, pulled; /* so far */
 };
 extern struct pmpi_peer_state pmpi_peer;

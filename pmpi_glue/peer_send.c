@@ -223,6 +223,15 @@ struct pmpi_sending *pmpi_send_begin(const struct pmpi_message *m, MPI_Request *
 	return NULL;
 }
 
+/* The receiver reads: it is in a call that goes on with its other messages, too. If it has died, it won't end. */
+static int is_cut_off(const struct pmpi_sending *w, int64_t now)
+{
+	const int gone = now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
+	if (!gone)
+		pmpi_peer.heard_ns[w->to] = now;
+	return gone;
+}
+
 int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
 {
 	int is_matched = 0, is_cancelled = 0;
@@ -233,14 +242,17 @@ int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
 		return is_matched;
 	PMPI_Test_cancelled(&status, &is_cancelled);
 	const uint32_t state = slot->state;
+	const int64_t now = wait_now_ns();
+	if (state == PEER_DONE)
+		pmpi_peer.heard_ns[w->to] = now;
 	if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)
 		return 1;
-	const int64_t now = wait_now_ns();
 	if (!w->matched_ns)
 		w->matched_ns = now;
-	if (state == PEER_PULLING) /* if the receiver has died, it won't end */
-		return now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
-	if (now - w->matched_ns >= pmpi_peer.wait_ns)
+	if (state == PEER_PULLING)
+		return is_cut_off(w, now);
+	const int64_t heard_ns = pmpi_peer.heard_ns[w->to];
+	if (now - (heard_ns > w->matched_ns ? heard_ns : w->matched_ns) >= pmpi_peer.wait_ns)
 		buffer_now(w, slot);
 	return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;
 }
