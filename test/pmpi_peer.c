@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_device/fake_device.h"
+#include "pmpi_peer.h"
 
 enum { COMMS = 4, TAGS = 3, MOST = 64, GAP = 0x5a, OVERWRITTEN = 0x77 };
 
@@ -81,22 +81,6 @@ static void free_type(MPI_Datatype type)
 {
 	if (type != MPI_BYTE)
 		MPI_Type_free(&type);
-}
-
-/* Device memory is written and read by copies, so that GPUs can have it, too (test/fake_device/cuda_device.c). */
-static void put(char *buffer, size_t bytes, int value)
-{
-	char *host = malloc(bytes + 1);
-	memset(host, value, bytes);
-	fake_device_copy(buffer, host, bytes);
-	free(host);
-}
-
-static char *get(const char *buffer, size_t bytes)
-{
-	char *host = malloc(bytes + 1);
-	fake_device_copy(host, buffer, bytes);
-	return host;
 }
 
 static char *allocate(int memory, int bytes, int value)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fake_device/fake_device.h"
+#include "pmpi_peer.h"
 
 enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8 };
 
@@ -22,22 +22,6 @@ static void expect(int ok, const char *what)
 	if (!ok)
 		fprintf(stderr, "# rank %d: %s\n", rank, what);
 	failed |= !ok;
-}
-
-/* Device memory is written and read by copies, so that GPUs can have it, too (test/fake_device/cuda_device.c). */
-static void put(char *buffer, size_t bytes, int value)
-{
-	char *host = malloc(bytes + 1);
-	memset(host, value, bytes);
-	fake_device_copy(buffer, host, bytes);
-	free(host);
-}
-
-static char *get(const char *buffer, size_t bytes)
-{
-	char *host = malloc(bytes + 1);
-	fake_device_copy(host, buffer, bytes);
-	return host;
 }
 
 static void fill(char *buffer, int value)

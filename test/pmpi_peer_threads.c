@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_device/fake_device.h"
+#include "pmpi_peer.h"
 
 enum { THREADS = 3, ROUNDS = 150, MOST = 4000, TAG_SHARED = 50, TAG_PROBED = 60 };
 
@@ -35,22 +35,6 @@ static void expect(int ok, const char *what, int is, int expected)
 {
 	if (!ok && failed++ < 5)
 		fprintf(stderr, "# seed %d, rank %d: %s: %d, not %d\n", seed, rank, what, is, expected);
-}
-
-/* Device memory is written and read by copies, so that GPUs can have it, too (test/fake_device/cuda_device.c). */
-static void put(char *buffer, size_t bytes, int value)
-{
-	char *host = malloc(bytes + 1);
-	memset(host, value, bytes);
-	fake_device_copy(buffer, host, bytes);
-	free(host);
-}
-
-static char *get(const char *buffer, size_t bytes)
-{
-	char *host = malloc(bytes + 1);
-	fake_device_copy(host, buffer, bytes);
-	return host;
 }
 
 static void fill(char *buffer, int bytes, int value)

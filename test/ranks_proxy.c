@@ -237,7 +237,8 @@ int proxy_world_take(struct proxy_world *w, int i, uint32_t index, size_t bytes)
 	const unsigned char *data = remote_data_at(r, index, offset, n);
 	unsigned char few[REMOTE_FEW_BYTES];
 	struct remote_header header;
-	const enum front_form form = slot_front_read(remote_header_at(r, offset, &slots, n), n + 1, &header, few);
+	const enum front_form form =
+	    slot_front_read(remote_header_at(r, offset, &slots, n), n + 1, &header, few);
 	size_t bad = 0;
 	if (form == FRONT_NOTHING)
 		return 0;

@@ -100,7 +100,7 @@ static uint64_t message_of(const struct launch *l, uint64_t room)
  */
 static void cut(struct launch *l)
 {
-	const int moves = coll_moves(l->coll) && l->coll != CORALE_BROADCAST;
+	const int moves = zero_copy_block(l->coll) == RATES_READ_MOVING;
 	if (l->zero_copy && l->grid.blocks > LAUNCH_BULK_BLOCKS)
 		l->grid.blocks = LAUNCH_BULK_BLOCKS;
 	if (l->zero_copy)

@@ -25,7 +25,8 @@ enum {
 	LAUNCH_BULK_BLOCKS =
 	    32, /* at most, of calls by teams of warps: each fills an SM; with more nothing was measured */
 	LAUNCH_ZERO_COPY_BLOCKS = 16, /* at most, of calls that read the peers' buffers: more gain nothing; */
-	LAUNCH_ZERO_COPY_MOVES = 10, /* of blocks of data, which they load once and do not fold: the others copy the rank's own */
+	LAUNCH_ZERO_COPY_MOVES =
+	    10, /* of blocks of data, which they load once and do not fold: the others copy the rank's own */
 	LAUNCH_ZERO_COPY_RANKS = 16, /* of a node at most */
 	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
 	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
@@ -67,7 +68,8 @@ struct launch {
 	uint8_t unaligned; /* enum plan_alignment, of the rank's own buffers */
 	uint8_t direct; /* peers store into receive buffers: row_stores_direct */
 	uint8_t scratch; /* it goes through scratch, and there is some */
-	uint8_t zero_copy; /* CUDA blocks that read other ranks' buffers, where these are mapped; 0: none does */
+	uint8_t
+	    zero_copy; /* 0: no rank reads another one's buffers; else they do where these are mapped, of collectives by so many CUDA blocks */
 	/* Cut from that: */
 	uint8_t variant; /* of the codelet's kernels */
 	struct grid grid; /* of copies: of the work beside them */
