@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcasts by few blocks: the root scatters parts among the other ranks, each passes its own on to all others but the root (van de Geijn's scatter and
+ * Broadcasts: the root scatters parts among the other ranks, each passes its own on to all others but the root (van de Geijn's scatter and
  * all-gather). Every link into a rank carries the vector once.
  */
 #include <cuda_runtime.h>
@@ -9,16 +9,16 @@
 #include "bulk_parts.cuh"
 #include "zero_copy.cuh"
 
-__device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
+template <bulk_shape SHAPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	auto edge = [&](int to) { return to != a.root; };
 	return bulk_scatter(a, t, b, a.peers, edge, [&](int to, uint32_t m, const range &part) {
 		unsigned char *own = a.send != a.recv ? a.recv + part.at : nullptr;
-		copy_also<BULK_IN_FLIGHT>(t.workers, bulk_target(a, b, 0, to, m, part.at), !a.peers, own, a.send + part.at, part.bytes);
+		copy_also<bulk_in_flight<SHAPE>>(t.workers, bulk_target(a, b, 0, to, m, part.at), !a.peers, own, a.send + part.at, part.bytes);
 	});
 }
 
-__device__ static bool pass(const codelet_args &a, const bulk_team &t, const bulk_call *b)
+template <bulk_shape SHAPE> __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	auto from_root = [&](int from) { return from == a.root; };
 	auto others = [&](int to) { return to != a.root && to != a.rank; };
@@ -30,10 +30,10 @@ __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bul
 		for (int k = 1; k < a.ranks; k++) {
 			const int to = peer_after(a, k);
 			if (others(to))
-				bulk_copy(t, bulk_target(a, b, 1, to, m, part.at), mine, part.bytes, !a.peers);
+				bulk_copy<SHAPE>(t, bulk_target(a, b, 1, to, m, part.at), mine, part.bytes, !a.peers);
 		}
 		if (!a.peers)
-			bulk_copy(t, a.recv + part.at, mine, part.bytes, false);
+			bulk_copy<SHAPE>(t, a.recv + part.at, mine, part.bytes, false);
 	};
 	return bulk_each(b, t, ready, work, [&](uint32_t m) {
 		if (!a.peers)
@@ -42,18 +42,19 @@ __device__ static bool pass(const codelet_args &a, const bulk_team &t, const bul
 	});
 }
 
-__device__ static bool gather(const codelet_args &a, const bulk_team &t, const bulk_call *b)
+template <bulk_shape SHAPE> __device__ static bool gather(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
-	return bulk_gather(a, t, b, [&](int from) { return from != a.root && from != a.rank; });
+	return bulk_gather<SHAPE>(a, t, b, [&](int from) { return from != a.root && from != a.rank; });
 }
 
 /* The root's warps all scatter, the others' pass on and gather. */
-__device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
+template <bulk_shape SHAPE> __device__ static bool run_warp(const codelet_args &a, const bulk_call *b)
 {
 	const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, passing = (warps + 1) / 2;
 	if (a.rank == a.root)
-		return scatter(a, bulk_team_of(0, warps, true, 1), b);
-	return warp < passing ? pass(a, bulk_team_of(0, passing, true, 1), b) : gather(a, bulk_team_of(passing, warps - passing, false, 2), b);
+		return scatter<SHAPE>(a, bulk_team_of(0, warps, true, 1), b);
+	return warp < passing ? pass<SHAPE>(a, bulk_team_of(0, passing, true, 1), b) :
+				gather<SHAPE>(a, bulk_team_of(passing, warps - passing, false, 2), b);
 }
 
 /* All threads of a block: owners fetch their parts from the root, then all but the root the other parts from these. */
@@ -75,7 +76,14 @@ __global__ __launch_bounds__(CODELET_BULK_THREADS, 1) void bulk_broadcast(const 
 {
 	sync_previous_kernel();
 	auto begin = [&](bulk_call *b, const bulk_channel &c, bool) { bulk_begin_parts(a, b, c, a.slot_bytes, false); };
-	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp(a, b); }, no_rest{});
+	zero_copy_run(a, begin, [&](const bulk_call *b) { return b->form == ZERO_COPY_IN_PLACE ? run_in_place(a, b) : run_warp<BULK_FEW>(a, b); }, no_rest{});
+}
+
+__global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_broadcast(const __grid_constant__ codelet_args a)
+{
+	sync_previous_kernel();
+	auto begin = [&](bulk_call *b, const bulk_channel &c) { bulk_begin_parts(a, b, c, a.slot_bytes, false); };
+	bulk_run(a, begin, [&](const bulk_call *b) { return run_warp<BULK_MANY>(a, b); });
 }
 
 int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, void *stream)
@@ -86,4 +94,14 @@ int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, void *st
 int codelets_load_bulk_broadcast(void)
 {
 	return load((const void *)bulk_broadcast);
+}
+
+int codelets_fifo_broadcast(const codelet_args *args, struct grid grid, void *stream)
+{
+	return launch((const void *)fifo_broadcast, grid, args, stream);
+}
+
+int codelets_load_fifo_broadcast(void)
+{
+	return load((const void *)fifo_broadcast);
 }

@@ -42,9 +42,7 @@ enum {
 	CODELET_LINE = LAUNCH_LINE,
 	CODELET_NUMBER_BITS = 20, /* of a message's number in its epoch, where a flag has it beside that */
 	CODELET_LINE_DATA = LAUNCH_LINE_DATA,
-	CODELET_FEW_RANKS = PLAN_FEW_RANKS, /* ranks at most of kernels that have a pointer for each */
-	CODELET_WARP_GROUPS = LAUNCH_WARP_GROUPS, /* of a block in a broadcast */
-	CODELET_LEAST_DEPTH = LAUNCH_LEAST_DEPTH /* messages in flight of such a group, at least */
+	CODELET_FEW_RANKS = PLAN_FEW_RANKS /* ranks at most of kernels that have a pointer for each */
 };
 
 /*
@@ -74,9 +72,8 @@ enum codelet_ring {
 	CODELET_FIRST,
 	CODELET_SECOND,
 	CODELET_PAIRS,
-	CODELET_BROADCAST, /* one a warp group */
-	CODELET_LOWERED = CODELET_BROADCAST, /* one a ring of the plan: no broadcast runs beside it */
-	CODELET_RINGS = CODELET_BROADCAST + CODELET_WARP_GROUPS
+	CODELET_LOWERED, /* one a ring of the plan */
+	CODELET_RINGS = CODELET_LOWERED + PLAN_MAX_QUEUES
 };
 
 struct codelet_layout {
@@ -237,7 +234,7 @@ struct codelet_args {
 	unsigned char *windows; /* rank r's at windows + r * stride */
 	uint32_t stride;
 	uint32_t slot_bytes; /* of one message in slots */
-	uint32_t depth; /* messages in flight in a channel's slots; of a broadcast in a warp group's, even */
+	uint32_t depth; /* messages in flight in a channel's slots */
 	uint32_t headers, flags, acks, area, area_bytes; /* offsets; area: words, lines or slots */
 	uint32_t
 	    one_polls; /* windows lie in host memory, where a word has one warp of a block that polls it */
@@ -636,7 +633,7 @@ int codelets_load_fifo_reduce(void);
 int codelets_load_direct(void);
 int codelets_load_p2p(void);
 int codelets_load_fifo_moves(void);
-int codelets_load_scatter_allgather(void);
+int codelets_load_fifo_broadcast(void);
 int codelets_load_bulk_moves(void);
 int codelets_load_bulk_reduce(void);
 int codelets_load_bulk_broadcast(void);
@@ -659,15 +656,14 @@ int codelets_two_shot(const struct codelet_args *args, struct grid grid, int typ
 int codelets_fifo_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_reduce into registered memory */
 int codelets_direct(const struct codelet_args *args, struct grid grid, int type, void *stream);
-/* all_gather, all_to_all */
+/* all_gather, all_to_all; broadcast */
 int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_fifo_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
 /* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
 int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
 int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
 int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
 int codelets_chain(const struct codelet_args *args, struct grid grid, void *stream);
-/* broadcast */
-int codelets_scatter_allgather(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_p2p(const struct codelet_p2p *args, void *stream);
 /* The same for long messages, by few blocks. */

@@ -17,7 +17,6 @@
 #include "vector_other.cuh"
 
 static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
-static_assert((int)CODELET_WARP_GROUPS >= (int)PLAN_MAX_QUEUES, "the flags of a broadcast's groups are those of the rings");
 
 struct prepared {
 	lowered_op op;

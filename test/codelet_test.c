@@ -503,11 +503,14 @@ static void test_plan_of_call(void **state)
 
 /* ---- Walk and rates ------------------------------------------------------------------------------------------------ */
 
-/* How far the walk of a row's plan may be from the row's measured rates. Small blocks, and what a broadcast deals out, have rates that were fitted
- * to larger calls; for more than four ranks nobody has measured any. */
+/* How far the walk of a row's plan may be from the row's measured rates. Small blocks and broadcasts have rates that were fitted to larger calls; for more than
+ * four ranks nobody has measured any. */
 static double most_apart(const struct question *q)
 {
-	const uint64_t least = q->coll == CORALE_BROADCAST ? 4 << 20 : 1 << 20;
+	const int is_broadcast = q->coll == CORALE_BROADCAST;
+	const uint64_t least = is_broadcast ? 4 << 20 : 1 << 20;
+	if (is_broadcast && (q->bytes < least || q->machine.ranks > 4))
+		return 5;
 	return q->coll == CORALE_ALL_REDUCE || (q->bytes >= least && q->machine.ranks <= 4) ? 1.5 : 2.5;
 }
 

@@ -135,7 +135,7 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 {
 	const struct codelet_layout *l = &e->layout;
 	const uint64_t least_slots =
-	    (uint64_t)CODELET_MAX_BLOCKS * CODELET_WARP_GROUPS * CODELET_LEAST_DEPTH * CODELET_LINE;
+	    (uint64_t)CODELET_MAX_BLOCKS * (CODELET_SECOND + 1) * LAUNCH_SLOT_DEPTH * CODELET_LINE;
 	if (e->ranks > CODELET_MAX_RANKS)
 		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,

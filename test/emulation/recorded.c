@@ -121,17 +121,10 @@ static int uses_packets(const struct test_call *c)
 static int is_two_shot(const struct reader *r)
 {
 	const struct test_call *c = r->call;
-	if (c->codelet == &bulk_codelet)
-		return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_BROADCAST ||
-		       (c->coll == CORALE_REDUCE && r->world->ranks > 2);
-	return c->codelet == &two_shot_codelet ||
-	       (c->codelet == &fifo_codelet && c->coll == CORALE_ALL_REDUCE);
-}
-
-/* Message by message to one rank after the other. */
-static int is_dealt(const struct test_call *c)
-{
-	return c->codelet == &fifo_codelet && c->coll == CORALE_BROADCAST;
+	if (c->codelet != &bulk_codelet && c->codelet != &fifo_codelet)
+		return c->codelet == &two_shot_codelet;
+	return c->coll == CORALE_ALL_REDUCE || c->coll == CORALE_BROADCAST ||
+	       (c->coll == CORALE_REDUCE && r->world->ranks > 2);
 }
 
 static int in_words(const struct test_call *c)
@@ -357,7 +350,7 @@ struct slot {
 static struct slot slot_of(const struct reader *r, const struct item *m, size_t number)
 {
 	const struct codelet_args *a = m->launch->args;
-	size_t channels = m->launch->blocks * (is_dealt(r->call) ? CODELET_WARP_GROUPS : 1);
+	size_t channels = m->launch->blocks;
 	struct slot s = { .depth = a->depth };
 	if (r->call->coll == CORALE_ALL_TO_ALL_V)
 		channels = ((const struct codelet_group *)a)->most_channels;
@@ -377,20 +370,6 @@ static void cut_channel(const struct reader *r, struct item *m, size_t channel)
 		channels = codelet_channels(g, m->bytes);
 	}
 	cut(m, CODELET_LINE, channels, channel);
-}
-
-/* Of a warp group's round: the message that one of the two passes on, or is dealt. */
-static void set_dealt(struct item *m, size_t group, size_t round)
-{
-	const struct codelet_args *a = m->launch->args;
-	size_t ranks = (size_t)a->ranks, root = (size_t)a->root, others = ranks - 1,
-	       whose = (size_t)(m->from == a->root ? m->to : m->from);
-	size_t turn = ((whose + ranks - root) % ranks - 1 + others - group % others) % others,
-	       number = group % CODELET_WARP_GROUPS + (round * others + turn) * CODELET_WARP_GROUPS;
-	cut(m, CODELET_LINE, m->launch->blocks, group / CODELET_WARP_GROUPS);
-	size_t at = number * a->slot_bytes < m->bytes ? number * a->slot_bytes : m->bytes;
-	m->begin += at;
-	m->bytes = m->bytes - at < a->slot_bytes ? m->bytes - at : a->slot_bytes;
 }
 
 /* at: from the begin of all slots of the owner; the slots of scratch are counted behind those of the window. */
@@ -413,13 +392,8 @@ static void read_slot(struct reader *r, struct item *m, size_t at, int scratch)
 	size_t number = s.number + s.depth * r->turns[place / VECTOR]++;
 	set_message(r, m);
 	m->at = in % a->slot_bytes;
-	if (is_dealt(r->call)) {
-		m->exchange = m->from != a->root;
-		set_dealt(m, s.channel, number);
-	} else {
-		cut_channel(r, m, s.channel);
-		m->at += number * a->slot_bytes;
-	}
+	cut_channel(r, m, s.channel);
+	m->at += number * a->slot_bytes;
 	size_t n = clipped(m, VECTOR);
 	if (!n)
 		complain(r, m, "a slot beyond the message");

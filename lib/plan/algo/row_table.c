@@ -97,7 +97,6 @@ static int even_nodes(const struct algo_call *call)
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
 static const char signals_root[] = "the root waits for each part's first line, or for all of it";
-static const char interleaved[] = "a rank's part is scattered message by message, not one run of bytes";
 
 static const struct row table[] = {
 #include "rows_plain.def"

@@ -28,8 +28,6 @@ enum {
 	LAUNCH_ZERO_COPY_MOVES =
 	    10, /* of blocks of data, which they load once and do not fold: the others copy the rank's own */
 	LAUNCH_ZERO_COPY_RANKS = 16, /* of a node at most */
-	LAUNCH_WARP_GROUPS = 4, /* of a block in a broadcast */
-	LAUNCH_LEAST_DEPTH = 2, /* messages in flight of such a group, at least */
 	LAUNCH_CHANNELS = 128, /* of a message between two ranks at most */
 	LAUNCH_SLOT_DEPTH = 2, /* messages in flight of a channel */
 	LAUNCH_CHANNEL_BYTES = 32 << 10, /* of a message, from which it has another channel */
@@ -47,7 +45,7 @@ enum {
 	ONE_SHOT_FEW_LONG
 }; /* any ranks and addresses; few ranks, a packet a thread; threads take turns */
 enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
-enum { FIFO_REDUCE, FIFO_MOVES }; /* all_reduce and reduce_scatter; what is only moved */
+enum { FIFO_REDUCE, FIFO_MOVES, FIFO_BROADCAST }; /* all_reduce and reduce_scatter; blocks; broadcast */
 enum { BULK_REDUCE, BULK_MOVES, BULK_BROADCAST };
 enum { P2P_LISTS, P2P_BULK }; /* lists of messages with blocks of their own; all blocks serve all lists */
 
@@ -76,7 +74,7 @@ struct launch {
 	uint64_t piece,
 	    pieces; /* bytes of a block, vector or part at a time, each with an epoch or a round of copies; how many */
 	uint64_t message; /* most bytes of a message through slots, or a chunk of copies; 0: none */
-	uint32_t depth; /* messages in flight of a channel or warp group */
+	uint32_t depth; /* messages in flight of a channel */
 	/* Lowered: */
 	const struct plan *plan;
 	int list; /* the number that the engine gave it */
