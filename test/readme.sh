@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md names; README is short. TAP.
+# docs/settings.md has the library's own table of settings, links in the documentation lead to files that exist, and so do all files that docs/design.md and docs/adding.md name; pages are short. TAP.
 # To renew the table: replace what is between the settings lines of docs/settings.md by corale-info --settings-markdown.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -32,23 +32,39 @@ else
 	echo "ok 2 - links lead to files"
 fi
 
-# A name is a path from the top, or that of a file in one folder; * stands for any letters. Files that a page "To add" has its reader make have an
-# X, or ofi, in their names.
+# A name is a path from the top, or that of a file in one folder; * stands for any letters. Files that docs/adding.md has its reader make have an X, or ofi,
+# in their names.
 (cd "$top_srcdir" && find Makefile.am configure.ac ./*.in README.md CHANGELOG.md docs include lib kernels mpi_glue pmpi_glue nccl_glue examples test .ci -name raw -prune -o -type f -print 2>/dev/null) |
 	sed 's,^\./,,' >"$scratch/files"
-grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b' "$top_srcdir/docs/design.md" | sort -u |
+grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b' "$top_srcdir/docs/design.md" "$top_srcdir/docs/adding.md" -h | sort -u |
 	awk 'NR == FNR { path[$0] = 1; sub(".*/", ""); name[$0] = 1; next }
 	/(^|[\/_])(X|ofi)[._]|_ofi|\/ofi\// || $0 in path || $0 in name { next }
 	/\*/ { pattern = $0; gsub(/\./, "\\.", pattern); gsub(/\*/, "[^/]*", pattern); found = 0
 	       for (p in path) if (p ~ "(^|/)" pattern "$") { found = 1; break } }
-	!/\*/ || !found { print "# docs/design.md: " $0 }' "$scratch/files" - >"$scratch/gone"
+	!/\*/ || !found { print "# " $0 }' "$scratch/files" - >"$scratch/gone"
 [ -s "$scratch/gone" ] && word="not ok" || word=ok
-echo "$word 3 - files that docs/design.md names are there"
+echo "$word 3 - files that docs/design.md and docs/adding.md name are there"
 cat "$scratch/gone"
 
-# README is an entry: what is longer has a page of its own.
-words=$(awk '/^```/ { fenced = !fenced; next } !fenced && !/^(\||    )/ { words += NF } END { print words }' "$top_srcdir/README.md")
-[ "$words" -le 2000 ] && word="" || word="not "
-echo "${word}ok 4 - README has at most 2,000 words outside of tables and code"
-echo "# $words words"
-echo "1..4"
+# What is longer than this nobody reads. Words outside of tables and code; not counted among all pages: installation, what changed, the laboratory.
+words() { awk 'FNR == 1 { fenced = 0 } /^```/ { fenced = !fenced; next } !fenced && !/^(\||    )/ { words += NF } END { print words + 0 }' "$@"; }
+number=4
+at_most() # words, description, pages
+{
+	most=$1
+	description=$2
+	shift 2
+	count=$(words "$@")
+	[ "$count" -le "$most" ] && word="" || word="not "
+	echo "${word}ok $number - $description: at most $most words outside of tables and code"
+	echo "# $count words"
+	number=$((number + 1))
+}
+cd "$top_srcdir" || exit 1
+at_most 2000 README README.md
+at_most 17000 docs/design.md docs/design.md
+at_most 9200 CHANGELOG CHANGELOG.md
+pages=$(find . -name '*.md' ! -name CHANGELOG.md ! -name install.md ! -path './docs/lab/*' ! -path './.*' ! -path './build*')
+# shellcheck disable=SC2086 # names without spaces
+at_most 41000 "all pages" $pages
+echo "1..$((number - 1))"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transports, the preferred one first. A new one is its files, its row here and its lines of the build (docs/design.md, To add a transport). */
+/* The transports, the preferred one first. A new one is its files, its row here and its lines of the build (docs/adding.md). */
 #include "transport_rows.h"
 
 #include "net/ucx/transport_ucx.h"
