@@ -22,271 +22,293 @@ static size_t block_bytes(const struct coll_call *call)
 
 int coll_is_eligible(struct coll_call *call, size_t *bytes)
 {
+	const struct coll_kind *kind = coll_kind(call);
 	*bytes = 0;
-	switch (call->function) {
-	case PMPI_BARRIER:
+	if (call->function == PMPI_BARRIER)
 		return pmpi.mode != PMPI_MODE_DEVICE;
-	case PMPI_ALLGATHERV:
-	case PMPI_GATHERV:
-	case PMPI_SCATTERV:
-	case PMPI_ALLTOALLV: /* only this rank knows its blocks */
-		return 1;
-	default:
-		break;
+	if (kind->has_op) {
+		*bytes = (size_t)call->send.count * coll_type_bytes(call->recv.type);
+		return pmpi_reduction_find(call->recv.type, call->op, &call->corale_type, &call->corale_op);
 	}
-	if (call->op == MPI_OP_NULL) {
+	if (kind->send.form != SIDE_ARRAYS &&
+	    kind->recv.form != SIDE_ARRAYS) /* else only this rank knows its blocks */
 		*bytes = block_bytes(call);
-		return 1;
-	}
-	*bytes = (size_t)call->send.count * coll_type_bytes(call->recv.type);
-	return pmpi_reduction_find(call->recv.type, call->op, &call->corale_type, &call->corale_op);
+	return 1;
 }
 
-/* ---- A side as bytes */
+/* ---- A side as bytes, or, of a reduction, elements */
 
-/* counts, displs: of each block, in bytes; NULL: blocks of `bytes` each, one behind the other. */
-struct bytes_side {
+/* Without blocks all pointers are NULL. */
+struct routed_side {
 	char *data; /* as Corale takes it */
-	size_t bytes;
-	size_t *counts, *displs;
-	char *packed; /* to be freed; NULL: the program's own memory */
+	size_t bytes; /* of each block, or of the only one */
+	size_t *counts, *displs; /* of each block, in bytes */
+	char *packed; /* what data is then; NULL: the program's own memory */
+	size_t pinned; /* bytes of packed, if pmpi_pinned's */
 };
 
-struct packing {
-	const struct coll_side *side;
-	struct bytes_side *to;
-	size_t at; /* in packed */
+struct coll_routed {
+	struct coll_call *call;
+	const struct pmpi_comm *comm;
+	corale_comm *core;
+	void *stream;
+	struct routed_side send, recv;
+};
+
+struct measuring {
+	struct routed_side *to;
+	size_t bytes; /* of all blocks */
 	int is_plain; /* all blocks are contiguous */
-	int direction; /* 0: out of the program's memory; 1: into it */
 };
 
 static int measure(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
 {
-	struct packing *packing = arg;
-	packing->is_plain &= layout->is_contiguous && at >= 0;
-	packing->to->counts[block] = count * layout->size;
-	packing->to->displs[block] = (size_t)at; /* of a plain side; pack has others */
-	packing->at += count * layout->size;
+	struct measuring *m = arg;
+	m->is_plain &= layout->is_contiguous && at >= 0;
+	m->to->counts[block] = count * layout->size;
+	m->to->displs[block] = (size_t)at; /* of a plain side; pack has others */
+	m->bytes += count * layout->size;
 	return 0;
-}
-
-struct rows_packing {
-	char *user, *packed;
-	int direction;
-};
-
-static int copy_rows(void *arg, const struct pmpi_rows *rows)
-{
-	const struct rows_packing *p = arg;
-	char *user = p->user + rows->at, *packed = p->packed + rows->packed_at;
-	for (size_t i = 0; i < rows->rows; i++) {
-		char *u = user + i * rows->pitch, *b = packed + i * rows->packed_pitch;
-		memcpy(p->direction ? u : b, p->direction ? b : u, rows->width);
-	}
-	return 0;
-}
-
-static int pack_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
-{
-	struct packing *packing = arg;
-	struct rows_packing rows = { (char *)packing->side->at + at,
-				     packing->to->packed + packing->to->displs[block], packing->direction };
-	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows, &rows);
 }
 
 /* Blocks of other layouts, and of contexts that are not the core's, go through packed host memory. */
-static int pack(struct coll_call *call, struct coll_side *side, struct packing *packing)
+static int pack(const struct coll_call *call, const struct coll_side *side, size_t bytes,
+		struct routed_side *to)
 {
-	struct bytes_side *to = packing->to;
 	size_t at = 0;
-	int ret = coll_stage_side(call, side);
-	if (ret)
-		return ret;
-	to->packed = malloc(packing->at ? packing->at : 1);
+	to->pinned = side->ordinal >= 0 ? bytes : 0;
+	to->packed = to->pinned ? pmpi_pinned(bytes) : malloc(bytes ? bytes : 1);
 	if (!to->packed)
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory to pack %zu bytes", packing->at);
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory to pack %zu bytes", bytes);
 	for (int i = 0; i < side->blocks; i++) {
 		to->displs[i] = at;
 		at += to->counts[i];
 	}
 	to->data = to->packed;
-	return side->is_read ? coll_each_block(call, side, pack_block, packing) : 0;
+	return side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, to->packed, to->displs) : 0;
 }
 
-static int open_side(struct coll_call *call, struct pmpi_comm *comm, struct coll_side *side,
-		     struct bytes_side *to)
+/* arrays: 2 * size entries for it. */
+static int open_side(const struct coll_routed *c, const struct coll_side *side, size_t *arrays,
+		     struct routed_side *to)
 {
-	struct packing packing = { .side = side,
-				   .to = to,
-				   .is_plain = pmpi_ordinal_reaches(comm->ordinal, side->ordinal) };
-	memset(to->counts, 0, sizeof *to->counts * (size_t)side->blocks);
-	memset(to->displs, 0, sizeof *to->displs * (size_t)side->blocks);
-	int ret = coll_each_block(call, side, measure, &packing);
+	struct measuring m = { .to = to, .is_plain = pmpi_ordinal_reaches(c->comm->ordinal, side->ordinal) };
+	if (!side->blocks)
+		return 0;
+	memset(arrays, 0, 2 * sizeof *arrays * (size_t)c->comm->size);
+	to->counts = arrays;
+	to->displs = arrays + c->comm->size;
+	const int ret = coll_each_block(c->call, side, measure, &m);
 	if (ret)
 		return ret;
-	to->bytes = side->blocks ? to->counts[0] : 0;
-	to->packed = NULL;
+	to->bytes = to->counts[0];
 	to->data = pmpi.device ? pmpi.device->reach(side->buffer) : side->buffer;
-	return packing.is_plain ? 0 : pack(call, side, &packing);
+	return m.is_plain ? 0 : pack(c->call, side, m.bytes, to);
 }
 
-static int close_side(struct coll_call *call, struct coll_side *side, struct bytes_side *from)
+static int close_side(const struct coll_call *call, const struct coll_side *side,
+		      const struct routed_side *from)
 {
-	struct packing packing = { .side = side, .to = from, .direction = 1 };
-	if (!from->packed || !side->is_written)
+	return from->packed && side->is_written
+		   ? coll_copy_side(call, side, PMPI_FROM_PACKED, from->packed, from->displs)
+		   : 0;
+}
+
+static void free_side(struct routed_side *side)
+{
+	if (side->pinned)
+		pmpi_unpinned(side->packed, side->pinned);
+	else
+		free(side->packed);
+}
+
+/* What stands for a side in place: the rank's own block of the other one, or all of that. */
+static struct routed_side in_place(const struct routed_side *other, int rank, enum coll_form form)
+{
+	struct routed_side side = *other;
+	side.packed = NULL;
+	side.pinned = 0;
+	if (form == SIDE_ONE) {
+		side.data += other->displs[rank];
+		side.bytes = other->counts[rank];
+	}
+	return side;
+}
+
+static int run_move(struct coll_routed *c)
+{
+	const struct coll_call *call = c->call;
+	const struct coll_kind *kind = coll_kind(call);
+	const int rank = c->comm->rank;
+	int ret = open_side(c, &call->send, c->comm->arrays, &c->send);
+	if (!ret)
+		ret = open_side(c, &call->recv, c->comm->arrays + 2 * c->comm->size, &c->recv);
+	if (!ret && call->send.buffer == MPI_IN_PLACE)
+		c->send = in_place(&c->recv, rank, kind->send.form);
+	if (!ret && call->recv.buffer == MPI_IN_PLACE)
+		c->recv = in_place(&c->send, rank, kind->recv.form);
+	if (!ret)
+		ret = kind->run(c);
+	if (!ret)
+		ret = pmpi_comm_wait(c->comm);
+	if (!ret)
+		ret = close_side(call, &call->recv, &c->recv);
+	free_side(&c->send);
+	free_side(&c->recv);
+	return ret;
+}
+
+/* Elements as Corale takes them: pinned memory stands in for that of contexts that are not the core's. */
+static int find_elements(struct coll_routed *c, struct coll_side *side, char **out)
+{
+	if (!side->blocks)
 		return 0;
-	const int ret = coll_each_block(call, side, pack_block, &packing);
-	return ret ? ret : coll_deliver_side(call, side);
-}
-
-/* ---- Calls that move data */
-
-static char *or_null(const struct coll_side *side, const struct bytes_side *bytes)
-{
-	return side->blocks ? bytes->data : NULL;
-}
-
-static int move(struct pmpi_comm *comm, const struct coll_call *call, struct bytes_side *s,
-		struct bytes_side *r)
-{
-	const int in_place = call->send.buffer == MPI_IN_PLACE, root = call->root, rank = comm->rank;
-	const int sends = call->send.blocks > 0,
-		  receives = call->recv.blocks > 0; /* an empty buffer may be NULL */
-	corale_comm *core = comm->core;
-	void *stream = comm->stream;
-	char *to = or_null(&call->recv, r), *from = or_null(&call->send, s);
-	const struct bytes_side *sent = in_place ? r : s;
-	switch (call->function) {
-	case PMPI_BCAST:
-		return corale_broadcast(to, to, r->bytes, CORALE_INT8, root, core, stream);
-	case PMPI_ALLGATHER:
-		return corale_all_gather(in_place ? to + (size_t)rank * r->bytes : from, to, r->bytes,
-					 CORALE_INT8, core, stream);
-	case PMPI_ALLGATHERV:
-		return corale_all_gather_v(in_place ? to + r->displs[rank] : from, to, r->counts, r->displs,
-					   CORALE_INT8, core, stream);
-	case PMPI_GATHER:
-		return corale_gather(in_place ? to + (size_t)rank * r->bytes : from, to,
-				     in_place ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
-	case PMPI_GATHERV:
-		return corale_gather_v(in_place ? to + r->displs[rank] : from,
-				       in_place ? r->counts[rank] : s->bytes, to, receives ? r->counts : NULL,
-				       receives ? r->displs : NULL, CORALE_INT8, root, core, stream);
-	case PMPI_SCATTER:
-		return corale_scatter(from, receives ? to : from + (size_t)rank * s->bytes,
-				      receives ? r->bytes : s->bytes, CORALE_INT8, root, core, stream);
-	case PMPI_SCATTERV:
-		return corale_scatter_v(from, sends ? s->counts : NULL, sends ? s->displs : NULL,
-					receives ? to : from + s->displs[rank],
-					receives ? r->bytes : s->counts[rank], CORALE_INT8, root, core,
-					stream);
-	case PMPI_ALLTOALL:
-		return corale_all_to_all(in_place ? to : from, to, r->bytes, CORALE_INT8, core, stream);
-	default: /* PMPI_ALLTOALLV */
-		return corale_all_to_all_v(sent->data, sent->counts, sent->displs, r->data, r->counts,
-					   r->displs, CORALE_INT8, core, stream);
-	}
-}
-
-static int run_move(struct coll_call *call, struct pmpi_comm *comm)
-{
-	const size_t n = (size_t)comm->size;
-	struct bytes_side s = { .counts = comm->arrays, .displs = comm->arrays + n };
-	struct bytes_side r = { .counts = comm->arrays + 2 * n, .displs = comm->arrays + 3 * n };
-	int ret = open_side(call, comm, &call->send, &s);
-	if (!ret)
-		ret = open_side(call, comm, &call->recv, &r);
-	if (!ret)
-		ret = move(comm, call, &s, &r);
-	if (!ret)
-		ret = pmpi_comm_wait(comm);
-	if (!ret)
-		ret = close_side(call, &call->recv, &r);
-	free(s.packed);
-	free(r.packed);
-	coll_unstage(call);
+	const int is_own = pmpi_ordinal_reaches(c->comm->ordinal, side->ordinal);
+	const int ret = is_own ? 0 : coll_stage_side(c->call, side);
+	*out = is_own && pmpi.device ? pmpi.device->reach(side->buffer) : (char *)side->at;
 	return ret;
 }
 
-/* ---- Reductions */
-
-struct operands {
-	const char *from;
-	char *to;
-};
-
-static int reduce_scatter(struct coll_call *call, struct pmpi_comm *comm, const struct operands *o)
+static int run_reduction(struct coll_routed *c)
 {
-	size_t *counts = comm->arrays, *displs = counts + comm->size, at = 0;
-	for (int i = 0; i < comm->size; i++) {
-		counts[i] = (size_t)coll_result_count(call, i);
-		displs[i] = at;
-		at += counts[i];
-	}
-	return corale_reduce_scatter_v(o->from, counts, displs, o->to, call->corale_type, call->corale_op,
-				       comm->core, comm->stream);
-}
-
-/* Its elements as Corale takes them: pinned memory stands in for that of contexts that are not the core's. */
-static int find_elements(struct coll_call *call, struct pmpi_comm *comm, struct coll_side *side, char **out)
-{
-	const int is_own = pmpi_ordinal_reaches(comm->ordinal, side->ordinal);
-	const int ret = is_own ? 0 : coll_stage_side(call, side);
-	*out = is_own && pmpi.device ? pmpi.device->reach(side->buffer) : side->at;
-	return ret;
-}
-
-static int reduce(struct coll_call *call, struct pmpi_comm *comm, const struct operands *o)
-{
-	const size_t count = (size_t)call->recv.count;
-	switch (call->function) {
-	case PMPI_ALLREDUCE:
-		return corale_all_reduce(o->from, o->to, count, call->corale_type, call->corale_op,
-					 comm->core, comm->stream);
-	case PMPI_REDUCE:
-		return corale_reduce(o->from, call->recv.blocks ? o->to : NULL, count, call->corale_type,
-				     call->corale_op, call->root, comm->core, comm->stream);
-	case PMPI_REDUCE_SCATTER_BLOCK:
-		return corale_reduce_scatter(o->from, o->to, count, call->corale_type, call->corale_op,
-					     comm->core, comm->stream);
-	default: /* PMPI_REDUCE_SCATTER */
-		return reduce_scatter(call, comm, o);
-	}
-}
-
-static int run_reduction(struct coll_call *call, struct pmpi_comm *comm)
-{
-	struct operands o;
-	char *from = NULL;
-	int ret = find_elements(call, comm, &call->recv, &o.to);
-	if (!ret && call->send.buffer != MPI_IN_PLACE)
-		ret = find_elements(call, comm, &call->send, &from);
-	o.from = call->send.buffer == MPI_IN_PLACE ? o.to : from;
+	struct coll_call *call = c->call;
+	int ret = find_elements(c, &call->recv, &c->recv.data);
 	if (!ret)
-		ret = reduce(call, comm, &o);
+		ret = find_elements(c, &call->send, &c->send.data);
+	if (call->send.buffer == MPI_IN_PLACE)
+		c->send.data = c->recv.data;
 	if (!ret)
-		ret = pmpi_comm_wait(comm);
+		ret = coll_kind(call)->run(c);
+	if (!ret)
+		ret = pmpi_comm_wait(c->comm);
 	if (!ret)
 		ret = coll_deliver_side(call, &call->recv);
 	coll_unstage(call);
 	return ret;
 }
 
+/* ---- The calls */
+
+static int run_barrier(const struct coll_routed *c)
+{
+	const int ret = corale_barrier(c->core, c->stream);
+	return ret ? ret : pmpi_comm_wait(c->comm);
+}
+
+static int run_broadcast(const struct coll_routed *c)
+{
+	return corale_broadcast(c->recv.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->call->root,
+				c->core, c->stream);
+}
+
+static int run_all_gather(const struct coll_routed *c)
+{
+	return corale_all_gather(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->core, c->stream);
+}
+
+static int run_all_gather_v(const struct coll_routed *c)
+{
+	return corale_all_gather_v(c->send.data, c->recv.data, c->recv.counts, c->recv.displs, CORALE_INT8,
+				   c->core, c->stream);
+}
+
+static int run_gather(const struct coll_routed *c)
+{
+	return corale_gather(c->send.data, c->recv.data, c->send.bytes, CORALE_INT8, c->call->root, c->core,
+			     c->stream);
+}
+
+static int run_gather_v(const struct coll_routed *c)
+{
+	return corale_gather_v(c->send.data, c->send.bytes, c->recv.data, c->recv.counts, c->recv.displs,
+			       CORALE_INT8, c->call->root, c->core, c->stream);
+}
+
+static int run_scatter(const struct coll_routed *c)
+{
+	return corale_scatter(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->call->root, c->core,
+			      c->stream);
+}
+
+static int run_scatter_v(const struct coll_routed *c)
+{
+	return corale_scatter_v(c->send.data, c->send.counts, c->send.displs, c->recv.data, c->recv.bytes,
+				CORALE_INT8, c->call->root, c->core, c->stream);
+}
+
+static int run_all_to_all(const struct coll_routed *c)
+{
+	return corale_all_to_all(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->core, c->stream);
+}
+
+static int run_all_to_all_v(const struct coll_routed *c)
+{
+	return corale_all_to_all_v(c->send.data, c->send.counts, c->send.displs, c->recv.data, c->recv.counts,
+				   c->recv.displs, CORALE_INT8, c->core, c->stream);
+}
+
+static int run_all_reduce(const struct coll_routed *c)
+{
+	return corale_all_reduce(c->send.data, c->recv.data, (size_t)c->call->recv.count,
+				 c->call->corale_type, c->call->corale_op, c->core, c->stream);
+}
+
+static int run_reduce(const struct coll_routed *c)
+{
+	return corale_reduce(c->send.data, c->recv.data, (size_t)c->call->recv.count, c->call->corale_type,
+			     c->call->corale_op, c->call->root, c->core, c->stream);
+}
+
+static int run_reduce_scatter(const struct coll_routed *c)
+{
+	return corale_reduce_scatter(c->send.data, c->recv.data, (size_t)c->call->recv.count,
+				     c->call->corale_type, c->call->corale_op, c->core, c->stream);
+}
+
+static int run_reduce_scatter_v(const struct coll_routed *c)
+{
+	size_t *counts = c->comm->arrays, *displs = counts + c->comm->size, at = 0;
+	for (int i = 0; i < c->comm->size; i++) {
+		counts[i] = (size_t)coll_count_at(c->call, c->call->recv.results, i);
+		displs[i] = at;
+		at += counts[i];
+	}
+	return corale_reduce_scatter_v(c->send.data, counts, displs, c->recv.data, c->call->corale_type,
+				       c->call->corale_op, c->core, c->stream);
+}
+
 int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 {
+	struct coll_routed c = { .call = call, .comm = comm, .core = comm->core, .stream = comm->stream };
 	int before = -1;
 	int ret = pmpi_comm_enter(comm, &before);
 	if (ret)
 		return ret;
-	if (call->function == PMPI_BARRIER) {
-		ret = corale_barrier(comm->core, comm->stream);
-		if (!ret)
-			ret = pmpi_comm_wait(comm);
-	} else if (call->op != MPI_OP_NULL) {
-		ret = run_reduction(call, comm);
-	} else {
-		ret = run_move(call, comm);
-	}
+	if (call->function == PMPI_BARRIER)
+		ret = run_barrier(&c);
+	else
+		ret = coll_kind(call)->has_op ? run_reduction(&c) : run_move(&c);
 	pmpi_comm_leave(before);
 	return ret;
 }
+
+/* ---- The functions */
+
+enum { HAS_NO_OP, HAS_OP, HAS_NO_ROOT = 0, HAS_ROOT };
+#define RULE(at, in_place, commits) COLL_##at, COLL_##in_place, COLL_##commits
+#define ALWAYS RULE(EVERYWHERE, EVERYWHERE, NO_MPI)
+#define COLLECTIVE(NAME, blocking, nonblocking, SEND, RECV, OP, ROOT, of_send, of_recv, who, ...)            \
+	[PMPI_##NAME] = { .send = { SIDE_##SEND, of_send },                                                  \
+			  .recv = { SIDE_##RECV, of_recv },                                                  \
+			  .one_memory = COLL_##who,                                                          \
+			  .has_op = HAS_##OP,                                                                \
+			  .is_rooted = HAS_##ROOT,                                                           \
+			  __VA_ARGS__ },
+const struct coll_kind coll_kinds[PMPI_COLLECTIVES] = {
+	[PMPI_BARRIER] = { .run = run_barrier },
+#include "collectives.def"
+	[PMPI_REDUCE_LOCAL] = { .send = { SIDE_BUFFER, ALWAYS },
+				.recv = { SIDE_ONE, ALWAYS },
+				.has_op = 1,
+				.reads_recv = 1 },
+};

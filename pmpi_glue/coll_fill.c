@@ -1,23 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "coll_fill.h"
+#include "coll.h"
+#include "door.h"
 
 /* The ranks of a call: of an intercommunicator a rank has blocks for those of the other group. */
 struct ranks {
-	int rank, size, peers, is_inter;
+	int rank, size, is_inter;
+	int to, from; /* that it sends blocks to, and has them from */
 };
 
-static struct ranks ranks_of(MPI_Comm handle)
+/* Of a topology. */
+static void find_neighbors(MPI_Comm comm, struct ranks *ranks)
 {
-	const struct pmpi_comm *comm = pmpi_comm_find(handle);
+	int kind = MPI_UNDEFINED, n = 0, weighted;
+	ranks->from = ranks->to = 0;
+	PMPI_Topo_test(comm, &kind);
+	if (kind == MPI_DIST_GRAPH) {
+		PMPI_Dist_graph_neighbors_count(comm, &ranks->from, &ranks->to, &weighted);
+	} else if (kind == MPI_GRAPH) {
+		PMPI_Graph_neighbors_count(comm, ranks->rank, &n);
+		ranks->from = ranks->to = n;
+	} else if (kind == MPI_CART) {
+		PMPI_Cartdim_get(comm, &n);
+		ranks->from = ranks->to = 2 * n;
+	}
+}
+
+static struct ranks ranks_of(const struct coll_call *call)
+{
+	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
 	struct ranks ranks = { 0 };
-	if (comm)
-		return (struct ranks){ comm->rank, comm->size, comm->peers, comm->is_inter };
-	PMPI_Comm_rank(handle, &ranks.rank);
-	PMPI_Comm_size(handle, &ranks.size);
-	PMPI_Comm_test_inter(handle, &ranks.is_inter);
-	ranks.peers = ranks.size;
-	if (ranks.is_inter)
-		PMPI_Comm_remote_size(handle, &ranks.peers);
+	if (comm) {
+		ranks = (struct ranks){ comm->rank, comm->size, comm->is_inter, comm->peers, comm->peers };
+	} else {
+		PMPI_Comm_rank(call->comm, &ranks.rank);
+		PMPI_Comm_size(call->comm, &ranks.size);
+		PMPI_Comm_test_inter(call->comm, &ranks.is_inter);
+		ranks.to = ranks.size;
+		if (ranks.is_inter)
+			PMPI_Comm_remote_size(call->comm, &ranks.to);
+		ranks.from = ranks.to;
+	}
+	if (coll_kind(call)->is_of_neighbors)
+		find_neighbors(call->comm, &ranks);
 	return ranks;
 }
 
@@ -32,144 +56,75 @@ static int is_leaf(const struct ranks *ranks, int root)
 	return ranks->is_inter ? root != MPI_ROOT && root != MPI_PROC_NULL : root != ranks->rank;
 }
 
-static struct coll_side side(const void *buffer, MPI_Count count, MPI_Datatype type, int blocks)
+static int has_side(const struct coll_call *call, const struct coll_side_kind *side,
+		    const struct ranks *ranks)
 {
-	return (struct coll_side){ .buffer = (void *)buffer, .count = count, .type = type, .blocks = blocks };
+	if (!coll_kind(call)->is_rooted)
+		return 1;
+	return side->at == COLL_AT_ROOT ? is_root(ranks, call->root)
+					: !ranks->is_inter || is_leaf(ranks, call->root);
 }
 
-static struct coll_side side_of(const struct coll_blocks *blocks, int n)
+static int blocks_of(enum coll_form form, int peers, const struct ranks *ranks)
 {
-	return (struct coll_side){ .buffer = (void *)blocks->buffer,
-				   .count = blocks->count,
-				   .counts = blocks->counts,
-				   .displs = blocks->displs,
-				   .type = blocks->type,
-				   .types = blocks->types,
-				   .blocks = n };
+	if (form == SIDE_BUFFERS)
+		return ranks->size;
+	return form == SIDE_BUFFER || form == SIDE_ONE || form == SIDE_RESULTS ? 1 : peers;
+}
+
+/* The operands of a reduction are as its result, but that has one rank's part only where it is scattered. */
+static void fill_operands(struct coll_call *call, const struct ranks *ranks)
+{
+	struct coll_side *recv = &call->recv;
+	const int in_place = call->send.buffer == MPI_IN_PLACE;
+	MPI_Count all = 0;
+	call->send.type = recv->type;
+	for (int i = 0; recv->results && i < ranks->size; i++)
+		all += coll_count_at(call, recv->results, i);
+	call->send.count = recv->results ? all : recv->count;
+	if (recv->results)
+		recv->count = in_place ? all : coll_count_at(call, recv->results, ranks->rank);
+	if (in_place && recv->blocks)
+		recv->blocks = call->send.blocks;
 }
 
 /* What is in place is read from where the result goes. */
-static void set_sides(struct coll_call *call, struct coll_side send, struct coll_side recv)
+static void set_directions(struct coll_side *send, struct coll_side *recv)
 {
-	call->send = send;
-	call->recv = recv;
-	call->send.is_read = call->send.blocks && call->send.buffer != MPI_IN_PLACE;
-	call->recv.is_written = call->recv.blocks && call->recv.buffer != MPI_IN_PLACE;
-	if (call->send.buffer == MPI_IN_PLACE) {
-		call->recv.is_read = call->recv.is_written;
-		call->send.blocks = 0;
+	send->is_read = send->blocks && send->buffer != MPI_IN_PLACE;
+	recv->is_written = recv->blocks && recv->buffer != MPI_IN_PLACE;
+	if (send->buffer == MPI_IN_PLACE) {
+		recv->is_read = recv->is_written;
+		send->blocks = 0;
 	}
-	if (call->recv.buffer == MPI_IN_PLACE)
-		call->recv.blocks = 0;
+	if (recv->buffer == MPI_IN_PLACE)
+		recv->blocks = 0;
 }
 
-void coll_fill_bcast(struct coll_call *call, void *buffer, MPI_Count count, MPI_Datatype type, int root)
+static void fill_bcast(struct coll_call *call, const struct ranks *ranks)
 {
-	const struct ranks ranks = ranks_of(call->comm);
-	const int roots = is_root(&ranks, root), leaf = is_leaf(&ranks, root);
-	call->root = root;
-	call->recv = side(buffer, count, type, roots || leaf);
-	call->recv.is_read = roots;
-	call->recv.is_written = leaf;
+	call->recv.is_read = is_root(ranks, call->root);
+	call->recv.is_written = is_leaf(ranks, call->root);
+	call->recv.blocks = call->recv.is_read || call->recv.is_written;
 }
 
-void coll_fill_all_reduce(struct coll_call *call, const void *send, void *recv, MPI_Count count,
-			  MPI_Datatype type, MPI_Op op)
+void coll_fill(struct coll_call *call)
 {
-	call->op = op;
-	set_sides(call, side(send, count, type, 1), side(recv, count, type, 1));
-	if (call->function == PMPI_EXSCAN)
-		call->recv.is_read = 1; /* at rank 0 nothing is written, so the buffer is to stay as it is */
-}
-
-void coll_fill_reduce(struct coll_call *call, const void *send, void *recv, MPI_Count count,
-		      MPI_Datatype type, MPI_Op op, int root)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	call->op = op;
-	call->root = root;
-	set_sides(call, side(send, count, type, is_leaf(&ranks, root) || !ranks.is_inter),
-		  side(recv, count, type, is_root(&ranks, root)));
-}
-
-void coll_fill_reduce_scatter_block(struct coll_call *call, const void *send, void *recv, MPI_Count count,
-				    MPI_Datatype type, MPI_Op op)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	const int in_place = send == MPI_IN_PLACE;
-	call->op = op;
-	set_sides(call, side(send, count, type, ranks.size),
-		  side(recv, count, type, in_place ? ranks.size : 1));
-}
-
-void coll_fill_reduce_scatter(struct coll_call *call, const void *send, void *recv, const void *counts,
-			      MPI_Datatype type, MPI_Op op)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	MPI_Count all = 0;
-	call->op = op;
-	call->counts = counts;
-	for (int i = 0; counts && i < ranks.size; i++)
-		all += coll_result_count(call, i);
-	const MPI_Count own = coll_result_count(call, ranks.rank); /* 0 without counts */
-	set_sides(call, side(send, all, type, 1), side(recv, send == MPI_IN_PLACE ? all : own, type, 1));
-}
-
-void coll_fill_all_gather(struct coll_call *call, const struct coll_blocks *one,
-			  const struct coll_blocks *each)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	set_sides(call, side_of(one, 1), side_of(each, ranks.peers));
-}
-
-void coll_fill_gather(struct coll_call *call, const struct coll_blocks *one, const struct coll_blocks *each,
-		      int root)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	call->root = root;
-	set_sides(call, side_of(one, is_leaf(&ranks, root) || !ranks.is_inter),
-		  side_of(each, is_root(&ranks, root) ? ranks.peers : 0));
-}
-
-void coll_fill_scatter(struct coll_call *call, const struct coll_blocks *each, const struct coll_blocks *one,
-		       int root)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	call->root = root;
-	set_sides(call, side_of(each, is_root(&ranks, root) ? ranks.peers : 0),
-		  side_of(one, is_leaf(&ranks, root) || !ranks.is_inter));
-}
-
-void coll_fill_all_to_all(struct coll_call *call, const struct coll_blocks *send,
-			  const struct coll_blocks *recv)
-{
-	const struct ranks ranks = ranks_of(call->comm);
-	set_sides(call, side_of(send, ranks.peers), side_of(recv, ranks.peers));
-}
-
-static void degrees(MPI_Comm comm, int *in, int *out)
-{
-	int kind = MPI_UNDEFINED, n = 0, weighted, rank;
-	*in = *out = 0;
-	PMPI_Topo_test(comm, &kind);
-	if (kind == MPI_DIST_GRAPH) {
-		PMPI_Dist_graph_neighbors_count(comm, in, out, &weighted);
-	} else if (kind == MPI_GRAPH) {
-		PMPI_Comm_rank(comm, &rank);
-		PMPI_Graph_neighbors_count(comm, rank, &n);
-		*in = *out = n;
-	} else if (kind == MPI_CART) {
-		PMPI_Cartdim_get(comm, &n);
-		*in = *out = 2 * n;
+	const struct coll_kind *kind = coll_kind(call);
+	const struct ranks ranks = ranks_of(call);
+	struct coll_side *send = &call->send, *recv = &call->recv;
+	send->buffer = (void *)send->at;
+	recv->buffer = (void *)recv->at;
+	if (kind->send.form == SIDE_NONE) {
+		fill_bcast(call, &ranks);
+		return;
 	}
-}
-
-void coll_fill_neighbors(struct coll_call *call, const struct coll_blocks *send,
-			 const struct coll_blocks *recv, int sends_one)
-{
-	int in, out;
-	degrees(call->comm, &in, &out);
-	set_sides(call, side_of(send, sends_one ? 1 : out), side_of(recv, in));
-	call->recv.is_read =
-	    1; /* no block comes from a neighbour beyond the edge of a grid (MPI_PROC_NULL) */
+	if (has_side(call, &kind->send, &ranks))
+		send->blocks = blocks_of(kind->send.form, ranks.to, &ranks);
+	if (has_side(call, &kind->recv, &ranks))
+		recv->blocks = blocks_of(kind->recv.form, ranks.from, &ranks);
+	if (kind->has_op)
+		fill_operands(call, &ranks);
+	set_directions(send, recv);
+	recv->is_read |= kind->reads_recv;
 }

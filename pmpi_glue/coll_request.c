@@ -49,12 +49,11 @@ static void *copy_of(const void *array, size_t bytes)
 static int keep_side(const struct coll_call *call, struct coll_side *side, struct kept_side *kept)
 {
 	const size_t n = (size_t)side->blocks;
-	const int has_addresses = call->is_big || call->function == PMPI_NEIGHBOR_ALLTOALLW;
 	kept->own = side->types ? MPI_DATATYPE_NULL : keep_type(side->type);
 	if (kept->own != MPI_DATATYPE_NULL)
 		side->type = kept->own;
 	kept->counts = copy_of(side->counts, n * (call->is_big ? sizeof(MPI_Count) : sizeof(int)));
-	kept->displs = copy_of(side->displs, n * (has_addresses ? sizeof(MPI_Aint) : sizeof(int)));
+	kept->displs = copy_of(side->displs, n * (coll_has_addresses(call) ? sizeof(MPI_Aint) : sizeof(int)));
 	kept->types = copy_of(side->types, n * sizeof(MPI_Datatype));
 	if ((side->counts && !kept->counts) || (side->displs && !kept->displs) ||
 	    (side->types && !kept->types))

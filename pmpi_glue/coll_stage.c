@@ -10,31 +10,6 @@
 #include "coll.h"
 #include "door.h"
 
-struct walk {
-	const struct coll_side *side;
-	int to_device;
-	MPI_Aint block; /* where it begins */
-	struct pmpi_copying copies;
-};
-
-static int copy_rows(void *arg, const struct pmpi_rows *rows)
-{
-	struct walk *walk = arg;
-	char *device = (char *)walk->side->buffer + walk->block + rows->at;
-	char *host = (char *)walk->side->at + walk->block + rows->at;
-	return pmpi_copying_add(&walk->copies, &(struct piece){ walk->to_device ? device : host, rows->pitch,
-								walk->to_device ? host : device, rows->pitch,
-								rows->width, rows->rows });
-}
-
-static int copy_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
-{
-	struct walk *walk = arg;
-	(void)block;
-	walk->block = at;
-	return pmpi_layout_walk(layout, count, count * layout->size, copy_rows, walk);
-}
-
 int coll_each_block(const struct coll_call *call, const struct coll_side *side, coll_visitor *visit_block,
 		    void *arg)
 {
@@ -84,13 +59,28 @@ static int widen(void *arg, int block, MPI_Aint at, size_t count, const struct p
 	return 0;
 }
 
-static int copy_side(const struct coll_call *call, const struct coll_side *side, int to_device)
+struct copying {
+	const struct coll_side *side;
+	char *host;
+	const size_t *displs; /* in host; NULL: as in the buffer */
+	struct pmpi_transfer transfer;
+};
+
+static int copy_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
 {
-	struct walk walk = { .side = side, .to_device = to_device };
-	pmpi_copying_begin(&walk.copies, side->ordinal, 1);
-	const int ret = coll_each_block(call, side, copy_block, &walk);
-	const int end = pmpi_copying_end(&walk.copies);
-	return ret ? ret : end;
+	struct copying *c = arg;
+	return pmpi_transfer_add(&c->transfer, layout, count, count * layout->size,
+				 (char *)c->side->buffer + at,
+				 c->host + (c->displs ? (MPI_Aint)c->displs[block] : at));
+}
+
+int coll_copy_side(const struct coll_call *call, const struct coll_side *side, enum pmpi_direction direction,
+		   const void *host, const size_t *displs)
+{
+	struct copying c = { .side = side, .host = (char *)host, .displs = displs };
+	pmpi_transfer_begin(&c.transfer, direction, side->ordinal, 1);
+	c.transfer.is_alike = !displs;
+	return pmpi_transfer_end(&c.transfer, coll_each_block(call, side, copy_block, &c), NULL);
 }
 
 int coll_stage_side(const struct coll_call *call, struct coll_side *side)
@@ -108,7 +98,7 @@ int coll_stage_side(const struct coll_call *call, struct coll_side *side)
 		return log_error(CORALE_ENOMEM, pmpi.rank,
 				 "no pinned memory for a device buffer of %zu bytes", side->staged_bytes);
 	side->at = side->staged - bounds.low;
-	return side->is_read ? copy_side(call, side, 0) : 0;
+	return side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, side->at, NULL) : 0;
 }
 
 int coll_stage(struct coll_call *call)
@@ -119,12 +109,13 @@ int coll_stage(struct coll_call *call)
 
 int coll_restage_side(const struct coll_call *call, struct coll_side *side)
 {
-	return side->staged && side->is_read ? copy_side(call, side, 0) : 0;
+	return side->staged && side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, side->at, NULL) : 0;
 }
 
 int coll_deliver_side(const struct coll_call *call, struct coll_side *side)
 {
-	return side->staged && side->is_written ? copy_side(call, side, 1) : 0;
+	return side->staged && side->is_written ? coll_copy_side(call, side, PMPI_FROM_PACKED, side->at, NULL)
+						: 0;
 }
 
 void coll_unstage_side(struct coll_side *side)

@@ -300,7 +300,7 @@ void pmpi_comm_leave(int before)
 		pmpi.device->leave(before);
 }
 
-int pmpi_comm_wait(struct pmpi_comm *comm)
+int pmpi_comm_wait(const struct pmpi_comm *comm)
 {
 	if (!comm->stream) /* the call has ended with its own status; what others do since is the next call's */
 		return 0;

@@ -55,6 +55,6 @@ int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any);
 /* Between these the thread uses core's device; wait: until what was called on the stream is complete. CORALE_E*, logged. */
 int pmpi_comm_enter(struct pmpi_comm *comm, int *before);
 void pmpi_comm_leave(int before);
-int pmpi_comm_wait(struct pmpi_comm *comm);
+int pmpi_comm_wait(const struct pmpi_comm *comm);
 
 #endif

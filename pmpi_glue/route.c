@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "route.h"
 
-#include "comm.h"
+#include "coll.h"
 #include "door.h"
 
 /* A route that was right so often is asked for again after so many calls at most: a vote is a small all-reduce. */
@@ -32,18 +32,12 @@ static int vote(struct pmpi_route *route, struct pmpi_comm *comm)
 	return MPI_SUCCESS;
 }
 
-/* What a rooted call's root and leaves pass may differ in size before anybody has noticed, and a leaf in MPI waits for ever for a root in Corale. */
-static int is_rooted(enum pmpi_function function)
-{
-	return function == PMPI_BCAST || function == PMPI_REDUCE || function == PMPI_GATHER ||
-	       function == PMPI_SCATTER;
-}
-
 int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
 	       int *is_routed)
 {
-	struct pmpi_route *route =
-	    &comm->routes.of[function][is_rooted(function) ? 0 : pmpi_size_class(bytes)];
+	/* What a rooted call's root and leaves pass may differ in size before anybody has noticed, and a leaf in MPI waits for ever for a root in Corale. */
+	const int class = coll_kinds[function].is_rooted ? 0 : pmpi_size_class(bytes);
+	struct pmpi_route *route = &comm->routes.of[function][class];
 	int error = MPI_SUCCESS;
 	if (pmpi.mode != PMPI_MODE_DEVICE) {
 		*is_routed = 1;

@@ -23,7 +23,7 @@ struct pmpi_route {
 };
 
 struct pmpi_routes {
-	struct pmpi_route of[PMPI_ROUTED][PMPI_SIZE_CLASSES];
+	struct pmpi_route of[PMPI_COLLECTIVES][PMPI_SIZE_CLASSES];
 };
 
 /*

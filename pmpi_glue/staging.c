@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
-#include "types.h"
 
 /* ---- Whose memory it is -------------------------------------------------------------------------------- */
 
@@ -63,13 +62,14 @@ int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, 
 
 /* ---- Copies -------------------------------------------------------------------------------------------- */
 
-struct copying {
-	const struct pmpi_staged *s;
-	char *packed;
-	enum pmpi_direction direction;
-	int by_processor; /* both sides are host memory */
-	struct pmpi_copying copies;
-};
+void pmpi_transfer_begin(struct pmpi_transfer *t, enum pmpi_direction direction, int ordinal, int is_pinned)
+{
+	t->direction = direction;
+	t->ordinal = ordinal;
+	t->is_alike = 0;
+	if (ordinal >= 0)
+		pmpi_copying_begin(&t->copies, ordinal, is_pinned);
+}
 
 static void copy_piece(const struct piece *p)
 {
@@ -79,40 +79,52 @@ static void copy_piece(const struct piece *p)
 
 static int add_rows(void *arg, const struct pmpi_rows *rows)
 {
-	struct copying *c = arg;
-	char *buffer = (char *)((uintptr_t)c->s->device + (uintptr_t)rows->at);
-	char *packed = c->packed + rows->packed_at;
+	struct pmpi_transfer *t = arg;
+	char *buffer = (char *)((uintptr_t)t->buffer + (uintptr_t)rows->at);
+	char *packed = t->packed + (t->is_alike ? rows->at : (ptrdiff_t)rows->packed_at);
+	const size_t pitch = t->is_alike ? rows->pitch : rows->packed_pitch;
 	const struct piece piece =
-	    c->direction == PMPI_TO_PACKED
-		? (struct piece){ packed, rows->packed_pitch, buffer, rows->pitch, rows->width, rows->rows }
-		: (struct piece){ buffer, rows->pitch, packed, rows->packed_pitch, rows->width, rows->rows };
-	if (!c->by_processor)
-		return pmpi_copying_add(&c->copies, &piece);
+	    t->direction == PMPI_TO_PACKED
+		? (struct piece){ packed, pitch, buffer, rows->pitch, rows->width, rows->rows }
+		: (struct piece){ buffer, rows->pitch, packed, pitch, rows->width, rows->rows };
+	if (t->ordinal >= 0)
+		return pmpi_copying_add(&t->copies, &piece);
 	copy_piece(&piece);
 	return 0;
 }
 
-/* stream: NULL: the copy ends here. */
-static int copy_by_device(struct copying *c, int ordinal, size_t bytes, int is_pinned,
-			  struct pmpi_stream **stream)
+int pmpi_transfer_add(struct pmpi_transfer *t, const struct pmpi_layout *layout, size_t count, size_t bytes,
+		      void *buffer, void *packed)
 {
-	pmpi_copying_begin(&c->copies, ordinal, is_pinned);
-	const int ret = pmpi_layout_walk(c->s->layout, (size_t)c->s->count, bytes, add_rows, c);
+	t->buffer = buffer;
+	t->packed = packed;
+	return pmpi_layout_walk(layout, count, bytes, add_rows, t);
+}
+
+int pmpi_transfer_end(struct pmpi_transfer *t, int ret, struct pmpi_stream **stream)
+{
+	if (stream)
+		*stream = NULL;
+	if (t->ordinal < 0)
+		return ret;
 	const int end =
-	    stream && !ret ? pmpi_copying_leave(&c->copies, stream) : pmpi_copying_end(&c->copies);
+	    stream && !ret ? pmpi_copying_leave(&t->copies, stream) : pmpi_copying_end(&t->copies);
 	return ret ? ret : end;
+}
+
+static int transfer(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
+		    size_t bytes, int is_pinned, struct pmpi_stream **stream)
+{
+	struct pmpi_transfer t;
+	pmpi_transfer_begin(&t, direction, ordinal, is_pinned);
+	const int ret = pmpi_transfer_add(&t, s->layout, (size_t)s->count, bytes, s->device, packed);
+	return pmpi_transfer_end(&t, ret, stream);
 }
 
 int pmpi_stage_start(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
 		     size_t bytes, struct pmpi_stream **stream)
 {
-	struct copying c = { .s = s, .packed = packed, .direction = direction };
-	if (stream)
-		*stream = NULL;
-	if (s->ordinal >= 0 || ordinal >= 0)
-		return copy_by_device(&c, s->ordinal >= 0 ? s->ordinal : ordinal, bytes, 0, stream);
-	c.by_processor = 1;
-	return pmpi_layout_walk(s->layout, (size_t)s->count, bytes, add_rows, &c);
+	return transfer(s, direction, packed, s->ordinal >= 0 ? s->ordinal : ordinal, bytes, 0, stream);
 }
 
 int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
@@ -121,11 +133,10 @@ int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, 
 	return pmpi_stage_start(s, direction, packed, ordinal, bytes, NULL);
 }
 
-/* Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
+/* To or from pinned memory. Absolute addresses may be those of the program's own host memory, which no kernel reaches. */
 static int copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, size_t bytes)
 {
-	struct copying c = { .s = s, .packed = packed, .direction = direction };
-	return copy_by_device(&c, s->ordinal, bytes, s->device != MPI_BOTTOM, NULL);
+	return transfer(s, direction, packed, s->ordinal, bytes, s->device != MPI_BOTTOM, NULL);
 }
 
 int pmpi_stage_unpack(const struct pmpi_staged *s, void *packed, size_t bytes, int is_pinned)

@@ -9,7 +9,8 @@
 #include <mpi.h>
 #include <stddef.h>
 
-struct pmpi_stream;
+#include "memory.h"
+#include "types.h"
 
 struct pmpi_staged {
 	/* For MPI: count elements of type at buffer. */
@@ -31,11 +32,27 @@ int pmpi_stage_find(struct pmpi_staged *s, const void *buffer, MPI_Count count, 
  * is short.
  */
 int pmpi_stage_any(struct pmpi_staged *s, const void *buffer, MPI_Count count, MPI_Datatype type);
+/* Copies of data of layouts between a buffer and memory in which they are packed, or lie alike; one of both may be a device's. They are copied together. */
+enum pmpi_direction { PMPI_TO_PACKED, PMPI_FROM_PACKED };
+struct pmpi_transfer {
+	enum pmpi_direction direction;
+	int ordinal; /* of the device; -1: a processor copies */
+	int is_alike;
+	char *buffer, *packed; /* of the layout that is walked */
+	struct pmpi_copying copies;
+};
+/* is_pinned: as of pmpi_copying_begin. */
+void pmpi_transfer_begin(struct pmpi_transfer *t, enum pmpi_direction direction, int ordinal, int is_pinned);
+/* The first `bytes` of count elements. */
+int pmpi_transfer_add(struct pmpi_transfer *t, const struct pmpi_layout *layout, size_t count, size_t bytes,
+		      void *buffer, void *packed);
+/* Behind all, also after an error, ret. stream: as of pmpi_copying_leave; NULL: the copies end here. 0 or CORALE_E*, logged: ret first. */
+int pmpi_transfer_end(struct pmpi_transfer *t, int ret, struct pmpi_stream **stream);
+
 /*
  * Copies the first `bytes` of a buffer's data to or from packed bytes elsewhere, which need not be pinned. ordinal: of the packed bytes' device, -1: host memory.
  * The buffer's device reaches them.
  */
-enum pmpi_direction { PMPI_TO_PACKED, PMPI_FROM_PACKED };
 int pmpi_stage_copy(const struct pmpi_staged *s, enum pmpi_direction direction, void *packed, int ordinal,
 		    size_t bytes);
 /* Only starts the copy, as pmpi_copying_leave. */

@@ -90,7 +90,7 @@ static void print_row(int function, int size, struct cell (*row)[PMPI_REASONS])
 static void print_share(void)
 {
 	double routed = 0, staged = 0;
-	for (int f = 0; f < PMPI_ROUTED; f++)
+	for (int f = 0; f < PMPI_COLLECTIVES; f++)
 		for (int s = 0; s < PMPI_SIZE_CLASSES; s++) {
 			routed += (double)cells[f][s][PMPI_IS_ROUTED][PMPI_NO_REASON].bytes;
 			staged += (double)cells[f][s][PMPI_IS_STAGED][PMPI_NO_VOTE].bytes +

@@ -35,10 +35,10 @@ run() # name, [VARIABLE=VALUE]...
 
 is_same() { cmp -s "$work/alone.0" "$work/with.0" && cmp -s "$work/alone.1" "$work/with.1" && cmp -s "$work/alone.2" "$work/with.2"; }
 
-mutant() # name, sed script
+mutant() # name, file, sed script
 {
 	case $1 in *"$only"*) ;; *) return ;; esac
-	sed "$2" "$source" >"$work/mutant.c"
+	sed "$3" "$source" >"$work/mutant.c"
 	if cmp -s "$work/mutant.c" "$source" || ! make_door "$work/mutant.c"; then
 		echo "$1: cannot be made"
 		survived=$((survived + 1))
@@ -54,24 +54,24 @@ mutant() # name, sed script
 run alone || { echo "mutants_door: the program fails without the door" >&2; exit 2; }
 make_door "$source" && run with LD_PRELOAD="$work/door.so" CORALE_MPI=host && is_same || { cat "$work/log"; echo "mutants_door: the program fails without a mutant" >&2; exit 2; }
 
-for row in $(sed -n 's/^	\[\(PMPI_[A-Z_]*\)\] = .*/\1/p' "$source"); do
-	mutant "no row $row" "/^	\[$row\] = /d"
+for row in $(awk -F '[(,]' '/^COLLECTIVE/ { row = $2 } /\.run = run_/ { print row }' "$here/pmpi_glue/collectives.def"); do
+	mutant "no row $row" coll_wrong "s/const struct coll_kind \*rule = coll_kind(call);/& if (call->function == PMPI_$row) return 0;/"
 done
-mutant "no counts are looked at" 's/coll_count(call, side, i) < 0 || //'
-mutant "only the first count is looked at" 's/const int n = rule->form == ARRAYS ? size : 1;/const int n = 1;/'
-mutant "arrays may be NULL" 's/(rule->form == ARRAYS \&\& (!side->counts || !side->displs)) ||//'
-mutant "displacements may be NULL" 's/(!side->counts || !side->displs)/!side->counts/'
-mutant "a type may be null" 's/side->type == MPI_DATATYPE_NULL ||/0 ||/'
-mutant "types need no commit" 's/return !pmpi_type_is_named(type) \&\&/return 0 \&\&/'
-mutant "MPI_IN_PLACE is right everywhere" 's/return !(rule->in_place & here);/return 0;/'
-mutant "MPI_IN_PLACE is wrong everywhere" 's/return !(rule->in_place & here);/return 1;/'
-mutant "sides are looked at everywhere" 's/if (!(rule->at & here))/if (0)/'
-mutant "no root is wrong" 's/(rule->is_rooted \&\& (call->root < 0/(0 \&\& (call->root < 0/'
-mutant "a root may be too large" 's/ || call->root >= comm->size//'
-mutant "a reduce_scatter's counts are not looked at" 's/ || has_wrong_counts(call, comm->size) ||/ ||/'
-mutant "both sides may be one memory" 's/((rule->one_memory & this_mpi) \&\&/(0 \&\&/'
-mutant "an all_to_all's own lengths may differ" 's/return has_two_lengths(call, rank) ||/return/'
-mutant "the root is taken for a leaf" 's/? AT_ROOT$/? AT_LEAVES/'
-[[ $MPIRUN != *mpich* ]] || mutant "NULL is a buffer" 's/ || is_null(call, side, i)//'
+mutant "no counts are looked at" coll_wrong 's/coll_count(call, side, i) < 0 || //'
+mutant "only the first count is looked at" coll_wrong 's/const int n = rule->form == SIDE_ARRAYS ? size : 1;/const int n = 1;/'
+mutant "arrays may be NULL" coll_wrong 's/(rule->form == SIDE_ARRAYS \&\& (!side->counts || !side->displs)) ||//'
+mutant "displacements may be NULL" coll_wrong 's/(!side->counts || !side->displs)/!side->counts/'
+mutant "a type may be null" coll_wrong 's/side->type == MPI_DATATYPE_NULL ||/0 ||/'
+mutant "types need no commit" coll_wrong 's/return !pmpi_type_is_named(type) \&\&/return 0 \&\&/'
+mutant "MPI_IN_PLACE is right everywhere" coll_wrong 's/return !(rule->in_place & here);/return 0;/'
+mutant "MPI_IN_PLACE is wrong everywhere" coll_wrong 's/return !(rule->in_place & here);/return 1;/'
+mutant "sides are looked at everywhere" coll_wrong 's/if (!(rule->at & here))/if (0)/'
+mutant "no root is wrong" coll_wrong 's/(rule->is_rooted \&\& (call->root < 0/(0 \&\& (call->root < 0/'
+mutant "a root may be too large" coll_wrong 's/ || call->root >= comm->size//'
+mutant "a reduce_scatter's counts are not looked at" coll_wrong 's/ || has_wrong_counts(call, comm->size) ||/ ||/'
+mutant "both sides may be one memory" coll_wrong 's/((rule->one_memory & this_mpi) \&\&/(0 \&\&/'
+mutant "an all_to_all's own lengths may differ" coll_wrong 's/return has_two_lengths(call, rank) ||/return/'
+mutant "the root is taken for a leaf" coll_wrong 's/? COLL_AT_ROOT$/? COLL_AT_LEAVES/'
+[[ $MPIRUN != *mpich* ]] || mutant "NULL is a buffer" coll_wrong 's/ || is_null(call, side, i)//'
 echo "$killed killed, $survived survived"
 [ $survived = 0 ]
