@@ -307,7 +307,7 @@ static void a_thousand_ranks(void **state)
 	compare_thousand("node:64 gpu:16", 64);
 }
 
-/* What a list costs on 8 GPUs: the numbers that docs/design.md names. */
+/* What a list costs on 8 GPUs. */
 static void lists_are_short(void **state)
 {
 	int rows;

@@ -23,7 +23,7 @@ enum { PLAN_FEW_RANKS = 4 }; /* at most, of kernels that keep every rank's packe
 struct gpu_machine {
 	const struct rates *rates; /* of their GPUs' class */
 	int ranks;
-	int max_blocks; /* most of a kernel: the least of all ranks (docs/design.md, "Blocks: from setting to grid") */
+	int max_blocks; /* most of a kernel: the least of all ranks (docs/design.md, "How many blocks") */
 	int zero_ctas; /* CORALE_CTA_POLICY=zero: what is only moved goes by copy engines */
 	int forced; /* enum plan_protocol: whose rows run all calls that they can (CORALE_PROTO); 0: none */
 	/* A link that tears lines, or CORALE_PROTO=LL: no codelet but all_to_all_v's, and small messages by words that carry their flag. */
