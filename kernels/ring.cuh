@@ -28,22 +28,31 @@ __device__ static inline uint32_t ring_slot(const ring *r, uint32_t slot)
 	return r->slots + slot * 32 * (uint32_t)sizeof(vector);
 }
 
-/* From an aligned address. Not cached by the SM: peers may have written it. */
+/* From an aligned address. Not cached by the SM: peers may have written it. GPUs before Ampere wait for it. */
 __device__ static inline void ring_request(ring *r, uint32_t slot, const unsigned char *from)
 {
+#if __CUDA_ARCH__ >= 800
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(ring_slot(r, slot)), "l"(from) : "memory");
+#else
+	const vector v = __ldcg((const vector *)from);
+	asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(ring_slot(r, slot)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+#endif
 }
 
 /* Ends a batch, which may be empty. */
 __device__ static inline void ring_end_batch(ring *)
 {
+#if __CUDA_ARCH__ >= 800
 	asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
 }
 
 /* Waits for all batches but the last LATER. */
 template <int LATER> __device__ static inline void ring_await(ring *)
 {
+#if __CUDA_ARCH__ >= 800
 	asm volatile("cp.async.wait_group %0;" : : "n"(LATER) : "memory");
+#endif
 }
 
 __device__ static inline vector ring_take(const ring *r, uint32_t slot)

@@ -50,7 +50,9 @@ AC_DEFUN([_CORALE_CUDA_TRY], [
 	done
 	AS_IF([test -z "$NVCC_GENCODE"], [
 		corale_archs=`$NVCC --list-gpu-arch 2>/dev/null`
-		for corale_arch in 80 90 100; do
+		dnl and what this machine has, if its GPU is an older one
+		corale_here=`nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^7\.5$/75/p' | head -n 1`
+		for corale_arch in $corale_here 80 90 100; do
 			AS_CASE([$corale_archs], [*compute_$corale_arch*],
 				[NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$corale_arch,code=sm_$corale_arch"
 				 corale_last=$corale_arch])

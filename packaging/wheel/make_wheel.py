@@ -21,7 +21,7 @@ import zipfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.join(TOP, "packaging", "wheel")
 PROGRAMS = ["corale-run", "corale-info", "corale-plan"]
-ARCHITECTURES = ["80", "86", "89", "90", "100", "120"]  # as many as nvcc has; the kernels need 8.0 or newer
+ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]  # as many as nvcc has
 PTX = ["100", "90"]  # the first that nvcc has: for GPUs without an image, as 11.0 and what comes
 
 
