@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI communicators that the door has seen, and Corale's communicators over the same ranks. */
+/*
+ * MPI communicators that the door has seen, as attributes, and Corale's communicators over the same ranks, which are made by PMPI_Allgather of the program's own
+ * communicator: no duplicates, as several at once deadlock in Open MPI 4.1.
+ */
 #ifndef PMPI_COMM_H
 #define PMPI_COMM_H
 

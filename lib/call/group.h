@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The open group of the calling thread. */
+/*
+ * The open group of the calling thread. All that can be refused is looked at before its first call starts. Broadcasts of each root in turn do not become one v-call:
+ * collectives of a group run in call order, so a root may send what an earlier call has received, which that rank alone knows by its buffers.
+ */
 #ifndef GROUP_H
 #define GROUP_H
 

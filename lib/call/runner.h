@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What runs on the host engine: a group of parts, each of them calls of one communicator. A single call is a group of one part. Here tickets are
- * issued, and streams have their jobs.
+ * issued, and streams have their jobs. Ranks may fuse what others call one by one, so nothing in a group waits for anything else in it but the collectives of one
+ * communicator, which share its queues. So all calls of a stream are advanced step by step in one thread; channels have threads of their own only where a group has one
+ * part, and no sends beside collectives.
  */
 #ifndef RUNNER_H
 #define RUNNER_H

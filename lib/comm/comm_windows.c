@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the ranks of a node come to map each other's windows. */
+/*
+ * How the ranks of a node come to map each other's windows: as descriptors that are passed over sockets. Whether these pass shows by trying: where they don't, the
+ * ranks of that host are set apart, and map and windows are made anew (COMM_APART). A rank that can't pass its own tells the others, which would wait for them.
+ */
 #define _GNU_SOURCE
 #include "comm_create.h"
 

@@ -2,8 +2,14 @@
 /*
  * How many blocks the CUDA communicators of this process have on each GPU. A block waits for its peers while it holds its multiprocessor, and calls of
  * several communicators on several streams run at one time. Where their blocks do not fit on a GPU together, a call keeps out
- * another one that its peers wait for, for ever. So a new communicator has what the earlier ones leave (docs/design.md, "Side by side").
- * Blocks are counted as multiprocessors: kernels of which two blocks fit on one have twice as many at most.
+ * another one that its peers wait for, for ever. So a new communicator has what the earlier ones leave, and its number for life: another
+ * one would need all ranks to change at the same call, graphs included. One without a limit has all of the GPU, whatever others have, and a line says that two may wait for each other.
+ *
+ * Blocks are counted as multiprocessors: kernels of which two blocks fit on one have twice as many at most. Messages to and from n ranks are 2n - 1 lists of
+ * half a multiprocessor, so a communicator holds n at least. Kernels of one warp fit beside all others. Each process counts for itself: those of several on a GPU take turns, but for MPS.
+ *
+ * Not done: a chain of events over all communicators, as programs may call two of them in different orders on different ranks; turns that one GPU grants, which
+ * cost an exchange for each large call.
  */
 #ifndef GPU_BLOCKS_H
 #define GPU_BLOCKS_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the GPUs of a CUDA communicator reach each other: which ranks may be one node, and by which protocols small messages may travel. */
+/*
+ * How the GPUs of a CUDA communicator reach each other: which ranks may be one node, and by which protocols small messages may travel. One all-gather of a byte for
+ * each rank of a host, before the map of ranks is made; each rank joins the first node in all of which it fits. NVLink carries a line of 128 bytes whole, PCIe may
+ * tear it: one pair without NVLink, or unknown, and no rank of any node sends lines (gpu_machine.words_only).
+ */
 #include <stdlib.h>
 #include <string.h>
 

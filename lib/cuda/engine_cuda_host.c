@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Windows in host memory, for GPUs that can't reach each other's memory: each rank makes a memfd, all map them side by side and register them with their
- * GPU. The owner stores into its part first, on a core near its GPU, so that the pages lie there.
+ * GPU. The owner stores into its part first, on a core near its GPU, so that the pages lie there. There is no registered memory, no scratch and no copy by
+ * copy engines. Unregistering waits for all work of the GPU, so it is done when the last engine of the process closes.
  */
 #define _GNU_SOURCE
 #include "engine_cuda.h"

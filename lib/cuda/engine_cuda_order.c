@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of one communicator run one after the other, whatever their streams. */
+/*
+ * Calls of one communicator run one after the other, whatever their streams. Kernels of eager calls count in GPU memory when they end; a call on another stream than
+ * the last one is launched behind a kernel that waits for the count (kernels/order.cu), without programmatic launch: with it, calls on streams that were destroyed
+ * at once hung on an H100. An event after every call would cost a third of a small call. Replays count nothing: the caller orders them.
+ */
 #include "engine_cuda.h"
 
 #include "base/process.h"

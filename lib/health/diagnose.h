@@ -2,6 +2,10 @@
 /*
  * Failures that concern several ranks: who ended the communicator, why, and which rank called something else. Functions that fail comm return
  * the code.
+ *
+ * A failure has a position among the calls of the rank that failed (window_position): its collectives are numbered alike everywhere, and sends and receives lie between two of
+ * them. All messages of the calls before have been sent, so ranks in an earlier call go on (diagnose_patience). A mismatch of sends and receives, corale_comm_abort and failures on
+ * GPUs end all calls; so does a death where ranks do not leave quietly.
  */
 #ifndef DIAGNOSE_H
 #define DIAGNOSE_H

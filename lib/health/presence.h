@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which ranks of a communicator are still there, and how the others have left. A rank of this node shows it in its window; one of another node says so in a
- * control message (diagnose.h), or the transport loses it.
+ * control message (diagnose.h), or the transport loses it. Those ranks are told that have exchanged messages with it; another one that waits for it asks, and is
+ * answered. A call fails when it waits for a rank that has left: on hosts after 0.1 s without progress on this node, and when the link says that nothing is on its way any
+ * more between nodes; on GPUs when the kernel's notes of long waits name the rank (gpu_waits.c), between nodes when no message has moved for 0.4 s.
  */
 #ifndef PRESENCE_H
 #define PRESENCE_H

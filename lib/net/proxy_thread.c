@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The threads that move the messages of all communicators of the process. */
+/*
+ * The threads that move the messages of all communicators of the process. They call no CUDA and take no lock that a call of CUDA may hold: a kernel that waits
+ * for a message may be what the program's cudaFree waits for, with the driver's lock. They poll while messages come, nap while a call is under way and sleep
+ * otherwise. A call wakes them; a replay can't, so once a call was captured they nap.
+ */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bases of expressions (plan.h). */
+/*
+ * The bases of expressions (plan.h): how each prints, whether it depends on a loop, what the cost model makes of it. Distances of rounds are digit x radix^round. A
+ * position is how far a member is behind the root's index in its group: a binomial tree over positions has parent and child of a level as bases, so one loop serves every
+ * member, and a child that there is not is none. Windows are numbered 1 (the whole chunk), 2 w and 2 w + 1 (the halves of w): recursive halving names by two bases the
+ * half that a member keeps and the one that it gives away.
+ */
 #include "plan.h"
 
 const struct plan_base_info plan_bases[PLAN_BASES] = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-
+/*
+ * How messages above 64 KB travel, measured when the process's first communicator is made: rendezvous by active messages, by tag, or a put into the slot with a
+ * notice behind it. UCX 1.13 emulates puts over tcp, so rendezvous is faster there; UCX 1.22 is fastest with puts.
+ */
 #include "ucx_link.h"
 
 #include <string.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Broadcasts from rank to rank by few blocks, message behind message. Protocol BULK. */
+/*
+ * Broadcasts from rank to rank by few blocks, message behind message. Protocol BULK. Every link into a rank carries the vector once, here as where the root scatters
+ * (fifo, bulk); what is in flight comes later by one rank's turn for each hop, there by one in all. What a multiprocessor stores is what few blocks lack, and a rank on
+ * the way loads a message once and stores it twice.
+ */
 #include "cut.h"
 
 enum {
