@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of docs/nccl.md, 'Speed', from the output of programs. Usage: nccl_speed.py docs/raw/nccl-h100.raw"""
+"""The table of docs/lab/gpus.md, 'Behind libnccl.so.2', from the output of programs. Usage: nccl_speed.py docs/raw/nccl-h100.raw"""
 import sys
 
 NAMES = {"own": "Corale's own program", "nccl": "nccl-tests", "scratch": "nccl-tests, `CORALE_NCCL_SCRATCH=512M`"}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of GPUs over nodes in docs/clusters.md: what corale-plan says of them, and what was measured beside NCCL.
+"""The tables of GPUs over nodes in docs/lab/nodes.md: what corale-plan says of them, and what was measured beside NCCL.
 
 Usage: docs/nodes.py [CORALE-PLAN]
 
 With the program: asks it first, and keeps its answers in docs/raw/nodes.raw. Then renews the marked parts of
-docs/clusters.md from these, and from docs/raw/nodes-nccl.raw, which holds lines of corale_*_perf --vs-nccl. Needs Python 3 only.
+docs/lab/nodes.md from these, and from docs/raw/nodes-nccl.raw, which holds lines of corale_*_perf --vs-nccl. Needs Python 3 only.
 """
 
 import os
@@ -18,7 +18,7 @@ from raw import pack, unpack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEASURED = os.path.join(HERE, "raw", "nodes-nccl.raw")
-RAW, PAGE = os.path.join(HERE, "raw", "nodes.raw"), os.path.join(HERE, "clusters.md")
+RAW, PAGE = os.path.join(HERE, "raw", "nodes.raw"), os.path.join(HERE, "lab", "nodes.md")
 NODES = [2, 4, 8, 16, 32, 64, 256]
 MEBI = 1 << 20
 SUMS = [(n, "all_reduce", size * MEBI) for n in NODES for size in (1, 16, 128, 1024)]

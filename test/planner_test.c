@@ -601,7 +601,7 @@ static void test_nodes_of_gpus(void **state)
 	expect_near("node:8 gpu:8 nvlink:360 rail:50", CORALE_ALL_GATHER, 16 << 20);
 }
 
-/* Nodes of 8 GPUs with a NIC of 50 GB/s each, beside what no schedule can beat: docs/clusters.md says the same. */
+/* Nodes of 8 GPUs with a NIC of 50 GB/s each, beside what no schedule can beat: docs/lab/nodes.md says the same. */
 static void test_near_the_bound(void **state)
 {
 	(void)state;
