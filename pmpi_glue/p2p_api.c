@@ -1,21 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends of device buffers, receives into them and exchanges: blocking, by requests and persistent. */
+/* Sends of device buffers, receives into them and exchanges: blocking, by requests and persistent; and how they are counted. */
 #include "door.h"
-#include "p2p.h"
 #include "peer.h"
+#include "request.h"
 #include "statistics.h"
 
+int pmpi_p2p_passed(enum pmpi_function function, MPI_Count count, MPI_Datatype type, double begin, int ret)
+{
+	MPI_Count size = 0;
+	if (function != PMPI_SEND)
+		pmpi_requests_progress();
+	if (!pmpi.counts)
+		return ret;
+	if (type != MPI_DATATYPE_NULL)
+		PMPI_Type_size_x(type, &size);
+	pmpi_statistics_count(function, PMPI_IS_PASSED, PMPI_HOST_MEMORY, (size_t)size * (size_t)count,
+			      begin);
+	return ret;
+}
+
+void pmpi_p2p_count(enum pmpi_function function, int is_routed, size_t bytes, double begin)
+{
+	if (pmpi.counts)
+		pmpi_statistics_count(function, is_routed ? PMPI_IS_ROUTED : PMPI_IS_STAGED,
+				      is_routed ? PMPI_NO_REASON : PMPI_NO_ROUTE, bytes, begin);
+}
+
 #define COUNT int
-#define MPI(name) MPI_##name
-#define PMPI(name) PMPI_##name
+#define ENTRY(name, parameters, arguments, done)                                                             \
+	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
+	{                                                                                                    \
+		return done;                                                                                 \
+	}
 #include "p2p_api.def"
 
 #if MPI_VERSION >= 4
 #undef COUNT
-#undef MPI
-#undef PMPI
+#undef ENTRY
 #define COUNT MPI_Count
-#define MPI(name) MPI_##name##_c
-#define PMPI(name) PMPI_##name##_c
+#define ENTRY(name, parameters, arguments, done)                                                             \
+	PMPI_ENTRY(MPI_##name##_c, parameters, arguments)                                                    \
+	{                                                                                                    \
+		return done;                                                                                 \
+	}
 #include "p2p_api.def"
 #endif

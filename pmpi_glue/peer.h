@@ -24,6 +24,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
+#include "functions.h"
 #include "peer_table.h"
 #include "staging.h"
 
@@ -71,7 +72,14 @@ typedef MPI_Count pmpi_count;
 typedef int pmpi_count;
 #endif
 
-/* ---- Sends: by a header, or staged. The functions of MPI return 0 where a message is neither, and MPI's as the program made it; else *ret is the call's. */
+/* ---- Calls, counted */
+
+/* Behind a call that MPI has run (ret) as the program made it. Returns ret. */
+int pmpi_p2p_passed(enum pmpi_function function, MPI_Count count, MPI_Datatype type, double begin, int ret);
+/* Of one that is the door's: routed, or staged. */
+void pmpi_p2p_count(enum pmpi_function function, int is_routed, size_t bytes, double begin);
+
+/* ---- Sends: by a header, staged, or MPI's as the program made them. */
 
 enum pmpi_send_mode { PMPI_STANDARD, PMPI_SYNCHRONOUS, PMPI_READY, PMPI_BUFFERED };
 struct pmpi_sending;
@@ -96,11 +104,12 @@ void pmpi_send_end(struct pmpi_sending *sending, const MPI_Status *status);
 /* MPI's own. */
 int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request);
 
-int pmpi_send(const struct pmpi_message *m, double begin, int *ret);
-int pmpi_isend(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret);
-int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret);
+/* Functions of MPI: the mode says which. */
+int pmpi_send(const struct pmpi_message *m);
+int pmpi_isend(const struct pmpi_message *m, MPI_Request *request);
+int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request);
 
-/* ---- Receives: those that a header may come to, and those into device memory. Functions of MPI: as of sends. */
+/* ---- Receives: those that a header may come to, and those into device memory. */
 
 /* Whether a header may come. */
 static inline int pmpi_peer_watches(int from, MPI_Comm comm)
@@ -182,17 +191,14 @@ int pmpi_peer_finish(void);
 /* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
 int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
 
-int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status, double begin, int *ret);
-int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request, double begin,
-	       int *ret);
+/* Functions of MPI. */
+int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status);
+int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request);
 /* Messages that were probed for; of in only the buffer counts. */
-int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status, double begin,
-	       int *ret);
-int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request, double begin,
-		int *ret);
-
+int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status);
+int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request);
 /* request NULL: it waits. */
 int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
-		  MPI_Status *status, double begin, int *ret);
+		  MPI_Status *status);
 
 #endif

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
-#include "p2p.h"
 #include "peer.h"
 #include "request.h"
+#include "statistics.h"
 
 /* Messages of MPI_Mprobe that are headers. */
 static struct matched {
@@ -90,7 +90,7 @@ static int probe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *messa
 	return ret < 0 ? pmpi_fail(comm) : ret;
 }
 
-static int take(MPI_Message message, struct matched *out)
+static int find(MPI_Message message, struct matched *out)
 {
 	struct matched **link = &first, *m;
 	pmpi_lock();
@@ -106,14 +106,14 @@ static int take(MPI_Message message, struct matched *out)
 	return m != NULL;
 }
 
-/* As take and begin of a receive: 0: it is MPI's. A header's receive takes that alone. CORALE_ENOMEM, logged. */
-static int begin(const struct pmpi_incoming *in, MPI_Message message, struct pmpi_receiving *r)
+/* Begins a receive, of a header that alone. 0: it is MPI's. CORALE_ENOMEM, logged. */
+static int take(const struct pmpi_incoming *in, MPI_Message message, struct pmpi_receiving *r)
 {
 	struct matched m = { .comm = MPI_COMM_WORLD, .slot = -1 };
 	struct pmpi_staged s;
 	if (message == MPI_MESSAGE_NO_PROC || !pmpi_stage_any(&s, in->buffer, in->count, in->type))
 		return 0;
-	if (!take(message, &m) && s.ordinal < 0) {
+	if (!find(message, &m) && s.ordinal < 0) {
 		pmpi_stage_forget(&s);
 		return 0;
 	}
@@ -131,71 +131,90 @@ static int begin(const struct pmpi_incoming *in, MPI_Message message, struct pmp
 	return 1;
 }
 
-/* A message that was probed and is no header belongs to no communicator that can be asked: errors are MPI_COMM_WORLD's. */
-int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status, double begun,
-	       int *ret)
+static int passed(const struct pmpi_incoming *in, double begin, int ret)
 {
-	struct pmpi_receiving r;
-	MPI_Status own;
-	const int is_begun = begin(in, *message, &r);
-	if (is_begun <= 0) {
-		*ret = is_begun ? pmpi_fail(MPI_COMM_WORLD) : MPI_SUCCESS;
-		return is_begun != 0;
-	}
-	if (status == MPI_STATUS_IGNORE)
-		status = &own;
-	*ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.count, r.type, message, status);
-	*ret = pmpi_receiving_wait(&r, status, *ret, begun);
-	return 1;
+	return pmpi_p2p_passed(PMPI_RECV, in->count, in->type, begin, ret);
 }
 
-int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request, double begun,
-		int *ret)
+/* A message that was probed and is no header belongs to no communicator that can be asked: errors are MPI_COMM_WORLD's. */
+int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status)
 {
+	const double begin = pmpi_statistics_begin();
+	struct pmpi_receiving r;
+	MPI_Status own;
+	const int is_ours = take(in, *message, &r);
+	if (is_ours < 0)
+		return pmpi_fail(MPI_COMM_WORLD);
+	if (!is_ours)
+		return passed(
+		    in, begin,
+		    PMPI_ANY_COUNT(Mrecv)(in->buffer, (pmpi_count)in->count, in->type, message, status));
+	if (status == MPI_STATUS_IGNORE)
+		status = &own;
+	const int ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.count, r.type, message, status);
+	return pmpi_receiving_wait(&r, status, ret, begin);
+}
+
+int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request)
+{
+	const double begin = pmpi_statistics_begin();
 	struct pmpi_receiving *r = malloc(sizeof *r);
-	const int is_begun = r ? begin(in, *message, r)
-			       : log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
-	if (is_begun <= 0) {
+	const int is_ours = r ? take(in, *message, r)
+			      : log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
+	if (is_ours <= 0)
 		free(r);
-		*ret = is_begun ? pmpi_fail(MPI_COMM_WORLD) : MPI_SUCCESS;
-		return is_begun != 0;
-	}
+	if (is_ours < 0)
+		return pmpi_fail(MPI_COMM_WORLD);
+	if (!is_ours)
+		return passed(
+		    in, begin,
+		    PMPI_ANY_COUNT(Imrecv)(in->buffer, (pmpi_count)in->count, in->type, message, request));
 	const int error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->count, r->type, message, request);
 	if (!error) {
 		r->request = *request;
 		pmpi_receiving_posted(r);
 	}
-	pmpi_p2p_count(PMPI_RECV, r->slot >= 0, r->s.bytes, begun);
-	*ret = pmpi_receiving_keep(r, 0, error);
-	return 1;
+	pmpi_p2p_count(PMPI_RECV, r->slot >= 0, r->s.bytes, begin);
+	return pmpi_receiving_keep(r, 0, error);
 }
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
+/* flag: NULL: it waits; message: NULL: the message stays with MPI. */
+static int plain(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+	if (message)
+		return flag ? PMPI_Improbe(from, tag, comm, flag, message, status)
+			    : PMPI_Mprobe(from, tag, comm, message, status);
+	return flag ? PMPI_Iprobe(from, tag, comm, flag, status) : PMPI_Probe(from, tag, comm, status);
+}
+
+/* What all four are. */
+static int run(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+	return (pmpi_peer_watches(from, comm) ? probe : plain)(from, tag, comm, flag, message, status);
+}
+
 PMPI_ENTRY(MPI_Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (from, tag, comm, status))
 {
-	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, NULL, NULL, status)
-					     : PMPI_Probe(from, tag, comm, status);
+	return run(from, tag, comm, NULL, NULL, status);
 }
 
 PMPI_ENTRY(MPI_Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
 	   (from, tag, comm, flag, status))
 {
-	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, flag, NULL, status)
-					     : PMPI_Iprobe(from, tag, comm, flag, status);
+	return run(from, tag, comm, flag, NULL, status);
 }
 
 PMPI_ENTRY(MPI_Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, message, status))
 {
-	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, NULL, message, status)
-					     : PMPI_Mprobe(from, tag, comm, message, status);
+	return run(from, tag, comm, NULL, message, status);
 }
 
 PMPI_ENTRY(MPI_Improbe,
 	   (int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, flag, message, status))
 {
-	return pmpi_peer_watches(from, comm) ? probe(from, tag, comm, flag, message, status)
-					     : PMPI_Improbe(from, tag, comm, flag, message, status);
+	return run(from, tag, comm, flag, message, status);
 }

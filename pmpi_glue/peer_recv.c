@@ -7,9 +7,9 @@
 #include "base/wait.h"
 #include "corale.h"
 #include "door.h"
-#include "p2p.h"
 #include "peer.h"
 #include "request.h"
+#include "statistics.h"
 #include "types.h"
 
 /* With the lock. */
@@ -557,45 +557,49 @@ static int take(const struct pmpi_incoming *in, struct pmpi_staged *s, struct pm
 	return 0;
 }
 
-int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status, double begin, int *ret)
+static int passed(const struct pmpi_incoming *in, double begin, int ret)
 {
+	return pmpi_p2p_passed(PMPI_RECV, in->count, in->type, begin, ret);
+}
+
+#define ARGUMENTS(in) (in)->buffer, (pmpi_count)(in)->count, (in)->type, (in)->from, (in)->tag, (in)->comm
+
+int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
+{
+	const double begin = pmpi_statistics_begin();
 	struct pmpi_receiving r;
 	struct pmpi_staged s;
 	struct pmpi_group *group;
 	MPI_Status own;
+	int ret;
 	if (!take(in, &s, &group))
-		return 0;
-	if (pmpi_receiving_begin(&r, &s, group, in->comm)) {
-		*ret = pmpi_fail(in->comm);
-		return 1;
-	}
+		return passed(in, begin, PMPI_ANY_COUNT(Recv)(ARGUMENTS(in), status));
+	if (pmpi_receiving_begin(&r, &s, group, in->comm))
+		return pmpi_fail(in->comm);
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	if (!group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
-		*ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.count, r.type, in->from, in->tag, in->comm, status);
-	else if ((*ret = pmpi_receiving_post(&r, in->from, in->tag, 0)))
+		ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.count, r.type, in->from, in->tag, in->comm, status);
+	else if ((ret = pmpi_receiving_post(&r, in->from, in->tag, 0)))
 		pmpi_receiving_end(&r);
-	if (!*ret || r.s.layout)
-		*ret = pmpi_receiving_wait(&r, status, *ret, begin);
-	return 1;
+	return ret && !r.s.layout ? ret : pmpi_receiving_wait(&r, status, ret, begin);
 }
 
-int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request, double begin,
-	       int *ret)
+int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request)
 {
+	const double begin = pmpi_statistics_begin();
 	struct pmpi_staged s;
 	struct pmpi_group *group;
 	if (!take(in, &s, &group))
-		return 0;
+		return passed(in, begin,
+			      (is_persistent ? PMPI_ANY_COUNT(Recv_init)
+					     : PMPI_ANY_COUNT(Irecv))(ARGUMENTS(in), request));
 	struct pmpi_receiving *r = pmpi_receiving_make(&s, group, in->comm);
-	if (!r) {
-		*ret = pmpi_fail(in->comm);
-		return 1;
-	}
+	if (!r)
+		return pmpi_fail(in->comm);
 	const int error = pmpi_receiving_post(r, in->from, in->tag, is_persistent);
 	if (!error)
 		*request = r->request;
 	pmpi_p2p_count(PMPI_RECV, group != NULL, r->s.bytes, begin);
-	*ret = pmpi_receiving_keep(r, is_persistent, error);
-	return 1;
+	return pmpi_receiving_keep(r, is_persistent, error);
 }

@@ -5,9 +5,9 @@
 #include "base/wait.h"
 #include "corale.h"
 #include "door.h"
-#include "p2p.h"
 #include "peer.h"
 #include "request.h"
+#include "statistics.h"
 #include "types.h"
 
 enum { LATE_NS = 1000000 };
@@ -186,9 +186,11 @@ static int prepare(struct pmpi_sending *w)
 static __typeof__(PMPI_ANY_COUNT(Isend)) *const isends[] = { PMPI_ANY_COUNT(Isend), PMPI_ANY_COUNT(Issend),
 							     PMPI_ANY_COUNT(Irsend), PMPI_ANY_COUNT(Ibsend) };
 
+#define ARGUMENTS(m) (m)->buffer, (pmpi_count)(m)->count, (m)->type, (m)->to, (m)->tag, (m)->comm
+
 int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request)
 {
-	return isends[m->mode](m->buffer, (pmpi_count)m->count, m->type, m->to, m->tag, m->comm, request);
+	return isends[m->mode](ARGUMENTS(m), request);
 }
 
 static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
@@ -275,21 +277,30 @@ void pmpi_send_end(struct pmpi_sending *w, const MPI_Status *status)
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-int pmpi_send(const struct pmpi_message *m, double begin, int *ret)
+static int passed(const struct pmpi_message *m, double begin, int ret)
 {
+	return pmpi_p2p_passed(PMPI_SEND, m->count, m->type, begin, ret);
+}
+
+int pmpi_send(const struct pmpi_message *m)
+{
+	static __typeof__(PMPI_ANY_COUNT(Send)) *const sends[] = {
+		PMPI_ANY_COUNT(Send), PMPI_ANY_COUNT(Ssend), PMPI_ANY_COUNT(Rsend), PMPI_ANY_COUNT(Bsend)
+	};
+	const double begin = pmpi_statistics_begin();
 	MPI_Request request;
 	MPI_Status status;
-	int turn = 0;
-	struct pmpi_sending *w = pmpi_send_begin(m, &request, ret);
+	int turn = 0, ret;
+	struct pmpi_sending *w = pmpi_send_begin(m, &request, &ret);
 	if (!w)
-		return *ret != MPI_SUCCESS;
+		return ret ? ret : passed(m, begin, sends[m->mode](ARGUMENTS(m)));
 	while (!pmpi_send_is_ready(w, request))
 		pmpi_go_on(&turn);
-	*ret = PMPI_Wait(&request, &status);
+	ret = PMPI_Wait(&request, &status);
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	pmpi_send_end(w, &status);
 	pmpi_peer_finish();
-	return 1;
+	return ret;
 }
 
 static int start(void *arg)
@@ -349,15 +360,17 @@ static int end_if_complete(struct pmpi_sending *w, MPI_Request request)
 	return 1;
 }
 
-int pmpi_isend(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret)
+int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 {
-	struct pmpi_sending *w = pmpi_send_begin(m, request, ret);
+	const double begin = pmpi_statistics_begin();
+	int ret;
+	struct pmpi_sending *w = pmpi_send_begin(m, request, &ret);
 	if (!w)
-		return *ret != MPI_SUCCESS;
+		return ret ? ret : passed(m, begin, pmpi_send_plain(m, request));
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (!end_if_complete(w, *request) && pmpi_request_add(*request, m->comm, 0, &work, w))
-		*ret = pmpi_fail(m->comm);
-	return 1;
+		ret = pmpi_fail(m->comm);
+	return ret;
 }
 
 /* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
@@ -366,29 +379,31 @@ static int is_for_match(const struct pmpi_sending *w)
 	return w->s.bytes != PEER_HEADER && (w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager);
 }
 
-int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request, double begin, int *ret)
+int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
 {
 	static __typeof__(PMPI_ANY_COUNT(Send_init)) *const inits[] = { PMPI_ANY_COUNT(Send_init),
 									PMPI_ANY_COUNT(Ssend_init),
 									PMPI_ANY_COUNT(Rsend_init),
 									PMPI_ANY_COUNT(Bsend_init) };
-	struct pmpi_sending *w = make(m, ret);
+	const double begin = pmpi_statistics_begin();
 	enum pmpi_send_mode mode = m->mode;
+	int ret;
+	struct pmpi_sending *w = make(m, &ret);
 	if (!w)
-		return *ret != MPI_SUCCESS;
+		return ret ? ret : passed(m, begin, inits[mode](ARGUMENTS(m), request));
 	if (w->is_header && mode != PMPI_BUFFERED && mode != PMPI_SYNCHRONOUS)
 		mode = is_for_match(w) ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
 	if (w->is_header)
-		*ret = inits[mode](w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
+		ret = inits[mode](w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
 	else if (pmpi_stage_take(&w->s))
-		*ret = pmpi_fail(m->comm);
+		ret = pmpi_fail(m->comm);
 	else
-		*ret = inits[mode](w->s.buffer, (pmpi_count)m->count, w->s.type, m->to, m->tag, m->comm,
-				   request);
+		ret = inits[mode](w->s.buffer, (pmpi_count)m->count, w->s.type, m->to, m->tag, m->comm,
+				  request);
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
-	if (*ret)
+	if (ret)
 		end(w);
 	else if (pmpi_request_add(*request, m->comm, 1, &work, w))
-		*ret = pmpi_fail(m->comm);
-	return 1;
+		ret = pmpi_fail(m->comm);
+	return ret;
 }
