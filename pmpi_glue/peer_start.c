@@ -2,13 +2,14 @@
 /* Which ranks take headers of which: those of a host whose processes have passed each other their tables. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "door.h"
+#include "health/watch.h"
 #include "host/fdpass.h"
+#include "host/liveness.h"
 #include "peer.h"
 #include "request.h"
 
@@ -17,7 +18,6 @@ struct pmpi_peer_state pmpi_peer;
 /* What each rank tells all. */
 struct hello {
 	int can, node;
-	long pid;
 	uint64_t cookie; /* rank 0's is used */
 	char name[FDPASS_NAME_BYTES];
 };
@@ -53,10 +53,13 @@ static int find_node(int *node)
 	return error;
 }
 
-/* The tables of the other ranks of this node that can; 0: all are mapped. */
+/* The tables of the other ranks of this node that can, and the pages that tell of their ends; 0: all are mapped. */
 static int open_tables(struct fdpass *pass, const struct hello *all, int fd)
 {
-	int *ids = malloc(2 * (size_t)pmpi.size * sizeof(int)), *fds = ids + pmpi.size, n = 0, ret = -1;
+	enum { FDS = 2 };
+	const int mine[FDS] = { fd, liveness_fd() };
+	int *ids = malloc((1 + FDS) * (size_t)pmpi.size * sizeof(int)), *fds = ids + pmpi.size, n = 0,
+	    ret = -1;
 	char(*names)[FDPASS_NAME_BYTES] = malloc((size_t)pmpi.size * sizeof *names);
 	for (int i = 0; ids && names && i < pmpi.size; i++)
 		if (i != pmpi.rank && all[i].can && all[i].node == all[pmpi.rank].node) {
@@ -65,9 +68,9 @@ static int open_tables(struct fdpass *pass, const struct hello *all, int fd)
 		}
 	if (ids && names)
 		ret = fdpass_exchange(pass, n, (const char(*)[FDPASS_NAME_BYTES])names, ids, pmpi.rank,
-				      all[0].cookie, &fd, 1, fds, 60);
+				      all[0].cookie, mine, FDS, fds, 60);
 	for (int i = 0; !ret && i < n; i++)
-		ret = peer_table_open(ids[i], fds[i]);
+		ret = peer_table_open(ids[i], fds + FDS * i);
 	free(ids);
 	free(names);
 	return ret;
@@ -82,11 +85,8 @@ static int agree(const struct hello *all, int is_open)
 	is_open = is_open && opened && pmpi_peer.takes && pmpi_peer.heard_ns;
 	int error = opened ? PMPI_Allgather(&is_open, 1, MPI_INT, opened, 1, MPI_INT, MPI_COMM_WORLD)
 			   : MPI_ERR_NO_MEM;
-	for (int i = 0; !error && is_open && i < pmpi.size; i++) {
+	for (int i = 0; !error && is_open && i < pmpi.size; i++)
 		pmpi_peer.takes[i] = opened[i] && all[i].node == all[pmpi.rank].node;
-		if (pmpi_peer.takes[i])
-			peer_note_process(i, all[i].pid);
-	}
 	free(opened);
 	if (!error)
 		error = PMPI_Allreduce(&is_open, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -108,7 +108,7 @@ static void take_settings(void)
 
 int pmpi_peer_start(int wanted)
 {
-	struct hello mine = { .cookie = process_number(), .pid = (long)getpid() };
+	struct hello mine = { .cookie = process_number() };
 	struct hello *all = NULL;
 	struct fdpass *pass = NULL;
 	int fd = -1, error;
@@ -116,7 +116,7 @@ int pmpi_peer_start(int wanted)
 		log_line(LOG_INFO, pmpi.rank, "no messages by peer copies: %s", why_not());
 	take_settings();
 	error = find_node(&mine.node);
-	if (!error && wanted && !why_not() && (fd = peer_table_create()) >= 0)
+	if (!error && wanted && !why_not() && !watch_start(pmpi.rank) && (fd = peer_table_create()) >= 0)
 		mine.can = !fdpass_listen(&pass, mine.name);
 	if (!error)
 		all = malloc((size_t)pmpi.size * sizeof *all);

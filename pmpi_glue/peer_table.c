@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
+#include "host/liveness.h"
 
 /* The file is as large as this, and has memory where it is used. Slots get memory SLOTS_STEP at a time. */
 enum {
@@ -42,7 +42,7 @@ static size_t file_bytes(void)
 }
 
 static struct file **files; /* of all ranks of MPI_COMM_WORLD; NULL: not mapped */
-static long *processes;
+static struct liveness **lives; /* the same; NULL: this rank's */
 
 /* What the sender knows of its slots. */
 struct free_part {
@@ -63,15 +63,19 @@ static struct {
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
-int peer_table_open(int rank, int fd)
+static struct file *map_file(int fd)
 {
 	void *at = mmap(NULL, file_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (rank != pmpi.rank)
-		close(fd);
-	if (at == MAP_FAILED)
-		return -1;
-	files[rank] = at;
-	return 0;
+	return at == MAP_FAILED ? NULL : at;
+}
+
+int peer_table_open(int rank, const int fds[2])
+{
+	files[rank] = map_file(fds[0]);
+	lives[rank] = liveness_open(fds[1]);
+	close(fds[0]);
+	close(fds[1]);
+	return files[rank] && lives[rank] ? 0 : -1;
 }
 
 /* Without memory behind it a store would be a SIGBUS. */
@@ -87,12 +91,12 @@ int peer_table_create(void)
 {
 	const char *failed_at = "calloc";
 	files = calloc((size_t)pmpi.size, sizeof(struct file *));
-	processes = calloc((size_t)pmpi.size, sizeof *processes);
+	lives = calloc((size_t)pmpi.size, sizeof(struct liveness *));
 	own.unused = malloc(SLOTS * sizeof *own.unused);
 	own.left = malloc(SLOTS * sizeof *own.left);
-	if (files && processes && own.unused && own.left)
+	if (files && lives && own.unused && own.left)
 		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
-	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || peer_table_open(pmpi.rank, own.fd)) {
+	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || !(files[pmpi.rank] = map_file(own.fd))) {
 		log_line(LOG_INFO, pmpi.rank,
 			 "no messages by peer copies: no table in shared memory (%s: %s)",
 			 own.fd < 0 ? failed_at : "its memory", strerror(errno));
@@ -137,14 +141,10 @@ int peer_has_allocation(int owner, uint64_t id)
 	return files[owner]->allocations[id % ALLOCATIONS] == id;
 }
 
-void peer_note_process(int rank, long pid)
-{
-	processes[rank] = pid;
-}
-
 int peer_is_gone(int rank)
 {
-	return kill((pid_t)processes[rank], 0) && errno == ESRCH;
+	liveness_look();
+	return lives[rank] && liveness_state(lives[rank]) != LIVENESS_ALIVE;
 }
 
 struct peer_slot *peer_slot(int rank, uint32_t number)

@@ -38,8 +38,8 @@ struct peer_slot {
 
 /* The own file. -1: there is none, and an INFO line says why. */
 int peer_table_create(void);
-/* Maps rank's, by its descriptor, which is closed. 0: done. */
-int peer_table_open(int rank, int fd);
+/* Maps rank's, and its page that tells of its end (host/liveness.h), by their descriptors, which are closed. 0: done. */
+int peer_table_open(int rank, const int fds[2]);
 
 struct peer_slot *peer_slot(int rank, uint32_t number);
 char *peer_arena(int rank, const struct peer_slot *slot);
@@ -78,8 +78,7 @@ void peer_note_allocation(uint64_t id, const void *p);
 void peer_note_freed(uint64_t (*allocation)(const void *p));
 int peer_has_allocation(int owner, uint64_t id);
 
-void peer_note_process(int rank, long pid);
-/* Whether that rank's process is gone. */
+/* Whether that rank's process has ended, in whatever PID namespace. */
 int peer_is_gone(int rank);
 
 #endif

@@ -46,6 +46,8 @@ run 2 $peer CORALE_MPI_PEER_WAIT_US=1000 "$scenes" peer && grep -qE 'rank 1: mes
 result $? "2 ranks, the scenes of point to point"
 run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 "$program"_cases
 result $? "cases"
+run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 "$program"_cases
+result $? "cases; no message is copied at once"
 run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE_DEBUG=info FAKE_DEVICE_UNREACHED=1 "$program"_cases &&
 	grep -qE 'rank 1: messages by peer copies: ([0-9]+) sent, \1 of them copied' "$scratch/log"
 result $? "memory that peers can't map: messages are copied first"

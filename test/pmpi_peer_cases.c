@@ -2,7 +2,9 @@
 /*
  * Cases of messages by peer copies (CORALE_MPI_PEER) that random programs do not meet; test/pmpi_peer.sh runs them by 2 ranks.
  * Usage: pmpi_peer_cases [sender_dies | receiver_dies]   without: all others
+ * Each case is named as it starts. One that takes longer than CASE_SECONDS ends the program: each rank prints where it stands.
  */
+#include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 
 #include "pmpi_peer.h"
 
-enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8 };
+enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8, CASE_SECONDS = 30 };
 
 static int rank, failed;
 static char *in, *out; /* device memory, BYTES */
@@ -39,9 +41,12 @@ static void expect_all(const char *buffer, int bytes, int value, const char *wha
 	expect(i == bytes, what);
 }
 
-/* Both send first, as MPI alone lets them for few bytes. */
+/* Both send first, as MPI alone lets them for few bytes, and the door for those that it copies at once. */
 static void both_send_first(void)
 {
+	const char *eager = getenv("CORALE_MPI_PEER_EAGER");
+	if (eager && atoi(eager) < FEW)
+		return;
 	fill(in, rank + 1);
 	MPI_Send(in, FEW, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD);
 	MPI_Recv(out, FEW, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -161,7 +166,7 @@ static void freed_requests(void)
 }
 
 /* Each start takes the buffer's content of then. */
-static void persistent_requests(int bytes)
+static void start_persistent(int bytes)
 {
 	MPI_Request requests[2];
 	MPI_Status statuses[2];
@@ -178,6 +183,12 @@ static void persistent_requests(int bytes)
 	}
 	MPI_Request_free(&requests[0]);
 	MPI_Request_free(&requests[1]);
+}
+
+static void persistent_requests(void)
+{
+	start_persistent(BYTES);
+	start_persistent(2); /* no header */
 }
 
 /* Two of one tag, received in the other order. */
@@ -300,6 +311,49 @@ static void receiver_dies(void)
 	printf("rank 0: error %d after %.1f s\n", ret, MPI_Wtime() - begin);
 }
 
+/* ---- All of them */
+
+static const char *running;
+
+static void is_late(int signal)
+{
+	void *frames[64];
+	char line[160];
+	const int n = snprintf(line, sizeof line, "# rank %d hangs in case %s:\n", rank, running);
+	(void)signal;
+	if (write(STDERR_FILENO, line, (size_t)n) > 0)
+		backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+	sleep(1); /* so that the other rank prints, too */
+	_exit(1);
+}
+
+static void run_all(void)
+{
+#define CASE(name)                                                                                           \
+	{                                                                                                    \
+#name, name                                                                                  \
+	}
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = { CASE(both_send_first),      CASE(receiver_is_elsewhere),
+		      CASE(receiver_tests_once),  CASE(cancelled_receive),
+		      CASE(cancelled_send),       CASE(freed_requests),
+		      CASE(persistent_requests),  CASE(matched_messages),
+		      CASE(overlapping_receives), CASE(overlapping_host_receives),
+		      CASE(freed_memory),         CASE(left_to_finalize) };
+	signal(SIGALRM, is_late);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		running = cases[i].name;
+		if (!rank)
+			fprintf(stderr, "# %s\n", running);
+		alarm(CASE_SECONDS);
+		cases[i].run();
+	}
+	running = "MPI_Finalize";
+	alarm(CASE_SECONDS);
+}
+
 int main(int argc, char **argv)
 {
 	int all;
@@ -317,19 +371,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	both_send_first();
-	receiver_is_elsewhere();
-	receiver_tests_once();
-	cancelled_receive();
-	cancelled_send();
-	freed_requests();
-	persistent_requests(BYTES);
-	persistent_requests(2); /* no header */
-	matched_messages();
-	overlapping_receives();
-	overlapping_host_receives();
-	freed_memory();
-	left_to_finalize();
+	run_all();
 	MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	MPI_Finalize();
 	expect_all(out, BYTES, 60 + !rank, "a message that MPI_Finalize delivers");
