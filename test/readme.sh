@@ -46,9 +46,19 @@ grep -oE '[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|def|sh|am|ac|in|md|map|table|plan|py)\b
 echo "$word 3 - files that docs/design.md and docs/adding.md name are there"
 cat "$scratch/gone"
 
+# docs/design.md's examples of choices are those of today.
+for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+for blocks in 0 32; do
+	CORALE_MAX_CTAS=$blocks "$top_builddir/examples/corale-plan" -n gpu:4 all_reduce 1M | sed -n 's/^choices: *plain memory: //p' >"$scratch/choices"
+	[ -s "$scratch/choices" ] && grep -qF -f "$scratch/choices" "$top_srcdir/docs/design.md" || echo "not there: $(cat "$scratch/choices")"
+done >"$scratch/changed"
+[ -s "$scratch/changed" ] && word="not ok" || word=ok
+echo "$word 4 - docs/design.md has the choices that corale-plan prints"
+sed 's/^/# /' "$scratch/changed"
+
 # What is longer than this nobody reads. Words outside of tables and code; not counted among all pages: installation, what changed, the laboratory.
 words() { awk 'FNR == 1 { fenced = 0 } /^```/ { fenced = !fenced; next } !fenced && !/^(\||    )/ { words += NF } END { print words + 0 }' "$@"; }
-number=4
+number=5
 at_most() # words, description, pages
 {
 	most=$1
