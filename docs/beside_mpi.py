@@ -4,7 +4,7 @@
 
 Usage: docs/beside_mpi.py [--worst] RAW...
 
-RAW: files of corale_*_perf --vs-mpi --raw (test/beside_mpi makes them); of several of one collective and machine the medians. For each
+RAW: files of corale_*_perf --vs-mpi --raw (test/measure/beside_mpi makes them); of several of one collective and machine the medians. For each
 machine two tables, calls in a row and one call at a time: MPI's time / Corale's, above 1 where Corale is faster, and the two times in us.
 --worst: one short table for each machine, the least ratio of each collective and the geometric mean. Needs Python 3 only.
 """

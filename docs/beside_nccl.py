@@ -4,7 +4,7 @@
 
 Usage: docs/beside_nccl.py RAW...
 
-RAW: files of corale_*_perf --raw, some of them with --only nccl (test/beside_nccl makes them). A cell is NCCL's time / Corale's, above 1
+RAW: files of corale_*_perf --raw, some of them with --only nccl (test/measure/beside_nccl makes them). A cell is NCCL's time / Corale's, above 1
 where Corale is faster, and both times in us: medians over the files of a library. Cells below 0.95 are bold. A cell with a wrong result
 says so, and counts in no mean. Needs Python 3 only.
 """

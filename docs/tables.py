@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables and plots of what test/bench measured on GPUs.
+"""Tables and plots of what test/measure/bench measured on GPUs.
 
 Usage: docs/tables.py [DIR]
 
 Without DIR: renews the marked parts of docs/performance.md and docs/lab/gpu-tables.md, and the gpu-* plots in docs/plots from docs/raw/gpu.
-With DIR, where test/bench has left its raw files: writes DIR/performance.md and DIR/plots.
-A raw file's name is COLLECTIVE-RANKS-MODE[-VARIANT].raw (test/bench-suites). Needs Python 3 only.
+With DIR, where test/measure/bench has left its raw files: writes DIR/performance.md and DIR/plots.
+A raw file's name is COLLECTIVE-RANKS-MODE[-VARIANT].raw (test/measure/bench-suites). Needs Python 3 only.
 """
 
 import math
@@ -408,7 +408,7 @@ TITLES = {
 def write_report(directory):
     parts = blocks(directory, os.path.join(directory, "plots"))
     with open(os.path.join(directory, "performance.md"), "w", encoding="utf-8") as file:
-        file.write("# Measured by test/bench\n")
+        file.write("# Measured by test/measure/bench\n")
         for name, part in parts.items():
             if not part.startswith("Not measured"):
                 file.write(f"\n## {TITLES[name]}\n\n{part}")

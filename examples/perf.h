@@ -11,7 +11,7 @@
 
 #include "corale_mpi.h"
 #include "perf_clock.h"
-#include "reference.h"
+#include "test/helpers/reference.h"
 
 enum { PERF_GUARD_BYTES = 64, PERF_MAX_WAYS = 13, PERF_COLLS = 15 };
 
@@ -258,14 +258,14 @@ int perf_nccl_can(const struct perf_call *call, const char **why_not);
 /* The modes asked for as ways of call; how many. */
 int perf_nccl_ways(const struct perf_call *call, int in_place, struct perf_way *ways);
 
-/* test/perf_product.c: matrix products on a GPU, beside a job's stream */
+/* test/measure/perf_product.c: matrix products on a GPU, beside a job's stream */
 void perf_product_open(struct perf_job *job);
 void perf_product_close(struct perf_job *job);
 void perf_product_start(const struct perf_job *job, int n); /* n >= 3; returns when one is done */
 int perf_product_runs(const struct perf_job *job); /* whether some of them are still to be done */
 double perf_product_end(const struct perf_job *job); /* waits for all; us a product but for the first two */
 
-/* test/perf_beside.c: one case in all ways, printed; wrong elements of ours */
+/* test/measure/perf_beside.c: one case in all ways, printed; wrong elements of ours */
 long perf_measure_beside(const struct perf_call *call);
 
 /* perf_print.c: all print on rank 0 only */

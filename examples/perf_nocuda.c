@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for perf_cuda.c and test/perf_product.c in a build without CUDA. */
+/* Stands in for perf_cuda.c and test/measure/perf_product.c in a build without CUDA. */
 #include <stdio.h>
 
 #include "perf.h"

@@ -342,7 +342,7 @@ static constexpr int RING_SHARED = WARP * RING_BYTES, LEAN_SHARED = RING_SHARED 
 
 int codelets_work(const codelet_work *args, struct grid grid, int type, void *stream)
 {
-	asm(".set dynamic_shared.copying_lean, %c0" : : "i"(LEAN_SHARED)); /* a symbol for test/kernels.sh: ptxas does not see what a launch gives */
+	asm(".set dynamic_shared.copying_lean, %c0" : : "i"(LEAN_SHARED)); /* a symbol for test/kernels/kernels.sh: ptxas does not see what a launch gives */
 	if (type < 0 && grid.threads == WARP)
 		return launch_behind((const void *)copying_lean, grid, args->tiles ? (int)TILE_SHARED : RING_SHARED, args, stream);
 	return launch_behind((const void *)(type < 0 ? copying : rows[type]), grid, 0, args, stream);

@@ -2,7 +2,7 @@ dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CORALE_HARDEN: what makes overwritten memory harder to use: checked string functions, stack guards, and tables of the
 dnl dynamic linker that are written only while a program starts. Each where the compiler has it; nothing with a sanitizer, which
 dnl looks for more. Behind CORALE_COMPILER and CORALE_SANITIZER. Sets CORALE_HARDEN_CFLAGS, CORALE_HARDEN_LDFLAGS, and
-dnl corale_hardening: what there is (test/hardening.sh).
+dnl corale_hardening: what there is (test/tree/hardening.sh).
 AC_DEFUN([CORALE_HARDEN], [
 	CORALE_HARDEN_CFLAGS=
 	CORALE_HARDEN_LDFLAGS=

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one table of NCCL's variables. docs/nccl-variables.md prints it; test/nccl_env_test.c compares them. */
+/* The one table of NCCL's variables. docs/nccl-variables.md prints it; test/nccl/nccl_env_test.c compares them. */
 #ifndef DOOR_ENV_TABLE_H
 #define DOOR_ENV_TABLE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The descriptors that the library opens: all are closed by exec and above those of the standard streams. A program that was started with one of these
- * closed would else have a window or a socket there, and write its messages into it. test/layers.sh holds that the library opens none elsewhere.
+ * closed would else have a window or a socket there, and write its messages into it. test/tree/layers.sh holds that the library opens none elsewhere.
  */
 #ifndef DESCRIPTOR_H
 #define DESCRIPTOR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The types: one list, which hosts and kernels read when they are compiled. Arrays by type elsewhere assert that they have as many rows.
- * C cannot assert the rows' order: kernels/vector.cuh does, and test/status_test.c.
+ * C cannot assert the rows' order: kernels/vector.cuh does, and test/base/status_test.c.
  */
 #ifndef TYPES_H
 #define TYPES_H

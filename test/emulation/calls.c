@@ -7,8 +7,8 @@
 
 #include "nodes.h"
 #include "reduce/reduce.h"
-#include "reference.h"
-#include "replay.h"
+#include "test/helpers/reference.h"
+#include "test/helpers/replay.h"
 #include "base/collectives.h"
 #include "base/status.h"
 

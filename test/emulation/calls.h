@@ -3,7 +3,7 @@
 #ifndef CALLS_H
 #define CALLS_H
 
-#include "codelet_kind.h"
+#include "test/plan/codelet_kind.h"
 #include "world.h"
 
 enum { CALL_AT_FRONT = 2 }; /* in place: a reduce_scatter's result goes to the front of what it sends */

@@ -12,7 +12,7 @@
 
 #include "cuda/codelet/copies.h"
 #include "base/log.h"
-#include "thin.h"
+#include "test/helpers/thin.h"
 #include "world.h"
 
 enum {

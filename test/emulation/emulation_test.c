@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "script.h"
-#include "thin.h"
-#include "op_sets.h"
+#include "test/helpers/thin.h"
+#include "test/helpers/op_sets.h"
 #include "base/collectives.h"
 #include "base/status.h"
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "op_sets.h"
+#include "test/helpers/op_sets.h"
 #include "plan/codelet/row.h"
 #include "script.h"
-#include "thin.h"
-#include "test/row_find.h"
+#include "test/helpers/thin.h"
+#include "test/helpers/row_find.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -107,7 +107,7 @@ static int run_row(int row, int spans, int ranks, struct way way)
 	return faults;
 }
 
-/* Of the rows one in so many (test/thin.h), others in another turn. */
+/* Of the rows one in so many (test/helpers/thin.h), others in another turn. */
 static int run_rows_of(int ranks, struct way way, int turn, unsigned one_in, int *ran)
 {
 	int rows, faults = 0, spans;

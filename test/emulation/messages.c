@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "emulation_test.h"
-#include "reference.h"
+#include "test/helpers/reference.h"
 #include "script.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include "emulation_test.h"
 #include "plan/codelet/row.h"
 #include "script.h"
-#include "test/row_find.h"
+#include "test/helpers/row_find.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

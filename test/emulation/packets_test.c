@@ -4,7 +4,7 @@
  * besides. What codelets send is read from the stores of the kernels and copies on emulated GPUs (recorded.h), what plans send
  * from the messages of the host engine's step executor (planned.h). How a vector is cut into messages may differ, and does.
  * And no row may pass with another plan: its plan with a slip in any step that sends must send something else.
- * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN (test/thin.h) in the
+ * TAP: a row of the table a line. Usage: packets_test [SEED [WORD]]: only rows whose name holds WORD. TEST_THIN (test/helpers/thin.h) in the
  * environment: less of all, without a WORD half of the rows.
  */
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "planned.h"
 #include "recorded.h"
 #include "script.h"
-#include "thin.h"
+#include "test/helpers/thin.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

@@ -7,7 +7,7 @@
 
 #include "host/host_engine.h"
 #include "plan/choose/planner.h"
-#include "test/row_find.h"
+#include "test/helpers/row_find.h"
 
 enum { SLOT_BYTES = 2048 /* so that vectors are several messages */, SLOTS = 4, LINKS = PLAN_MAX_QUEUES };
 

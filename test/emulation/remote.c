@@ -4,8 +4,8 @@
 
 #include "plan/codelet/row.h"
 #include "script.h"
-#include "thin.h"
-#include "test/row_find.h"
+#include "test/helpers/thin.h"
+#include "test/helpers/row_find.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "op_sets.h"
+#include "test/helpers/op_sets.h"
 #include "script.h"
 #include "base/collectives.h"
 #include "base/status.h"

@@ -7,7 +7,7 @@
 #include "base/collectives.h"
 #include "base/status.h"
 #include "emulation_test.h"
-#include "op_sets.h"
+#include "test/helpers/op_sets.h"
 #include "script.h"
 
 static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_REDUCE_SCATTER, CORALE_REDUCE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs that run behind the MPI door use of fake_device.h, on real GPUs: loaded in front of them in libfake_device.so's place (TEST_DEVICE, test/cuda.sh).
+ * What programs that run behind the MPI door use of fake_device.h, on real GPUs: loaded in front of them in libfake_device.so's place (TEST_DEVICE, test/gpus/cuda.sh).
  * Device 0 is the rank's own GPU, which is current behind the first call here; device 1 the one behind it.
  * Threads call it while kernels of the others wait for other ranks. So no call waits for what a GPU does beside: cudaMalloc, cudaFree and cudaMemcpy may, hence
  * memory comes from one allocation a device, and copies have a stream of their own.

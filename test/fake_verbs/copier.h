@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A real GPU's memory: FAKE_VERBS_COPIER names the socket of the process that copies it (test/fake_copier.c). In a rank's process nothing is copied:
+ * A real GPU's memory: FAKE_VERBS_COPIER names the socket of the process that copies it (test/fake_verbs/fake_copier.c). In a rank's process nothing is copied:
  * a copy there would wait for locks of the driver that the rank's own work holds. Under the lock, unless it is said.
  */
 #ifndef FAKE_VERBS_COPIER_H

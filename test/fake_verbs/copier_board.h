@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What adapters and the process that copies GPU memory for them (test/fake_copier.c) say to each other. An adapter sends messages through a Unix
+ * What adapters and the process that copies GPU memory for them (test/fake_verbs/fake_copier.c) say to each other. An adapter sends messages through a Unix
  * socket, each with a descriptor, and gets an answer to each; its copies it posts in memory that both have mapped.
  */
 #ifndef FAKE_VERBS_COPIER_BOARD_H

@@ -262,7 +262,7 @@ int planner_plan_codelet(const struct planner *planner, const struct plan_key *k
 
 /* ---- Both ------------------------------------------------------------------------------------------------- */
 
-/* Walks and measured rates of codelets are not further apart (test/codelet_test.c), so a lowered plan must be better by more. */
+/* Walks and measured rates of codelets are not further apart (test/plan/codelet_test.c), so a lowered plan must be better by more. */
 static const double walk_apart = 2.5;
 
 static int may_lower(const struct gpu_machine *machine)

@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference.
+# And corale-plan's other manners. TAP. "test/plan/plans.sh update" (in a build tree) writes the files anew.
+plan=${top_builddir:-.}/examples/corale-plan
+plans=${top_srcdir:-$(dirname "$0")/../..}/test/plans
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+number=0
+for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+# One chunk size and channel, so that what is measured one day on other machines changes no golden plan.
+CORALE_CHUNK_BYTES=65536 CORALE_MAX_CHANNELS=1 CORALE_SLOTS=4 CORALE_SLOT_BYTES=65536
+export CORALE_CHUNK_BYTES CORALE_MAX_CHANNELS CORALE_SLOTS CORALE_SLOT_BYTES
+
+# result STATUS DESCRIPTION
+result()
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+}
+
+# make FILE: the output that FILE's first line asks for, without times
+make_plan()
+{
+	line=$(head -n 1 "$1")
+	echo "$line"
+	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|rates|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
+}
+
+corale_plan()
+{
+	CORALE_ALGO=$1 && export CORALE_ALGO && shift
+	"$plan" -n "$@"
+}
+
+for file in "$plans"/*.plan; do
+	make_plan "$file" >"$work/new"
+	if [ "$1" = update ]; then
+		cp "$work/new" "$file"
+		continue
+	fi
+	diff -u "$file" "$work/new" >"$work/diff"
+	result $? "$(basename "$file" .plan)"
+	sed 's/^/# /' "$work/diff"
+done
+[ "$1" = update ] && exit 0
+
+# refuses ARGUMENTS...: exit status 2 and one line that says what is wrong
+refuses()
+{
+	"$plan" "$@" >"$work/out" 2>"$work/err"
+	[ $? = 2 ] && [ "$(wc -l <"$work/err")" = 1 ]
+	result $? "refuses $*: $(cat "$work/err")"
+}
+refuses "node:2 gpus:4"
+refuses "node:[8,8"
+refuses "node:[8,x]"
+refuses "node:0"
+refuses "rank:4" all_reduec
+refuses "rank:4" all_reduce 1T
+refuses "rank:4" all_reduce -- -5
+refuses -r 4 "rank:4" broadcast
+refuses -t float31 "rank:4"
+refuses "node:[8] node:3"
+refuses "gpu:8 rank:4"
+refuses -r x "rank:4" broadcast
+refuses -s -1 "rank:4"
+refuses -P 1x "rank:4"
+CORALE_ALGO=rnig refuses "rank:4"
+CORALE_TIMEOUT=1e10 refuses "rank:4"
+CORALE_ALGO=hier "$plan" "rank:1" >/dev/null 2>&1
+result $? "one rank needs no algorithm"
+CORALE_ALGO=all_to_all:^pairwise "$plan" "rank:4" all_to_all >/dev/null 2>"$work/err"
+[ $? = 1 ] && grep -q "CORALE_ALGO=all_to_all:^pairwise" "$work/err"
+result $? "says that CORALE_ALGO leaves nothing"
+
+"$plan" -n --plot "$work/plot.svg" "node:2 gpu:4 nvlink:390 rail:50" all_reduce 8M >"$work/out" &&
+	grep -q '^drawn:' "$work/out" && [ "$(grep -c '<rect' "$work/plot.svg")" -gt 100 ] &&
+	[ "$(tail -n 1 "$work/plot.svg")" = "</svg>" ]
+result $? "draws"
+"$plan" >"$work/out" && grep -q '^machine: this one' "$work/out" && grep -Eq '^ +1G .*\*' "$work/out"
+result $? "this machine, with a table"
+"$plan" "node:2048 gpu:8 nvlink:390 rail:50" all_reduce 1G >"$work/out" && grep -q 'by hier' "$work/out"
+result $? "16384 ranks"
+"$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$work/out" && grep -q '^no room:.* broadcast flat (none)' "$work/out" &&
+	! grep '^choices:' "$work/out" | grep -q ' flat,'
+result $? "names the algorithms without room for their connections, and lists none of them"
+
+[ "$("$plan" -n -s 0 "rank:4" all_reduce 64MB | sed 1q)" = "$("$plan" -n -s 0 "rank:4" all_reduce 64M | sed 1q)" ] && "$plan" "rank:4" all_reduce 64B >/dev/null
+result $? "units with B"
+[ "$("$plan" --version)" = "$("${top_builddir:-.}/examples/corale-info" --version)" ]
+result $? "--version"
+
+# ns TEXT: "304.6 us" in ns
+in_ns()
+{
+	awk -v text="$1" 'BEGIN { split(text, a, " "); print a[1] * (a[2] == "us" ? 1e3 : a[2] == "ms" ? 1e6 : a[2] == "s" ? 1e9 : 1) }'
+}
+# A block's bandwidth, the link's, and that of a limit of blocks, which is no more than either.
+line=$(CORALE_MAX_CTAS=8 "$plan" -n -s 0 "gpu:4" all_reduce 64M | sed -n 's/^rates: .* of 8 blocks: .*bulk BULK \([^;]*\);.*/\1/p')
+echo "$line" | awk -F', ' 'NF != 3 || $3 > 8 * $1 + 0.5 || $3 > $2 { bad = 1 } END { exit bad || !NR }'
+result $? "bulk's rates with 8 blocks: $line"
+# The time of what runs is above the bound and, of large calls, at most twice as long: the links that are described enter both.
+for machine in "gpu:4 nvlink:5" "gpu:4 nvlink:20" "gpu:4" "gpu:4 nvlink:600" "gpu:8 nvlink:20 nvlink_us:30" "gpu:2 nvlink:900"; do
+	for coll in all_reduce all_gather reduce_scatter all_to_all broadcast; do
+		line=$("$plan" -n -s 0 "$machine" $coll 256M | grep '^modelled:')
+		took=$(in_ns "$(expr "$line" : 'modelled: *\([0-9.]* [a-z]*\);')")
+		least=$(in_ns "$(expr "$line" : '.* less than \([0-9.]* [a-z]*\)')")
+		awk -v took="$took" -v least="$least" 'BEGIN { exit !(took >= least && took <= 2 * least) }'
+		result $? "$machine, $coll: $line"
+	done
+done
+echo "1..$number"

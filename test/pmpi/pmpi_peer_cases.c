@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cases of messages by peer copies (CORALE_MPI_PEER) that random programs do not meet; test/pmpi/pmpi_peer.sh runs them by 2 ranks.
+ * Usage: pmpi_peer_cases [sender_dies | receiver_dies]   without: all others
+ * Each case is named as it starts. One that takes longer than CASE_SECONDS ends the program: each rank prints where it stands.
+ */
+#include <execinfo.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pmpi_peer.h"
+
+enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8, CASE_SECONDS = 30 };
+
+static int rank, failed;
+static char *in, *out; /* device memory, BYTES */
+
+static void expect(int ok, const char *what)
+{
+	if (!ok)
+		fprintf(stderr, "# rank %d: %s\n", rank, what);
+	failed |= !ok;
+}
+
+static void fill(char *buffer, int value)
+{
+	put(buffer, BYTES, value);
+}
+
+static void expect_all(const char *buffer, int bytes, int value, const char *what)
+{
+	char *data = get(buffer, (size_t)bytes);
+	int i = 0;
+	while (i < bytes && data[i] == value)
+		i++;
+	free(data);
+	expect(i == bytes, what);
+}
+
+/* Both send first, as MPI alone lets them for few bytes, and the door for those that it copies at once. */
+static void both_send_first(void)
+{
+	const char *eager = getenv("CORALE_MPI_PEER_EAGER");
+	if (eager && atoi(eager) < FEW)
+		return;
+	fill(in, rank + 1);
+	MPI_Send(in, FEW, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD);
+	MPI_Recv(out, FEW, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	expect_all(out, FEW, !rank + 1, "both send first");
+}
+
+/* The receiver waits for another call of the sender, between its receive and the end of that. */
+static void receiver_is_elsewhere(void)
+{
+	MPI_Request request = MPI_REQUEST_NULL;
+	if (rank)
+		MPI_Irecv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+	fill(in, 7);
+	if (!rank)
+		MPI_Send(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+	fill(in, 0);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	if (rank)
+		expect_all(out, BYTES, 7, "the receiver is elsewhere");
+}
+
+/* A copy that a test has started goes on while the receiver is elsewhere, and its sender waits for that. */
+static void receiver_tests_once(void)
+{
+	MPI_Request request;
+	int flag;
+	fill(in, 9);
+	if (rank)
+		MPI_Irecv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+	else
+		MPI_Isend(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank)
+		MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+	else
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	if (rank)
+		expect_all(out, BYTES, 9, "the receiver tests once");
+}
+
+static void cancelled_receive(void)
+{
+	MPI_Request request;
+	MPI_Status status;
+	int is_cancelled = 0, count = 0;
+	if (rank) {
+		MPI_Irecv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+		MPI_Cancel(&request);
+		MPI_Wait(&request, &status);
+		MPI_Test_cancelled(&status, &is_cancelled);
+		expect(is_cancelled, "a receive is cancelled");
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	fill(in, 8);
+	if (!rank)
+		MPI_Send(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+	else
+		MPI_Recv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	if (rank) {
+		MPI_Get_count(&status, MPI_BYTE, &count);
+		expect(count == BYTES, "the count behind a cancelled receive");
+		expect_all(out, BYTES, 8, "the message behind a cancelled receive");
+	}
+}
+
+/* Whether MPI cancels a send or not: a later probe has the length of a later message. */
+static void cancelled_send(void)
+{
+	MPI_Request request;
+	MPI_Status status;
+	int is_cancelled = 0, count = 0;
+	if (!rank) {
+		MPI_Isend(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+		MPI_Cancel(&request);
+		MPI_Request_get_status(request, &count, &status);
+		MPI_Bcast(&is_cancelled, 0, MPI_INT, 0, MPI_COMM_WORLD);
+		MPI_Wait(&request, &status);
+		MPI_Test_cancelled(&status, &is_cancelled);
+		MPI_Send(&is_cancelled, 1, MPI_INT, 1, TAG + 1, MPI_COMM_WORLD);
+		MPI_Send(in, FEW, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+		return;
+	}
+	MPI_Bcast(&is_cancelled, 0, MPI_INT, 0, MPI_COMM_WORLD);
+	int is_there = 0;
+	for (int i = 0; i < 1000 && !is_there; i++)
+		MPI_Iprobe(0, TAG + 1, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
+	if (!is_there) /* the send waits for its receive */
+		MPI_Recv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	MPI_Recv(&is_cancelled, 1, MPI_INT, 0, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (is_there && !is_cancelled)
+		MPI_Recv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	if (!is_there && is_cancelled)
+		expect(0, "a message that was cancelled came");
+	MPI_Probe(0, TAG, MPI_COMM_WORLD, &status);
+	MPI_Get_count(&status, MPI_BYTE, &count);
+	expect(count == FEW, "the count behind a cancelled send");
+	MPI_Recv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Requests that the program frees: one call later the messages are there. */
+static void freed_requests(void)
+{
+	MPI_Request requests[2];
+	char few[FEW];
+	fill(in, 40 + rank);
+	MPI_Irecv(out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	MPI_Isend(in, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[1]);
+	MPI_Request_free(&requests[0]);
+	MPI_Request_free(&requests[1]);
+	for (int i = 0; i < 3; i++)
+		MPI_Sendrecv(in, FEW, MPI_BYTE, !rank, TAG, few, FEW, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
+	expect_all(out, BYTES, 40 + !rank, "freed requests");
+}
+
+/* Each start takes the buffer's content of then. */
+static void start_persistent(int bytes)
+{
+	MPI_Request requests[2];
+	MPI_Status statuses[2];
+	MPI_Recv_init(out, bytes, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	MPI_Send_init(in, bytes, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[1]);
+	for (int i = 0; i < 3; i++) {
+		int count = 0;
+		fill(in, 70 + 2 * i + rank);
+		MPI_Startall(2, requests);
+		MPI_Waitall(2, requests, statuses);
+		MPI_Get_count(&statuses[0], MPI_BYTE, &count);
+		expect(count == bytes, "the count of a persistent receive");
+		expect_all(out, bytes, 70 + 2 * i + !rank, "persistent requests");
+	}
+	MPI_Request_free(&requests[0]);
+	MPI_Request_free(&requests[1]);
+}
+
+static void persistent_requests(void)
+{
+	start_persistent(BYTES);
+	start_persistent(2); /* no header */
+}
+
+/* Two of one tag, received in the other order. */
+static void matched_messages(void)
+{
+	const int bytes[] = { BYTES, FEW };
+	MPI_Request requests[2];
+	MPI_Message messages[2];
+	MPI_Status status;
+	fill(in, 80 + rank);
+	for (int i = 0; i < 2; i++)
+		MPI_Isend(in, bytes[i], MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[i]);
+	for (int i = 0; i < 2; i++) {
+		int count = 0;
+		MPI_Mprobe(!rank, TAG, MPI_COMM_WORLD, &messages[i], &status);
+		MPI_Get_count(&status, MPI_BYTE, &count);
+		expect(count == bytes[i], "the count of a matched message");
+	}
+	for (int i = 1; i >= 0; i--) {
+		fill(out, 0);
+		MPI_Mrecv(out, BYTES, MPI_BYTE, &messages[i], &status);
+		expect_all(out, bytes[i], 80 + !rank, "a matched message");
+	}
+	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+/* As benchmarks do. */
+static void overlapping_receives(void)
+{
+	MPI_Request requests[2 * SEVERAL];
+	MPI_Status statuses[2 * SEVERAL];
+	fill(in, 50 + rank);
+	for (int i = 0; i < SEVERAL; i++)
+		MPI_Irecv(out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[i]);
+	for (int i = 0; i < SEVERAL; i++)
+		MPI_Isend(in, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[SEVERAL + i]);
+	MPI_Waitall(2 * SEVERAL, requests, statuses);
+	expect_all(out, BYTES, 50 + !rank, "overlapping receives");
+}
+
+/* Of host memory: headers land in one place. */
+static void overlapping_host_receives(void)
+{
+	static char host[BYTES];
+	char *device = out;
+	out = host;
+	overlapping_receives();
+	out = device;
+}
+
+/* What the other rank has freed is not mapped any more some calls later. */
+static void freed_memory(void)
+{
+	int mapped, is_less = 0, all_less = 0;
+	for (int i = 0; i < SEVERAL; i++) {
+		char *buffer = fake_device_alloc(0, BYTES);
+		MPI_Sendrecv(buffer, BYTES, MPI_BYTE, !rank, TAG, out, BYTES, MPI_BYTE, !rank, TAG,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		fake_device_free(buffer);
+	}
+	mapped = (int)fake_device_mapped();
+	const double end = MPI_Wtime() + 10;
+	for (int goes_on = 1; goes_on;) {
+		MPI_Sendrecv(in, BYTES, MPI_BYTE, !rank, TAG, out, BYTES, MPI_BYTE, !rank, TAG,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		is_less = (int)fake_device_mapped() <= mapped - SEVERAL / 2;
+		MPI_Allreduce(&is_less, &all_less, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+		goes_on = mapped && !all_less && MPI_Wtime() < end;
+		MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	}
+	expect((all_less && fake_device_mapped()) || !mapped, "freed memory stays mapped");
+}
+
+/* Finalize has messages to deliver. */
+static void left_to_finalize(void)
+{
+	MPI_Request request;
+	fill(in, 60 + rank);
+	MPI_Irecv(out, BYTES, MPI_BYTE, !rank, TAG + 2, MPI_COMM_WORLD, &request);
+	MPI_Request_free(&request);
+	MPI_Isend(in, BYTES, MPI_BYTE, !rank, TAG + 2, MPI_COMM_WORLD, &request);
+	MPI_Request_free(&request);
+}
+
+/* ---- A rank dies between the match of a message and its pull */
+
+static void progress_for(double seconds)
+{
+	int flag;
+	for (const double end = MPI_Wtime() + seconds; MPI_Wtime() < end;)
+		MPI_Iprobe(!rank, TAG + 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+static void sender_dies(void)
+{
+	MPI_Request request;
+	if (!rank) {
+		MPI_Isend(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+		progress_for(0.2);
+		raise(SIGKILL);
+	}
+	progress_for(0.6);
+	const double begin = MPI_Wtime();
+	const int ret = MPI_Recv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	printf("rank 1: error %d (%d) after %.1f s\n", ret, MPI_ERR_OTHER, MPI_Wtime() - begin);
+}
+
+static void receiver_dies(void)
+{
+	MPI_Request request;
+	if (rank) {
+		MPI_Irecv(out, BYTES, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+		progress_for(0.4);
+		raise(SIGKILL);
+	}
+	progress_for(0.1);
+	MPI_Isend(in, BYTES, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+	const double begin = MPI_Wtime();
+	const int ret = MPI_Wait(&request, MPI_STATUS_IGNORE);
+	printf("rank 0: error %d after %.1f s\n", ret, MPI_Wtime() - begin);
+}
+
+/* ---- All of them */
+
+static const char *running;
+
+static void is_late(int signal)
+{
+	void *frames[64];
+	char line[160];
+	const int n = snprintf(line, sizeof line, "# rank %d hangs in case %s:\n", rank, running);
+	(void)signal;
+	if (write(STDERR_FILENO, line, (size_t)n) > 0)
+		backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+	sleep(1); /* so that the other rank prints, too */
+	_exit(1);
+}
+
+static void run_all(void)
+{
+#define CASE(name)                                                                                           \
+	{                                                                                                    \
+#name, name                                                                                  \
+	}
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = { CASE(both_send_first),      CASE(receiver_is_elsewhere),
+		      CASE(receiver_tests_once),  CASE(cancelled_receive),
+		      CASE(cancelled_send),       CASE(freed_requests),
+		      CASE(persistent_requests),  CASE(matched_messages),
+		      CASE(overlapping_receives), CASE(overlapping_host_receives),
+		      CASE(freed_memory),         CASE(left_to_finalize) };
+	signal(SIGALRM, is_late);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		running = cases[i].name;
+		if (!rank)
+			fprintf(stderr, "# %s\n", running);
+		alarm(CASE_SECONDS);
+		cases[i].run();
+	}
+	running = "MPI_Finalize";
+	alarm(CASE_SECONDS);
+}
+
+int main(int argc, char **argv)
+{
+	int all;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	in = fake_device_alloc(0, BYTES);
+	out = fake_device_alloc(1, BYTES);
+	/* Behind the first message the others are read where they lie. */
+	MPI_Sendrecv(in, BYTES, MPI_BYTE, !rank, TAG, out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (argc > 1) {
+		strcmp(argv[1], "sender_dies") ? receiver_dies() : sender_dies();
+		fflush(stdout);
+		_exit(0);
+	}
+	run_all();
+	MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	MPI_Finalize();
+	expect_all(out, BYTES, 60 + !rank, "a message that MPI_Finalize delivers");
+	return all || failed;
+}
