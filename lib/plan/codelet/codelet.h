@@ -26,14 +26,8 @@ struct codelet_rate {
 };
 
 /* Of calls in one piece, on a Hopper and on an unknown GPU. */
-static inline struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unknown_us,
-					       double unknown_gbs, int exchanges, enum rates_block block)
-{
-	return (struct codelet_rate){ { [RATES_HOPPER] = { hopper_us, hopper_gbs, 0 },
-					[RATES_UNKNOWN] = { unknown_us, unknown_gbs, 0 } },
-				      exchanges,
-				      block };
-}
+struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unknown_us, double unknown_gbs,
+				 int exchanges, enum rates_block block);
 
 /* By name, as codelet_index_bulk: the order of codelets.def. */
 enum {

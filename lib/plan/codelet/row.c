@@ -6,6 +6,15 @@
 
 enum { LEAST_IN_HOST = 128 << 10 }; /* bytes that a rank sends by a codelet; not measured */
 
+struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unknown_us, double unknown_gbs,
+				 int exchanges, enum rates_block block)
+{
+	return (struct codelet_rate){ { [RATES_HOPPER] = { hopper_us, hopper_gbs, 0 },
+					[RATES_UNKNOWN] = { unknown_us, unknown_gbs, 0 } },
+				      exchanges,
+				      block };
+}
+
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int over_nodes = (row->traits & ROW_OVER_NODES) != 0;
