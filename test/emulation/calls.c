@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes calls on emulated GPUs and compares every element of their results with the host's folds in rank order. */
 #include "calls.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Plays the processes' boards and mapping threads, by which ranks on emulated GPUs reach each other's exported buffers. */
 #define _GNU_SOURCE
 #include "exports.h"
 

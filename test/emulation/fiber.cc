@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Switches stacks: each thread of an emulated GPU is a fiber. */
 #include "fiber.h"
 
 #include <stdint.h>

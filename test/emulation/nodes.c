@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Gives an emulated world of several nodes the memory, wire and proxies that carry its messages. */
 #include "nodes.h"
 
 #include <stdio.h>

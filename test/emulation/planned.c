@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs a row's plan for all ranks and notes each message that it sends, for packets_test to compare with what the kernels send. */
 #include "planned.h"
 
 #include <stdio.h>

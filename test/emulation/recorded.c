@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds for each store of a kernel into another rank's memory the exchange, the pair of ranks and the place in their vector. */
 #include "recorded.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Has all ranks make a list of calls, each rank in its own time. */
 #include "script.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Keeps and compares the bytes that ranks send each other in a call, whatever carries them. */
 #include "traffic.h"
 
 #include <stdio.h>

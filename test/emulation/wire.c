@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A network between emulated ranks that is as late and as disordered as one may be, and that shows whether its users keep their side. */
 #include "wire.h"
 
 #include <pthread.h>

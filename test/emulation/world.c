@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes ranks on emulated GPUs, as lib/cuda/engine_cuda_open.c makes them on real ones. */
 #include "world.h"
 
 #include <stdatomic.h>

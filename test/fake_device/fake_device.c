@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Shows every touch of device memory by a processor: its addresses fault, and only copies reach the data. */
 #define _GNU_SOURCE
 #include "fake_device.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles of the adapter, by which datagrams find their queue pair. */
 #include "address.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues and channels of the adapter: what has completed, and who is told. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

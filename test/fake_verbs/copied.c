@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Payloads of frames that lie in memory which a copier alone reaches. */
 #include "copied.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* An adapter's side of the process that copies a real GPU's memory for it. */
 #define _GNU_SOURCE
 #include "copier.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of a real GPU in the process that copies: made, imported from a rank's descriptor, mapped. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes the two ends of a connection that tests of the adapter use. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads which faults the adapter is to have, and says when each is due. */
 #include "faults.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the readable mapping of memory that stands for a GPU's: at its own address a processor may not touch it. */
 #define _GNU_SOURCE
 #include "gpu.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Takes frames from the connections of other processes and hands them to their queue pairs. */
 #define _GNU_SOURCE
 #include "inbound.h"
 

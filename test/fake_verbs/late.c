@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Holds bytes back after their write has completed, as PCIe may, until something orders them. */
 #include "late.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Registers memory, and checks keys and bounds of each access as an adapter does. */
 #include "memory.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Keeps the frames that wait for the socket to another process, and sends them in order. */
 #define _GNU_SOURCE
 #include "outbound.h"
 

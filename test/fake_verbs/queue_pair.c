@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs of the adapter: states, attributes, and what their end leaves. */
 #include "queue_pair.h"
 
 #include <errno.h>

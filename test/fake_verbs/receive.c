@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Matches arriving messages with posted receives, and answers the sender. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

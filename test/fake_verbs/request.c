@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Turns posted work requests into frames, and completes them when their answers have come. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

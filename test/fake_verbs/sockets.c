@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Listens under an adapter's lid and connects to those of others. */
 #define _GNU_SOURCE
 #include "sockets.h"
 

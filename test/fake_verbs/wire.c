@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Builds, sends and reads the frames between adapters of different processes. */
 #define _GNU_SOURCE
 #include "wire.h"
 

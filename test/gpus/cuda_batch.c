@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs cases together: in a group, one behind the other, or replayed from a graph. */
 #include "cuda_batch.h"
 
 #include <stdio.h>

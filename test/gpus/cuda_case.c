@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes one call on GPU buffers and checks each element, the guard bytes, and what must stay as it was. */
 #include "cuda_case.h"
 
 #include <stdio.h>

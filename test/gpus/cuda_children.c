@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts ranks as processes, reaps those that die, and ends those that hang. */
 #define _GNU_SOURCE
 #include "cuda_children.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Kernels that delay, fill and check, by which tests place other work beside calls. */
 #include "cuda_delay.h"
 
 #include "kernels/sync.cuh"

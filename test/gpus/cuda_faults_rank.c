@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What the cases of cuda_faults share: complaints, checks of codes, communicators, calls that must be right. */
 #include "cuda_faults.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Gives the cases device, managed, pinned, registered and virtual memory, piece by piece. */
 #include "cuda_memory.h"
 
 #include <cuda.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes random inputs of all ranks and their fold once, so that each case only looks them up. */
 #include "cuda_pool.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks with a GPU each and communicators with deadlines; tells the results of all ranks as one. */
 #include "cuda_world.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands in for the GPU engine: counts calls instead of running them, and refuses what a test tells it to. */
 #define _GNU_SOURCE
 #include "fake_engine.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Shows every touch of a GPU's memory by a processor: one mapping has no access, the other is the test's. */
 #define _GNU_SOURCE
 #include "fake_gpu_memory.h"
 

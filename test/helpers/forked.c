@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts ranks as processes, gives them sockets to each other, and waits for their ends. */
 #define _GNU_SOURCE
 #include "forked.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks every element of every collective with every type and operator, in and out of place, at odd addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

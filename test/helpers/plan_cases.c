@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The machines and calls over which plan tests loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

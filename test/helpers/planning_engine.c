@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands in for the GPU engine where calls are planned and none runs. */
 #include "planning_engine.h"
 
 struct remote planning_remote;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Says what each rank must hold after each collective, without the library and without moving data. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The reference's own sizes, formats and conversions of element types. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs a plan for all ranks in one thread: every engine's result must equal its own, bit for bit. */
 #include "replay.h"
 
 #include <stdlib.h>

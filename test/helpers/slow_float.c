@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Rounds to the narrow float formats by a search through all their values. */
 #include "slow_float.h"
 
 #include <math.h>

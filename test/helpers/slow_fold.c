@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Folds one element at a time in double and in 128-bit integers. */
 #include "slow_fold.h"
 
 #include <math.h>

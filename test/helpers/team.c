@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs a case on ranks that are threads of one process, and says which rank failed where. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

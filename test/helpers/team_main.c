@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs each case of a table in a process of its own, as settings are read once a process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

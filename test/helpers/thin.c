@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Takes a share of a long list, beginning where a seed says. */
 #include <stdlib.h>
 
 #include "thin.h"

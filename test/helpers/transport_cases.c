@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What every transport must do: messages of all sizes and orders, links, cancellation, errors. */
 #include "transport_cases.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs ranks of the NCCL door as processes or threads, each case in processes of its own and under a deadline. */
 #include "nccl_world.h"
 #include "test/helpers/late.h"
 

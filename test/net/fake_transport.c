@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The smallest transport, by which fake_transport_test shows that one is added by its files and a row alone. */
 #include "fake_transport.h"
 
 #include <stdio.h>

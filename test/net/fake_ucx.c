@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* UCX as a list of what was asked of it, so that tests play the peers. */
 #include "fake_ucx.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs two ranks with slots in a stand-in for GPU memory over the adapter of test/fake_verbs. */
 #include "gpu_ranks.h"
 
 #include <poll.h>

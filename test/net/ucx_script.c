@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads a byte string as a program of posts, messages, notes and failures of links over UCX. */
 #include "ucx_script.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker of lib/net/ucx over fake_ucx.c, with communicators whose other ranks the test plays. */
 #include "ucx_world.h"
 
 #include <stdio.h>

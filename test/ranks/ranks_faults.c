@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Proves what ranks see when one fails over a transport between nodes: codes, names, memory, streams, threads. */
 #define _GNU_SOURCE
 #include "ranks_faults.h"
 
