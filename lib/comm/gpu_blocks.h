@@ -6,7 +6,8 @@
  * one would need all ranks to change at the same call, graphs included. One without a limit has all of the GPU, whatever others have, and a line says that two may wait for each other.
  *
  * Blocks are counted as multiprocessors: kernels of which two blocks fit on one have twice as many at most. Messages to and from n ranks are 2n - 1 lists of
- * half a multiprocessor, so a communicator holds n at least. Kernels of one warp fit beside all others. Each process counts for itself: those of several on a GPU take turns, but for MPS.
+ * half a multiprocessor, so a communicator holds n at least. Kernels of one warp fit beside all others. Each process counts for itself: those of several on a GPU take
+ * turns or, under MPS, run side by side; of one communicator all fit then (gpu_hello_share).
  *
  * Not done: a chain of events over all communicators, as programs may call two of them in different orders on different ranks; turns that one GPU grants, which
  * cost an exchange for each large call.

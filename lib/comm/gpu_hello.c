@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu_hello.h"
+#include "gpu_blocks.h"
 
 #include <string.h>
 
@@ -16,9 +17,20 @@ int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank)
 	return n;
 }
 
+/* Ranks of all processes that are on a rank's GPU. */
+static int on_gpu(const struct gpu_hello *all, int ranks, int rank)
+{
+	int n = 0;
+	for (int r = 0; r < ranks; r++)
+		n += gpu_hello_on_one_gpu(&all[r], &all[rank]);
+	return n;
+}
+
 int gpu_hello_share(const struct gpu_hello *all, int ranks, int rank)
 {
-	const int beside = gpu_hello_beside(all, ranks, rank), share = all[rank].offered / beside;
+	const int beside = gpu_hello_beside(all, ranks, rank), offered = all[rank].offered / beside,
+		  fitting = gpu_blocks_room(all[rank].processors) / on_gpu(all, ranks, rank),
+		  share = offered < fitting ? offered : fitting;
 	return share < 1 && all[rank].max_blocks >= beside ? 1 : share;
 }
 

@@ -11,6 +11,7 @@ struct gpu_hello {
 	char name[FDPASS_NAME_BYTES];
 	char gpu[ENGINE_NAME_BYTES];
 	int32_t max_blocks; /* of a kernel, by the GPU's size and the settings; */
+	int32_t processors; /* of its GPU */
 	int32_t offered; /* beside other communicators of the process (gpu_blocks.h), once its GPU is known */
 	uint64_t process;
 	int32_t bus_gbs; /* engine_own_gpu.bus_gbs */
@@ -25,8 +26,8 @@ int gpu_hello_on_one_gpu(const struct gpu_hello *a, const struct gpu_hello *b);
 /* Ranks of a rank's process that are on its GPU, itself included. */
 int gpu_hello_beside(const struct gpu_hello *all, int ranks, int rank);
 
-/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them, as their kernels wait for each other side by side; those of several
- * processes run by turns. 0: there are more such ranks than the kernels may have blocks. */
+/* Blocks of a rank's kernels. Ranks of one process on one GPU divide them, and all ranks of a GPU fit on it together, as their kernels wait for each other side by
+ * side (those of several processes under MPS). 0: more ranks of one process are there than the kernels may have blocks. */
 int gpu_hello_share(const struct gpu_hello *all, int ranks, int rank);
 
 /* A rank whose process has another rank on the same GPU; -1: there is none. */

@@ -283,6 +283,7 @@ static int connect_engines(struct comm *comm)
 	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	mine.max_blocks = comm->machine.max_blocks;
+	mine.processors = engine_cuda.own_gpu(comm->gpu)->processors;
 	mine.process = process_number();
 	mine.bus_gbs = engine_cuda.own_gpu(comm->gpu)->bus_gbs;
 	mine.untried = !gpu_peers_are_tried();

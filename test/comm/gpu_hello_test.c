@@ -54,9 +54,17 @@ static void test_share(void **state)
 	struct gpu_hello all[MOST];
 	const int n = hellos("pApApBqAqArC", all);
 	for (int r = 0; r < n; r++)
-		all[r].max_blocks = all[r].offered = 32;
+		all[r] = (struct gpu_hello){ .id = all[r].id,
+					     .process = all[r].process,
+					     .max_blocks = 32,
+					     .offered = 32,
+					     .processors = 132 };
 	assert_int_equal(gpu_hello_share(all, n, 0), 16);
 	assert_int_equal(gpu_hello_share(all, n, 2), 32); /* another GPU of its process */
+	for (int r = 0; r < n; r++)
+		all[r].processors = 64;
+	assert_int_equal(gpu_hello_share(all, n, 0), 15); /* with another process on the GPU, of 62 */
+	assert_int_equal(gpu_hello_share(all, n, 2), 32);
 	all[4].offered = all[5].offered = 4; /* beside other communicators */
 	assert_int_equal(gpu_hello_share(all, n, 4), 2);
 	assert_int_equal(gpu_hello_share(all, n, 5), 4);
