@@ -5,6 +5,7 @@
 static int load(void)
 {
 	int error = codelets_load_fifo_reduce();
+	error = error ? error : codelets_load_direct();
 	error = error ? error : codelets_load_fifo_moves();
 	return error ? error : codelets_load_fifo_broadcast();
 }
@@ -14,6 +15,8 @@ static int launch(const struct codelet_args *a, const struct launch *l, int type
 	switch (l->variant) {
 	case FIFO_REDUCE:
 		return codelets_fifo_reduce(a, l->grid, type, stream);
+	case FIFO_DIRECT:
+		return codelets_direct(a, l->grid, type, stream);
 	case FIFO_MOVES:
 		return codelets_fifo_moves(a, l->grid, stream);
 	default:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages through slots, folded or moved: a reduce-scatter, after which an all_reduce has an all-gather; a broadcast's scatter and all-gather; blocks. Protocol
- * FIFO. By DIRECT a collective that folds nothing stores straight into registered memory.
+ * FIFO. By DIRECT what is moved, and an all_reduce's results, go straight into registered memory.
  */
 #include "cut.h"
 
@@ -32,22 +32,24 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return !has_direct || !row_is_registered(call);
 }
 
-static struct codelet_rate rate_of_broadcast(const struct row *row, int ranks)
+static struct codelet_rate rate_of_direct(corale_coll coll, int ranks)
 {
-	if (row->protocol == PLAN_DIRECT)
+	if (coll == CORALE_ALL_REDUCE)
+		return codelet_rate(14, 362, 21, 241, 2, RATES_FOLDING);
+	if (coll == CORALE_BROADCAST)
 		return ranks > 2 ? codelet_rate(22, 359, 33, 239, 2, RATES_PASSING)
 				 : codelet_rate(10, 367, 15, 245, 1, RATES_MOVING);
-	return ranks > 2 ? codelet_rate(30, 355, 45, 237, 2, RATES_PASSING)
-			 : codelet_rate(14, 362, 21, 241, 1,
-					RATES_FOLDING /* by which data also go out of slots */);
+	return codelet_rate(8, 360, 12, 240, 1, RATES_MOVING);
 }
 
 static struct codelet_rate rate(const struct row *row, int ranks)
 {
-	if (row->coll == CORALE_BROADCAST)
-		return rate_of_broadcast(row, ranks);
 	if (row->protocol == PLAN_DIRECT)
-		return codelet_rate(8, 360, 12, 240, 1, RATES_MOVING);
+		return rate_of_direct(row->coll, ranks);
+	if (row->coll == CORALE_BROADCAST)
+		return ranks > 2 ? codelet_rate(30, 355, 45, 237, 2, RATES_PASSING)
+				 : codelet_rate(14, 362, 21, 241, 1,
+						RATES_FOLDING /* by which data also go out of slots */);
 	if (row->coll == CORALE_ALL_REDUCE)
 		return codelet_rate(28, 323, 42, 215, 2, RATES_FOLDING);
 	if (coll_folds(row->coll))
@@ -70,6 +72,8 @@ static uint64_t most_of_message(const struct launch *l)
 		       each = others < MOST_TAKEN ? MOST_TAKEN / others : 1,
 		       blocks = (uint64_t)l->machine->max_blocks,
 		       part = plan_round(2 * l->bytes / ((2 * each - 1) * blocks) + 1, LAUNCH_LINE);
+	if (l->direct)
+		return coll_folds(l->coll) ? LONG_SLOT_BYTES : LAUNCH_WHOLE_PIECE;
 	if (coll_folds(l->coll) || !l->scratch)
 		return SLOT_BYTES;
 	return part > LONG_SLOT_BYTES ? LONG_SLOT_BYTES : part;
@@ -85,14 +89,22 @@ static uint64_t message_of_broadcast(const struct launch *l)
 	return plan_round(piece / (piece / most + 1) + 1, LAUNCH_LINE);
 }
 
+static uint8_t variant_of(const struct launch *l)
+{
+	if (l->coll == CORALE_BROADCAST)
+		return FIFO_BROADCAST;
+	if (!coll_folds(l->coll))
+		return FIFO_MOVES;
+	return l->direct ? FIFO_DIRECT : FIFO_REDUCE;
+}
+
 static void cut(struct launch *l)
 {
-	const int is_broadcast = l->coll == CORALE_BROADCAST;
-	const uint64_t most = is_broadcast ? message_of_broadcast(l) : most_of_message(l);
-	l->variant = is_broadcast ? FIFO_BROADCAST : coll_folds(l->coll) ? FIFO_REDUCE : FIFO_MOVES;
-	l->message = slots_message(l, 1 + has_parts(l->coll), most);
-	if (l->direct)
-		l->message = is_broadcast ? most : LAUNCH_WHOLE_PIECE; /* which is passed on by messages */
+	const int slotted = 1 + (has_parts(l->coll) && !l->direct); /* exchanges through slots */
+	l->variant = variant_of(l);
+	l->message = l->variant == FIFO_BROADCAST ? message_of_broadcast(l) : most_of_message(l);
+	if (l->variant == FIFO_DIRECT || !l->direct)
+		l->message = slots_message(l, slotted, l->message);
 }
 
 static uint64_t to_peer(const struct launch *l)
@@ -106,6 +118,7 @@ static uint64_t to_peer(const struct launch *l)
 static size_t print(const struct launch *l, char *buf, size_t bytes)
 {
 	static const char *const kernels[] = { [FIFO_REDUCE] = "fifo_reduce",
+					       [FIFO_DIRECT] = "direct",
 					       [FIFO_MOVES] = "fifo_moves",
 					       [FIFO_BROADCAST] = "fifo_broadcast" };
 	return launch_print_kernel(l, kernels[l->variant], buf, bytes);

@@ -45,7 +45,12 @@ enum {
 	ONE_SHOT_FEW_LONG
 }; /* any ranks and addresses; few ranks, a packet a thread; threads take turns */
 enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
-enum { FIFO_REDUCE, FIFO_MOVES, FIFO_BROADCAST }; /* all_reduce and reduce_scatter; blocks; broadcast */
+enum {
+	FIFO_REDUCE,
+	FIFO_DIRECT,
+	FIFO_MOVES,
+	FIFO_BROADCAST
+}; /* folds; of which results go into registered memory; blocks; broadcast */
 enum { BULK_REDUCE, BULK_MOVES, BULK_BROADCAST };
 enum { P2P_LISTS, P2P_BULK }; /* lists of messages with blocks of their own; all blocks serve all lists */
 
