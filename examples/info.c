@@ -23,7 +23,7 @@
 #include "info.h"
 #include "cuda/engine.h"
 #include "base/log.h"
-#include "reduce/reduce_sum.h"
+#include "reduce/reduce.h"
 #include "base/settings.h"
 #include "base/status.h"
 #include "comm/transport_rows.h"

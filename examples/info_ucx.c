@@ -7,7 +7,6 @@
 #include "corale.h"
 #include "info_net.h"
 #include "net/ucx/ucx_context.h"
-#include "net/ucx/ucx_gpudirect.h"
 
 /* UCX writes its own lines to stdout or stderr, whose levels it has read when it was loaded. Returns what restore needs. */
 static void silence(int kept[2])

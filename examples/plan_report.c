@@ -8,7 +8,7 @@
 #include "base/collectives.h"
 #include "plan.h"
 #include "plans/plan_print.h"
-#include "plan/choose/planner_algo.h"
+#include "plan/choose/planner.h"
 #include "base/text.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };

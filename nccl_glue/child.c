@@ -15,7 +15,7 @@ static void create_child(struct door_job *job, const struct door_members *m)
 	struct boot *parent = job->comm->boot, *boot = NULL;
 	int ret = 0;
 	if (m->n > 1)
-		ret = parent->ops->child(parent, m->ranks, m->n, job->tag, &boot);
+		ret = boot_child(parent, m->ranks, m->n, job->tag, &boot);
 	job->result = ret ? door_init_failed(job, job->comm->rank, ret, log_last_error())
 			  : door_init_create(job, boot, m);
 }
@@ -46,11 +46,11 @@ static int gather_choices(const struct door_job *job, struct choice *all)
 		return log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
 	for (int r = 0; r < parent->size; r++)
 		ranks[r] = r;
-	ret = parent->boot->ops->child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
+	ret = boot_child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
 	if (!ret) {
 		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = ranks, .n = parent->size };
 		ret = door_meet(&meeting, &mine, sizeof mine, all);
-		boot->ops->close(boot);
+		boot_close(boot);
 	}
 	free(ranks);
 	return ret;

@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "base/collectives.h"
-#include "call/refuse.h"
+#include "call/runner.h"
 #include "door.h"
 #include "export.h"
 #include "log.h"

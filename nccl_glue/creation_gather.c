@@ -9,7 +9,7 @@
 
 static int give_up(struct door_meeting *m, int code, const char *text)
 {
-	m->boot->ops->give_up(m->boot, code, text);
+	boot_give_up(m->boot, code, text);
 	return code;
 }
 
@@ -60,8 +60,7 @@ static void ask_absent(struct door_meeting *m)
 		m->next_asked = m->n;
 	}
 	const int begins = m->next_asked == m->n;
-	const int n =
-	    begins && now - m->asked_ns < ASK_NS ? 0 : m->boot->ops->absent(m->boot, m->asked_ns, absent);
+	const int n = begins && now - m->asked_ns < ASK_NS ? 0 : boot_absent(m->boot, m->asked_ns, absent);
 	if (!n)
 		return;
 	if (begins) {
@@ -83,7 +82,7 @@ static void show_wait(struct door_meeting *m, int64_t now)
 	unsigned char *absent = m->flags + 2 * (size_t)m->n;
 	if (!m->shown_ns)
 		m->shown_ns = now;
-	if (!job->alone || now - m->shown_ns < SHOW_NS || !m->boot->ops->absent(m->boot, m->shown_ns, absent))
+	if (!job->alone || now - m->shown_ns < SHOW_NS || !boot_absent(m->boot, m->shown_ns, absent))
 		return;
 	m->shown_ns = now;
 	int first = 0;
@@ -109,7 +108,7 @@ static int find_missing(struct door_meeting *m)
 	if (memcmp(suspects, before, n) != 0)
 		m->since_ns = now;
 	memcpy(before, suspects, n);
-	if (!m->boot->ops->absent(m->boot, m->since_ns, absent))
+	if (!boot_absent(m->boot, m->since_ns, absent))
 		return 0;
 	int missing = 0, is_over = 0;
 	for (int i = 0; i < m->n; i++) {
@@ -168,16 +167,15 @@ static int look(struct door_meeting *m)
 
 int door_meet(struct door_meeting *m, const void *in, size_t bytes, void *out)
 {
-	const struct boot_ops *ops = m->boot->ops;
 	int ret = CORALE_ENOMEM;
 	m->flags = calloc(3, (size_t)m->n);
 	m->missing = malloc((size_t)m->n * sizeof *m->missing);
 	if (m->flags && m->missing)
-		ret = ops->start(m->boot, in, bytes, out);
+		ret = boot_start(m->boot, in, bytes, out);
 	else
 		log_error(ret, m->job->rank, "nccl%s: no memory for %d ranks", m->job->call, m->n);
 	while (!ret && !(ret = look(m))) {
-		ret = ops->poll(m->boot); /* sleeps itself */
+		ret = boot_poll(m->boot); /* sleeps itself */
 		if (ret == CORALE_EPEER && m->job->comm && m->boot->lost >= 0 && m->boot->lost < m->n)
 			name_lost(m, m->ranks[m->boot->lost]);
 	}

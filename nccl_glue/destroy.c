@@ -37,7 +37,7 @@ void door_free(ncclComm_t comm)
 		nap();
 	corale_comm_destroy(comm->core);
 	if (comm->boot)
-		comm->boot->ops->close(comm->boot);
+		boot_close(comm->boot);
 	door_forget_buffers(comm);
 	while (comm->shrinks) {
 		struct door_shrinks *s = comm->shrinks;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/descriptor_limit.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -206,9 +206,9 @@ ncclResult_t door_init_create(struct door_job *job, struct boot *boot, const str
 		ret = bring_up(comm, job, settings);
 	comm->meeting = NULL;
 	if (ret && boot) /* other ranks may not have failed */
-		boot->ops->give_up(boot, ret, meeting.failure[0] ? meeting.failure : log_last_error());
+		boot_give_up(boot, ret, meeting.failure[0] ? meeting.failure : log_last_error());
 	if (!ret && boot)
-		boot->ops->rest(boot);
+		boot_rest(boot);
 	return ret ? door_init_failed(job, m->mine, ret,
 				      meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A collective, from the MPI function to what runs it. */
 #include "base/log.h"
-#include "call/refuse.h"
+#include "call/runner.h"
 #include "coll.h"
 #include "door.h"
 #include "request.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "descriptor_limit.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "align.h"
+/* Memory that is handed out in pieces: each begins at a cache line, which is also aligned for any type. */
+enum { ALIGN_LINE = 64 };
+#define ALIGN_ROUND(bytes) (((bytes) + ALIGN_LINE - 1) / ALIGN_LINE * ALIGN_LINE)
 
 struct free_block;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hook.h"
+#include "wait.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -6,7 +6,6 @@
 #ifndef LOG_H
 #define LOG_H
 
-#include <stdarg.h>
 #include <stddef.h>
 
 /* libcorale_mpi speaks by libcorale's log: what it needs is exported, under names no program has. */

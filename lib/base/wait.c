@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "corale.h"
-#include "hook.h"
 
 enum {
 	POLLS_PER_CLOCK = 32, /* a clock read costs about as much as that many polls of a cached line */

@@ -3,7 +3,6 @@
 #ifndef BOOT_ADDRESS_H
 #define BOOT_ADDRESS_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/descriptor_limit.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank's end: what its files share. Used by one thread at a time, but for is_aborted. */
+/* One rank's end: what its files share. Used by one thread at a time. */
 #ifndef BOOT_RANK_H
 #define BOOT_RANK_H
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "boot_frame.h"
@@ -49,7 +48,6 @@ struct boot_rank {
 	struct boot_options options; /* without an address; ifname is the copy */
 	struct boot_peer self;
 	pid_t pid; /* of the process that opened it */
-	_Atomic int is_aborted;
 	int error; /* what ended it */
 	int rests; /* it has left the listener */
 

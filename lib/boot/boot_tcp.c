@@ -119,8 +119,6 @@ static int check_time(struct boot_rank *b)
 static int advance(struct boot_rank *b)
 {
 	int ret = 0;
-	if (atomic_load(&b->is_aborted))
-		return rank_fail(b, CORALE_EABORTED, "aborted");
 	if (b->state == RANK_PAUSED && wait_now_ns() >= b->next_try)
 		ret = rank_begin_connect(b);
 	else if (b->state == RANK_CONNECTING)
@@ -142,7 +140,7 @@ static void sleep_a_little(struct boot_rank *b)
 	struct pollfd p[2] = { { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) },
 			       { .fd = feed->state == FEED_NONE ? -1 : feed->fd,
 				 .events = (short)(POLLIN | (feed_wants_out ? POLLOUT : 0)) } };
-	/* An abort is seen next. Ranks may be many more than cores, and what comes over the connection ends the sleep. */
+	/* Ranks may be many more than cores, and what comes over the connection ends the sleep. */
 	const int ms = feed->state == FEED_PAUSED ? POLL_MS : POLL_MS * (1 + b->base.size / POLLED_RANKS);
 	wait_poll(p, 2, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
 }
@@ -179,7 +177,7 @@ static void restart_clock(struct boot_rank *b)
 	b->questions++; /* answers to earlier ones are of no use */
 }
 
-static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
+int boot_start(struct boot *base, const void *in, size_t bytes, void *out)
 {
 	struct boot_rank *b = of(base);
 	if (is_forked(b))
@@ -217,7 +215,7 @@ static int tcp_start(struct boot *base, const void *in, size_t bytes, void *out)
 	return 0;
 }
 
-static int tcp_poll(struct boot *base)
+int boot_poll(struct boot *base)
 {
 	struct boot_rank *b = of(base);
 	if (is_forked(b))
@@ -232,16 +230,9 @@ static int tcp_poll(struct boot *base)
 	return ret ? ret : is_done(b);
 }
 
-static void tcp_abort(struct boot *base)
-{
-	struct boot_rank *b = of(base);
-	if (!is_forked(b))
-		atomic_store(&b->is_aborted, 1);
-}
-
 /* No rank can have left a group that this one has not joined. Without a listener the one that a child's ranks meet at has ended: others may be there. Amid the handshake the listener may count this rank in already, and would take its end for a
  * death: it is asked again. */
-static int tcp_absent(struct boot *base, int64_t since_ns, unsigned char *absent)
+int boot_absent(struct boot *base, int64_t since_ns, unsigned char *absent)
 {
 	struct boot_rank *b = of(base);
 	const int has_met = b->state >= RANK_JOINED;
@@ -265,7 +256,7 @@ static int tcp_absent(struct boot *base, int64_t since_ns, unsigned char *absent
 	return n;
 }
 
-static void tcp_give_up(struct boot *base, int code, const char *text)
+void boot_give_up(struct boot *base, int code, const char *text)
 {
 	struct boot_rank *b = of(base);
 	if (is_forked(b) || b->error)
@@ -286,7 +277,7 @@ static void leave(struct boot_rank *b)
 	rank_disconnect(b);
 }
 
-static void tcp_rest(struct boot *base)
+void boot_rest(struct boot *base)
 {
 	struct boot_rank *b = of(base);
 	if (is_forked(b) || b->error || !is_done(b) || b->rests)
@@ -302,7 +293,7 @@ static void free_rank(struct boot_rank *b)
 	free(b);
 }
 
-static void tcp_close(struct boot *base)
+void boot_close(struct boot *base)
 {
 	struct boot_rank *b = of(base);
 	if (!is_forked(b)) {
@@ -315,17 +306,6 @@ static void tcp_close(struct boot *base)
 	}
 	free_rank(b);
 }
-
-static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out);
-
-static const struct boot_ops tcp_ops = { .start = tcp_start,
-					 .poll = tcp_poll,
-					 .abort = tcp_abort,
-					 .absent = tcp_absent,
-					 .give_up = tcp_give_up,
-					 .child = tcp_child,
-					 .rest = tcp_rest,
-					 .close = tcp_close };
 
 /* ---- Opening */
 
@@ -355,7 +335,7 @@ static void tell(struct boot_rank *b, const char *why)
 	b->self.listener = b->id.address; /* where no rank of the group ever connects */
 	while (b->state < RANK_JOINED && !b->error && !advance(b) && wait_now_ns() < until)
 		sleep_a_little(b);
-	tcp_give_up(&b->base, CORALE_EPEER, text);
+	boot_give_up(&b->base, CORALE_EPEER, text);
 	rank_end_feed(b);
 	rank_disconnect(b);
 }
@@ -367,7 +347,7 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	struct boot_rank *b = calloc(1, sizeof(*b));
 	if (!b)
 		return log_error(CORALE_ENOMEM, rank, "bootstrap: no memory");
-	b->base = (struct boot){ .ops = &tcp_ops, .rank = rank, .size = size, .lost = -1 };
+	b->base = (struct boot){ .rank = rank, .size = size, .lost = -1 };
 	b->id = *id;
 	b->pid = getpid();
 	b->fd = -1;
@@ -409,7 +389,7 @@ static int is_member_list(const struct boot *b, const int *ranks, int n)
 	return is_good;
 }
 
-static int tcp_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out)
+int boot_child(struct boot *base, const int *ranks, int n, uint64_t tag, struct boot **out)
 {
 	struct boot_rank *b = of(base);
 	struct boot_id id = { .flags = BOOT_ID_CHILD };
@@ -463,4 +443,12 @@ void boot_tcp_tell(const unsigned char id[BOOT_ID_BYTES], int rank, int size, co
 	struct boot *none;
 	if (size > 1 && boot_id_decode(id, &decoded) == BOOT_ID_GOOD)
 		open_group(&decoded, rank, size, &defaults, why, &none);
+}
+
+int boot_allgather(struct boot *b, const void *in, size_t bytes, void *out)
+{
+	int ret = boot_start(b, in, bytes, out);
+	while (ret == 0)
+		ret = boot_poll(b); /* sleeps itself */
+	return ret > 0 ? 0 : ret;
 }

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "base/align.h"
+#include "base/free_list.h"
 
 struct arena_block;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "buffers.h"
+#include "start.h"
 
 #include "base/log.h"
 #include "base/mapped.h"

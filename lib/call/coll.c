@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "gpu_call.h"
 #include "group.h"
-#include "refuse.h"
 #include "runner.h"
 #include "signature.h"
 #include "base/collectives.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fast.h"
 
 #include <stdlib.h>
 #include <string.h>

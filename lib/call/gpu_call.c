@@ -5,10 +5,9 @@
 
 #include "arena.h"
 #include "health/diagnose.h"
-#include "self_sends.h"
+#include "start.h"
 #include "base/log.h"
 #include "net/proxy.h"
-#include "health/gpu_journal.h"
 #include "signature.h"
 #include "base/collectives.h"
 #include "base/status.h"

@@ -6,7 +6,7 @@
 #include "state/comm.h"
 
 /* Whether the engine can take a call on a stream, into call->admission. Nothing of it is enqueued or published, so a refusal
- * (CORALE_ENOTSUP, CORALE_EINVAL) is refuse.h's or the group's; other errors end the communicator. */
+ * (CORALE_ENOTSUP, CORALE_EINVAL) is refuse.c's or the group's; other errors end the communicator. */
 int gpu_admit(struct comm *comm, struct call *call, void *stream);
 
 /* Enqueues one collective, or n sends and receives that start together, on a stream of the GPU. admitted: gpu_admit has taken each; 0: it is

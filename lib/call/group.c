@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "group.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "health/diagnose.h"
-#include "refuse.h"
 #include "runner.h"
 
 /* The open group of this thread. */

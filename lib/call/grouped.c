@@ -7,8 +7,7 @@
 #include "base/log.h"
 #include "base/sort.h"
 #include "gpu_call.h"
-#include "self_sends.h"
-#include "waves.h"
+#include "start.h"
 
 _Static_assert(sizeof(struct grouped) <= SORT_MOST_BYTES, "can be sorted");
 

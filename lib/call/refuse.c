@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "refuse.h"
 
 #include <stdio.h>
 #include <string.h>

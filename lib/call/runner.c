@@ -5,7 +5,6 @@
 
 #include "arena.h"
 #include "base/log.h"
-#include "fast.h"
 #include "health/diagnose.h"
 #include "progress.h"
 #include "signature.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "self_sends.h"
 
 #include <string.h>
 
 #include "base/log.h"
-#include "buffers.h"
+#include "start.h"
 
 int self_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll)
 {

@@ -5,9 +5,6 @@
 
 #include "base/collectives.h"
 #include "base/status.h"
-#include "buffers.h"
-#include "fast.h"
-#include "self_sends.h"
 #include "signature.h"
 
 struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,

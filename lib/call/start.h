@@ -3,8 +3,24 @@
 #ifndef START_H
 #define START_H
 
-#include "fast.h"
 #include "progress.h"
+#include "state/comm.h"
+
+/* Calls by the fast path of small messages (host/host_fast.h). */
+
+/* A call that the fast path has begun and not ended. */
+struct fast_begun {
+	uint64_t signature; /* the call's; 0: nothing has begun */
+	int steps; /* of the plan that are executed */
+};
+
+/* A collective. 1: the call is complete. 0: a run of its plan goes on behind *begun. The communicator has nothing else under way, and has not failed. */
+int fast_call(struct comm *comm, const struct call *call, struct fast_begun *begun);
+
+enum { FAST_PAIRS = 16 };
+
+/* The same of n sends and receives that start together, begun: of each. FAST_PAIRS at most, none to this rank itself. */
+int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun);
 
 /* What a run of a call has to know beside its plan. */
 struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,
@@ -24,5 +40,21 @@ int start_pairs(struct comm *comm, const struct call *calls, int n, const struct
 		struct run_item *items, int *used);
 /* The call before number i that is of the same ordered pair of ranks, or -1. */
 int start_after(const struct call *calls, int i);
+
+/* Buffers of host memory are looked at before a call that moves much: what can't be read or written is an error, not a signal in the library or UCX. */
+
+/* 0, or CORALE_ESYSTEM with the buffer and its bytes logged. Of small calls, which would take notably longer: 0. */
+int buffers_check(const struct comm *comm, const struct call *call);
+
+/* Sends to oneself: the k-th of a group meets the k-th receive from oneself. */
+
+/* The first of n calls, from i on, that is a send to oneself, or a receive from oneself, as coll says; n: none is. */
+int self_next(const struct comm *comm, const struct call *calls, int n, int i, corale_coll coll);
+
+/* Whether all of them have a counterpart of the same count and type: 0, or CORALE_EINVAL with the reason logged. */
+int self_check(const struct comm *comm, const struct call *calls, int n);
+
+/* Executes them, on hosts. 0 or CORALE_ESYSTEM: a buffer can't be used. */
+int self_copy(const struct comm *comm, const struct call *calls, int n);
 
 #endif

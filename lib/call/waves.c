@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "waves.h"
+#include "grouped.h"
 
 #include <string.h>
 

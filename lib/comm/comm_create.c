@@ -11,8 +11,6 @@
 #include "health/diagnose.h"
 #include "comm_doors.h"
 #include "gpu.h"
-#include "mem.h"
-#include "health/last_call.h"
 #include "base/descriptor.h"
 #include "base/float_env.h"
 #include "base/log.h"
@@ -223,65 +221,83 @@ static void set_access(const struct comm *comm, struct hello *mine)
 		hello_set_apart(mine, HELLO_ASKED, mine->token);
 }
 
-/* status: what this rank has met so far, which all others learn. */
-static int create(struct comm *comm, const corale_config *config, const struct comm_traits *traits,
-		  int status)
+/* What this rank finds by itself: its settings, and whether it can use them. */
+static int prepare(struct comm *comm, const corale_config *config)
 {
-	const corale_bootstrap *b = &comm->bootstrap;
-	struct hello mine, *hellos = NULL;
-	descriptors_hold_standard();
-	if (traits)
-		comm->traits = *traits;
-	int ret = status ? status : merge_config(comm, config);
 	char error[256];
+	int ret = merge_config(comm, config);
 	merge_traits(comm);
 	if (!ret && planner_check_algo(comm->settings.algo, error, sizeof error))
 		ret = log_error(CORALE_ESETTING, comm->rank, "CORALE_ALGO: %s", error);
 	ret = ret ? ret : transport_check_wanted(&comm->settings, comm->rank);
 	ret = ret ? ret : comm_check_rates(comm);
-	ret = ret ? ret : tuning_load(&comm->settings, comm->rank, &comm->tuning);
-	process_started(); /* also where the creation fails: threads stay */
-	hello_init(&mine, b, &comm->settings, comm->traits.host_id, ret);
+	return ret ? ret : tuning_load(&comm->settings, comm->rank, &comm->tuning);
+}
+
+/* The ranks learn of each other. status: what this rank has met so far, which all others learn. */
+static int meet(struct comm *comm, int status, struct hello **hellos)
+{
+	const corale_bootstrap *b = &comm->bootstrap;
+	struct hello mine;
+	hello_init(&mine, b, &comm->settings, comm->traits.host_id, status);
 	set_access(comm, &mine);
 	if (!comm->traits.shares_nothing && comm->settings.node_size <= 0)
 		hello_offer_memory(&mine);
-	if (!ret && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
+	if (!status && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
 		engine_cuda.identify(&mine.id);
 	mine.tuning = tuning_hash(&comm->tuning);
-	if (!ret)
+	if (!status)
 		hello_probe(&mine, &comm->settings, comm->transport_row);
-	ret = hello_exchange(b, &mine, &hellos);
-	if (!ret)
-		ret = hello_compare(b, hellos, &comm->settings);
-	if (ret)
-		goto free_hellos;
-	comm->id = hellos[0].token ? hellos[0].token : 1;
-	if (comm->wants_gpu && comm->size > 1 && engine_cuda.links)
-		ret = gpu_find_links(comm, hellos);
-	ret = ret ? ret : map_ranks(comm, hellos);
-	if (ret)
-		goto free_hellos;
+	const int ret = hello_exchange(b, &mine, hellos);
+	return ret ? ret : hello_compare(b, *hellos, &comm->settings);
+}
+
+static int make_counts(struct comm *comm)
+{
 	comm->sends = calloc((size_t)comm->size, sizeof *comm->sends);
 	comm->recvs = calloc((size_t)comm->size, sizeof *comm->recvs);
-	ret = comm->sends && comm->recvs
-		  ? name_peers(comm, hellos)
-		  : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks' counts", comm->size);
+	return comm->sends && comm->recvs
+		   ? 0
+		   : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks' counts", comm->size);
+}
+
+/* Nodes, engines and choices, once the ranks know each other. */
+static int open_comm(struct comm *comm, struct hello *hellos)
+{
+	comm->id = hellos[0].token ? hellos[0].token : 1;
+	int ret = comm->wants_gpu && comm->size > 1 && engine_cuda.links ? gpu_find_links(comm, hellos) : 0;
+	ret = ret ? ret : map_ranks(comm, hellos);
+	if (ret)
+		return ret;
+	ret = make_counts(comm);
+	ret = ret ? ret : name_peers(comm, hellos);
 	choose_waits(comm);
 	if (comm->size > 1)
 		ret = open_engine(comm, hellos, ret);
 	if (!ret && comm->wants_gpu)
 		ret = gpu_open(comm);
-	if (!ret) {
-		planner_init(&comm->plans.planner, comm->topo, &comm->settings);
-		ret = comm_compare_choices(comm);
-		if (!ret && comm->gpu)
-			ret = gpu_make_scratch(comm);
-	}
+	if (ret)
+		return ret;
+	planner_init(&comm->plans.planner, comm->topo, &comm->settings);
+	ret = comm_compare_choices(comm);
+	return ret || !comm->gpu ? ret : gpu_make_scratch(comm);
+}
+
+static int create(struct comm *comm, const corale_config *config, const struct comm_traits *traits,
+		  int status)
+{
+	struct hello *hellos = NULL;
+	descriptors_hold_standard();
+	if (traits)
+		comm->traits = *traits;
+	status = status ? status : prepare(comm, config);
+	process_started(); /* also where the creation fails: threads stay */
+	int ret = meet(comm, status, &hellos);
+	ret = ret ? ret : open_comm(comm, hellos);
 	if (!ret)
 		log_line(LOG_INFO, comm->rank,
 			 "communicator of %d ranks on %d nodes, %d channels, windows of %zu bytes reserved",
 			 comm->size, comm->topo->map.nodes, comm->engine.channels, comm->engine.layout.bytes);
-free_hellos:
 	free(hellos);
 	return ret;
 }

@@ -5,18 +5,18 @@
 
 #include "state/comm.h"
 #include "hello.h"
-#include "net/bootstrap_agree.h"
+#include "net/exchange.h"
 
-/* Collective: bootstrap_agree.h. */
+/* Collective: exchange.h. */
 static inline int comm_agree(const struct comm *comm, int status, const char *what)
 {
-	return agree(&comm->bootstrap, status, what, NULL);
+	return bootstrap_agree(&comm->bootstrap, status, what, NULL);
 }
 
 static inline void *comm_gather(const struct comm *comm, int *status, const char *what, const void *mine,
 				size_t bytes)
 {
-	return agree_gather(&comm->bootstrap, status, what, mine, bytes);
+	return bootstrap_agree_gather(&comm->bootstrap, status, what, mine, bytes);
 }
 
 enum {
@@ -65,5 +65,16 @@ int comm_find_rates(struct comm *comm, const struct hello *hellos);
 
 /* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. */
 int comm_compare_choices(struct comm *comm);
+
+/* Memory that the ranks of a communicator share beside its windows: scratch, and what the user has registered. */
+
+/* comm->make_scratch. Here for_call may be no call: its coll is CORALE_NUM_COLLS. */
+int mem_make_scratch(struct comm *comm, const struct call *for_call);
+
+/* 1 if peers' GPUs may store into memory of the user. */
+int mem_is_shared(const struct comm *comm);
+
+/* Forgets what is registered, and keeps what was allocated, which stays the user's, for corale_mem_free. */
+void mem_close(struct comm *comm);
 
 #endif

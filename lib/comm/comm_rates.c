@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "known_rates.h"
-#include "net/link_measure.h"
+#include "net/link.h"
 #include "plan/machine/net_rates.h"
 
 enum { MOST_PAIRS = 8, PATIENCE_S = 20 };

@@ -14,14 +14,15 @@
 
 #include "gpu.h"
 #include "host/liveness.h"
-#include "base/descriptor_limit.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "health/watch.h"
 
 enum { WINDOW_FDS = 2 }; /* a rank's window, its process's page (liveness.h) */
 
+static const char map_them[] = "map the windows of its node";
+
 struct window_hello {
-	int32_t status;
 	uint64_t window, probe; /* addresses in this rank's process */
 	char name[FDPASS_NAME_BYTES];
 };
@@ -163,19 +164,9 @@ static void warn_barred(const struct comm *comm, const struct hello *host, int b
 			 barred, host->name, why);
 }
 
-/* Each rank of a host with a barred one becomes a node of its own. */
-static int agree_on_windows(struct comm *comm, struct hello *hellos, const struct passed *mine,
-			    struct passed *all)
+/* Ranks of a host with a barred one become nodes of their own. */
+static void set_apart(const struct comm *comm, struct hello *hellos, const struct passed *all)
 {
-	int failed = 0;
-	const int ret = bootstrap_gather(&comm->bootstrap, mine, sizeof *mine, all);
-	for (int r = 0; !ret && r < comm->size; r++)
-		failed |= all[r].status != 0;
-	const int barred = failed ? find_barred(all, comm->size) : -1;
-	if (ret || !failed)
-		return ret;
-	if (barred < 0)
-		return comm_agree(comm, mine->status, "map the windows of its node");
 	for (int r = 0; r < comm->size; r++)
 		for (int q = 0; q < comm->size; q++)
 			if (all[q].status == CORALE_ENOTSUP && hellos[q].host == hellos[r].host)
@@ -183,73 +174,90 @@ static int agree_on_windows(struct comm *comm, struct hello *hellos, const struc
 	for (int r = 0; r < comm->size; r++)
 		if (hellos[r].apart == HELLO_NO_DESCRIPTORS)
 			hello_set_apart(&hellos[r], HELLO_NO_DESCRIPTORS, hellos[r].token);
-	all[barred].why[sizeof all[barred].why - 1] = 0;
-	warn_barred(comm, &hellos[barred], barred, all[barred].why);
-	return COMM_APART;
+}
+
+/* 0, an error, or COMM_APART: the same on all ranks. */
+static int agree_on_windows(struct comm *comm, struct hello *hellos, const struct passed *mine)
+{
+	struct passed *all = calloc((size_t)comm->size, sizeof *all);
+	int failed = 0,
+	    ret = all ? bootstrap_gather(&comm->bootstrap, mine, sizeof *mine, all)
+		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
+	for (int r = 0; !ret && r < comm->size; r++)
+		failed |= all[r].status != 0;
+	const int barred = failed ? find_barred(all, comm->size) : -1;
+	if (barred >= 0) {
+		set_apart(comm, hellos, all);
+		all[barred].why[sizeof all[barred].why - 1] = 0;
+		warn_barred(comm, &hellos[barred], barred, all[barred].why);
+		ret = COMM_APART;
+	}
+	free(all);
+	return failed && !ret ? comm_agree(comm, mine->status, map_them) : ret;
+}
+
+/* What the ranks exchange before they map each other's windows. */
+struct opening {
+	struct window_hello mine, *all;
+	struct fdpass *pass;
+	int fd; /* of this rank's window */
+};
+
+static int make_window(struct comm *comm, struct opening *o)
+{
+	struct host_engine *e = &comm->engine;
+	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
+	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
+	e->liveness = calloc((size_t)e->locals, sizeof *e->liveness);
+	if (!e->windows || !e->pids || !e->liveness)
+		return log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
+	/* two from each peer, sockets, and what is open for a moment */
+	int ret =
+	    descriptors_need(2 * e->locals + SPARE_DESCRIPTORS, comm->rank, "a communicator on this node");
+	ret = ret ? ret : watch_start(comm->rank);
+	ret = ret ? ret : window_create(e->layout.bytes, comm->rank, &o->fd, &e->windows[e->local]);
+	if (!ret && touches(comm))
+		window_touch(&e->layout, e->windows[e->local], 1);
+	o->mine.window = (uint64_t)(uintptr_t)e->windows[e->local];
+	return ret ? ret : fdpass_listen(&o->pass, o->mine.name);
+}
+
+/* Once all ranks have made theirs. */
+static int map_windows(struct comm *comm, struct hello *hellos, struct opening *o)
+{
+	const struct host_engine *e = &comm->engine;
+	struct passed passed = { map_peers(comm, hellos, o->all, o->pass, o->fd), "" };
+	if (!passed.status)
+		probe_references(comm, hellos, o->all);
+	if (passed.status == CORALE_ENOTSUP) {
+		snprintf(passed.why, sizeof passed.why, "%s", fdpass_why(o->pass));
+	} else if (
+	    passed.status) { /* ranks that wait for this one's descriptors find that it does not listen */
+		fdpass_close(o->pass);
+		o->pass = NULL;
+	}
+	const int ret = agree_on_windows(comm, hellos, &passed);
+	for (int q = 0; !ret && touches(comm) && e->locals <= FEW && q < e->locals; q++)
+		if (e->pids[q])
+			window_touch(&e->layout, e->windows[q], 0);
+	return ret;
 }
 
 int comm_open_windows(struct comm *comm, struct hello *hellos, int status)
 {
-	struct host_engine *e = &comm->engine;
-	const corale_bootstrap *b = &comm->bootstrap;
 	/* the peers' values are not at this address here, should a peer's process number mean this process here */
 	const uint64_t probe = hellos[comm->rank].token;
-	struct window_hello mine = { .probe = (uint64_t)(uintptr_t)&probe }, *all = NULL;
-	struct passed passed = { 0 }, *outcomes = calloc((size_t)comm->size, sizeof *outcomes);
-	struct fdpass *pass = NULL;
-	int fd = -1;
-	int layout = choose_layout(comm); /* the same on every rank */
-	if (layout) {
-		free(outcomes);
+	struct opening o = { .mine.probe = (uint64_t)(uintptr_t)&probe, .fd = -1 };
+	const int layout = choose_layout(comm); /* the same on every rank */
+	if (layout)
 		return layout;
-	}
-	e->windows = calloc((size_t)e->locals, sizeof *e->windows);
-	e->pids = calloc((size_t)e->locals, sizeof *e->pids);
-	e->liveness = calloc((size_t)e->locals, sizeof *e->liveness);
-	all = calloc((size_t)comm->size, sizeof *all);
-	mine.status = status;
-	if (!mine.status && !(e->windows && e->pids && e->liveness && all && outcomes))
-		mine.status = log_error(CORALE_ENOMEM, comm->rank, "no memory for %d windows", e->locals);
-	if (!mine.status) /* two from each peer, sockets, and what is open for a moment */
-		mine.status = descriptors_need(2 * e->locals + SPARE_DESCRIPTORS, comm->rank,
-					       "a communicator on this node");
-	if (!mine.status)
-		mine.status = watch_start(comm->rank);
-	if (!mine.status)
-		mine.status = window_create(e->layout.bytes, comm->rank, &fd, &e->windows[e->local]);
-	if (!mine.status && touches(comm))
-		window_touch(&e->layout, e->windows[e->local], 1);
-	if (!mine.status)
-		mine.status = fdpass_listen(&pass, mine.name);
-	mine.window = mine.status ? 0 : (uint64_t)(uintptr_t)e->windows[e->local];
-	int ret = all && outcomes ? 0 : CORALE_ENOMEM;
-	ret = ret ? ret : bootstrap_gather(b, &mine, sizeof mine, all);
-	ret = ret ? ret : mine.status;
-	int failed = ret;
-	for (int r = 0; !ret && r < comm->size; r++)
-		failed |= all[r].status;
-	if (!failed) {
-		ret = map_peers(comm, hellos, all, pass, fd);
-		if (!ret)
-			probe_references(comm, hellos, all);
-	}
-	if (ret == CORALE_ENOTSUP && pass)
-		snprintf(passed.why, sizeof passed.why, "%s", fdpass_why(pass));
-	/* Ranks that wait for this one's descriptors find that it does not listen. */
-	if (ret && ret != CORALE_ENOTSUP) {
-		fdpass_close(pass);
-		pass = NULL;
-	}
-	passed.status = ret;
-	ret = outcomes ? agree_on_windows(comm, hellos, &passed, outcomes) : ret;
-	for (int q = 0; !ret && touches(comm) && e->locals <= FEW && q < e->locals; q++)
-		if (e->pids[q])
-			window_touch(&e->layout, e->windows[q], 0);
-	fdpass_close(pass);
-	if (fd >= 0)
-		close(fd);
-	free(all);
-	free(outcomes);
+	int ret = status ? status : make_window(comm, &o);
+	o.all = comm_gather(comm, &ret, map_them, &o.mine, sizeof o.mine);
+	ret = ret ? ret : map_windows(comm, hellos, &o);
+	fdpass_close(o.pass);
+	if (o.fd >= 0)
+		close(o.fd);
+	free(o.all);
 	return ret;
 }
 

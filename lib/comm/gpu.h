@@ -9,6 +9,7 @@
 #include "health/gpu_health.h"
 #include "hello.h"
 #include "host/fdpass.h"
+#include "cuda/engine.h"
 
 /* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. */
 int gpu_open(struct comm *comm);

@@ -194,8 +194,8 @@ static int choose_rails(struct comm *comm, int *wanted)
 	const struct adapters_choice *c = &comm->direct->choice;
 	const int own = comm->settings.rails ? comm->settings.rails : c->rails ? c->rails : 1;
 	int64_t most = -own, compares = c->rails && c->gpudirect == ADAPTERS_GPUDIRECT_IF_MEASURED;
-	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
-	ret = ret ? ret : agree(&comm->bootstrap, 0, "choose its adapters", &compares);
+	int ret = bootstrap_agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
+	ret = ret ? ret : bootstrap_agree(&comm->bootstrap, 0, "choose its adapters", &compares);
 	*wanted = -most < MOST_RAILS ? (int)-most : MOST_RAILS;
 	comm->direct->compares = compares && comm->settings.gpudirect != SETTINGS_YES;
 	return ret;

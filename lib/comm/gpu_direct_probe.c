@@ -351,12 +351,12 @@ int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct
 		return ret;
 	connect_peers(comm, rail, FIRST_LINK + attempt, comm->direct->mapped[rail][attempt], p, o);
 	int64_t any = o->code != 0;
-	ret = agree(&comm->bootstrap, any ? 0 : begin(comm, rail, attempt, p),
-		    "start a kernel that looks at messages", &any);
+	ret = bootstrap_agree(&comm->bootstrap, any ? 0 : begin(comm, rail, attempt, p),
+			      "start a kernel that looks at messages", &any);
 	if (!ret && !any)
 		exchange(p, PROBE_LONG, o);
 	any |= o->code != 0;
-	ret = ret ? ret : agree(&comm->bootstrap, 0, "look at messages", &any); /* all ranks have */
+	ret = ret ? ret : bootstrap_agree(&comm->bootstrap, 0, "look at messages", &any); /* all ranks have */
 	if (!ret && !any)
 		exchange(p, PROBE_MESSAGES, o);
 	engine_cuda.probe_end(comm->gpu);

@@ -8,7 +8,6 @@
 #include "comm_create.h"
 #include "host/fdpass.h"
 #include "gpu.h"
-#include "mem.h"
 #include "call/gpu_call.h"
 #include "gpu_blocks.h"
 #include "gpu_hello.h"
@@ -16,7 +15,7 @@
 #include "net/gpu_planners.h"
 #include "plan/choose/choices.h"
 #include "base/process.h"
-#include "health/gpu_journal.h"
+#include "health/gpu_health.h"
 #include "health/unmap.h"
 #include "base/collectives.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A CUDA communicator's ranks on other nodes: their indices, the proxy, and whether they make the same calls. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,6 @@
 #include "comm_create.h"
 #include "gpu.h"
 #include "gpu_direct.h"
-#include "gpu_kept.h"
 #include "net/proxy.h"
 
 static const int64_t stop_ns = 2000000000, at_once_ns = 1; /* 0 is for ever */
@@ -51,7 +51,7 @@ static int wanted_rails(const struct comm *comm)
 static int open_rails(struct comm *comm)
 {
 	int64_t most = -wanted_rails(comm);
-	int ret = agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
+	int ret = bootstrap_agree(&comm->bootstrap, 0, "choose how many rails to use", &most);
 	comm->nrails = (int)-most; /* the least that any rank wants */
 	comm->rails[0] = comm->engine.transport;
 	for (int rail = 1; !ret && rail < comm->nrails; rail++)
@@ -74,12 +74,82 @@ static int start_proxy(struct comm *comm)
 	return ret;
 }
 
+/* ---- What is kept */
+
+/*
+ * Memory of messages between nodes that outlives its communicator: a peer that has not closed its side yet may still write there. It is freed when
+ * that is through, at the next end of a communicator over several nodes of GPUs: not at a creation, as freeing pinned memory waits for kernels that wait for peers.
+ */
+struct kept {
+	struct proxy *proxy; /* stopped; NULL: none */
+	struct gpu_direct *direct; /* its rails are closed; NULL: none */
+};
+
+struct entry {
+	struct entry *next;
+	struct kept kept;
+	struct engine_kept *memory; /* that the engine has given up */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct entry *first;
+
+/* 1: no peer writes there any more; then the memory is all that is left. */
+static int is_through(struct kept *k)
+{
+	if (k->proxy && !proxy_free(k->proxy))
+		return 0;
+	k->proxy = NULL;
+	if (k->direct && !gpu_direct_free(k->direct))
+		return 0;
+	k->direct = NULL;
+	return 1;
+}
+
+static void sweep(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct entry **at = &first, *e; (e = *at);) {
+		if (!is_through(&e->kept)) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		engine_cuda.free_kept(e->memory);
+		free(e);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Frees what is kept, with the engine's memory for it, now or later. slab_alone: the engine still uses its pinned memory. */
+static void keep(struct kept kept, struct engine *engine, int slab_alone)
+{
+	if (!slab_alone)
+		sweep();
+	if (is_through(&kept)) {
+		if (slab_alone)
+			engine_cuda.free_kept(engine_cuda.keep(engine, 1));
+		return; /* the rest is freed with the engine */
+	}
+	struct engine_kept *memory = engine_cuda.keep(engine, slab_alone);
+	struct entry *e = malloc(sizeof *e);
+	if (!e) /* it is kept for ever */
+		return;
+	*e = (struct entry){ NULL, kept, memory };
+	pthread_mutex_lock(&lock);
+	e->next = first;
+	first = e;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- Opening and closing */
+
 static int open(struct comm *comm)
 {
 	int ret = gpu_direct_open(comm);
 	if (!ret && !comm->nrails) {
 		if (comm->direct)
-			gpu_keep((struct gpu_kept){ .direct = comm->direct }, comm->gpu, 1);
+			keep((struct kept){ .direct = comm->direct }, comm->gpu, 1);
 		comm->direct = NULL;
 		ret = open_rails(comm);
 	}
@@ -121,7 +191,7 @@ void gpu_remote_close(struct comm *comm)
 		comm->engine.transport = NULL;
 	}
 	if (comm->proxy || comm->direct)
-		gpu_keep((struct gpu_kept){ comm->proxy, comm->direct }, comm->gpu, 0);
+		keep((struct kept){ comm->proxy, comm->direct }, comm->gpu, 0);
 	comm->direct = NULL;
 	comm->proxy = NULL;
 }

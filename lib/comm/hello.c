@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "host/window.h"
 #include "known_rates.h"
-#include "net/bootstrap_agree.h"
+#include "net/exchange.h"
 #include "transport_rows.h"
 
 enum { HELLO_MAGIC = 0x43524c31, MAX_ROWS = 64, VALUE_BYTES = 96, MAX_CORES = 1 << 20 };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "gpu.h"
-#include "mem.h"
+#include "comm_create.h"
 #include "base/log.h"
 #include "call/runner.h"
 #include "base/status.h"

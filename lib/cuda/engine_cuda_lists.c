@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plan/choose/planner.h"
 
 static size_t list_bytes(const struct lowered *l)
 {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "kernels/probe.h"
 #include "nvml.h"
 
 /* ---- Windows -------------------------------------------------------------------------------------------- */

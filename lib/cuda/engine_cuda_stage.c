@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine_cuda.h"
-#include "base/hook.h"
 #include "base/wait.h"
 #include "base/collectives.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "base/status.h"
 #include "diagnose.h"
 
 struct journal {

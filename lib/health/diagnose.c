@@ -7,11 +7,9 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/status.h"
 #include "base/text.h"
 #include "call_records.h"
 #include "control_messages.h"
-#include "ending.h"
 #include "host/liveness.h"
 #include "net/transport.h"
 #include "presence.h"

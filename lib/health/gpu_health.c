@@ -8,7 +8,6 @@
 #include "diagnose.h"
 #include "presence.h"
 #include "net/proxy.h"
-#include "gpu_journal.h"
 #include "stall.h"
 #include "unmap.h"
 

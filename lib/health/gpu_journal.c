@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "gpu_journal.h"
+#include "gpu_health.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 #include "diagnose.h"
 #include "presence.h"
 #include "gpu_health.h"
-#include "gpu_journal.h"
 #include "stall.h"
 
 enum { NOTE_LASTS_NS = 150 * 1000 * 1000 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "last_call.h"
 
 #include "base/collectives.h"
 #include "base/log.h"

@@ -8,7 +8,7 @@
 #include "diagnose.h"
 #include "presence.h"
 #include "net/proxy.h"
-#include "gpu_journal.h"
+#include "gpu_health.h"
 
 enum { NO_ANSWER = 0, ASK_NS = 1000 * 1000 * 1000, ANSWER_NS = 1000 * 1000 * 1000, MOST_NAMED = 8 };
 static const int64_t NODE_NS = 10 * 1000000000ll; /* of one node, whose ranks need not be asked */

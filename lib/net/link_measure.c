@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "link_measure.h"
+#include "link.h"
 
 #include <sched.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap_agree.h"
+#include "exchange.h"
 #include "base/log.h"
 
 static uint64_t probe_mpi(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
@@ -73,7 +73,8 @@ int transport_open(const struct transport_row *row, const struct transport_param
 		if (mine.bytes && mine.bytes <= sizeof mine.address)
 			memcpy(mine.address, t->address, mine.bytes);
 	}
-	struct short_address *all = agree_gather(b, &ret, "start its transport", &mine, sizeof mine);
+	struct short_address *all =
+	    bootstrap_agree_gather(b, &ret, "start its transport", &mine, sizeof mine);
 	if (all)
 		ret = gather_addresses(t, b, all);
 	free(all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a plan to lists of operations: a walk over its steps that unrolls every loop but those over chunks. */
-#include "lower_roll.h"
+#include "lower.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -261,4 +261,26 @@ PLAN_FN ptrdiff_t lowered_piece(const struct lowered_call *c, const struct lower
 	return (ptrdiff_t)length;
 }
 
+/* Turns of a loop that differ by a step along a circle alone (lower_plan_rolled). */
+
+/* The last n operations of a list, against those from first on: sets what these step by, if all differ by one step along a circle: 1, else 0. */
+int lower_roll_start(struct lowered *list, const struct plan *plan, const struct plan_map *map, int first,
+		     int n);
+/* Whether the last n operations are those from first on, stepped so many times. */
+int lower_roll_follows(const struct lowered *list, const struct plan *plan, const struct plan_map *map,
+		       int first, int n, int times);
+
+/* What a lowered call needs of a window where its messages go through slots: the size of a slot, of all slots, and of scratch. */
+
+struct lowered_room {
+	uint64_t message; /* bytes of the largest one */
+	uint32_t slot; /* bytes, a multiple of LAUNCH_LINE */
+	uint32_t slots; /* of all queues and channels, from one rank to one other */
+	uint64_t scratch; /* bytes of a channel */
+	uint64_t bytes; /* of all slots, and of all channels' scratch behind those of one rank */
+};
+
+/* From the plan's steps, which all ranks share, not from one rank's list: all ranks place slots alike. */
+void lowered_room_init(struct lowered_room *room, const struct plan *plan, const struct lowered_call *call);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "lower_roll.h"
+#include "lower.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "lower_room.h"
+#include "lower.h"
 
 #include "corale.h"
 

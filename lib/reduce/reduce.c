@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "reduce_block.h"
-#include "reduce_sum.h"
 #include "base/float_env.h"
 #include "base/status.h"
 #include "base/types.h"

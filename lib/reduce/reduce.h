@@ -55,4 +55,24 @@ struct reduce_cells {
 void reduce_fold_cells(const struct reduce_spec *spec, void *dst, const struct reduce_cells *cells,
 		       size_t count, int final);
 
+/*
+ * Sums of float32, float16 and bfloat16, where every input and the result are of one type: the fast path of
+ * reduce_fold, once per level of vector instructions. All levels give the same bits.
+ */
+
+enum reduce_level { REDUCE_BASELINE, REDUCE_AVX2, REDUCE_AVX512 };
+
+/* The best level of this processor. */
+enum reduce_level reduce_level(void);
+
+/* True if reduce_sum knows the type. */
+int reduce_sum_has(corale_type type);
+
+/*
+ * dst = ((inputs[0] + inputs[1]) + ...) / divisor (0: no division), rounded once. Any alignment; dst may be
+ * one of the inputs. level: at most reduce_level().
+ */
+void reduce_sum(enum reduce_level level, corale_type type, void *dst, const struct reduce_input *inputs,
+		int k, size_t count, float divisor);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "reduce_sum.h"
+#include "reduce.h"
 
 #include "float_convert.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "machine_choices.h"
+#include "plans.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "plan/choose/choices_hash.h"
+#include "plan/choose/choices.h"
 
 enum { MOST_UNUSED = 8 }; /* machines that are kept for communicators to come */
 

@@ -125,7 +125,7 @@ static void *rank_main(void *arg)
 	for (int i = 0; !r->result && i < r->rounds; i++)
 		r->result = gather(b, i, r->bytes);
 	keep_text(r);
-	b->ops->close(b);
+	boot_close(b);
 	return NULL;
 }
 
@@ -530,14 +530,14 @@ static void *upper_main(void *arg)
 	if (!r->result)
 		r->result = gather(b, 0, 8);
 	if (!r->result && r->rank >= 50) {
-		r->result = b->ops->child(b, ranks, 100, 7, &child);
+		r->result = boot_child(b, ranks, 100, 7, &child);
 		if (!r->result)
 			r->result = child->rank == 149 - r->rank ? gather(child, 0, 8) : CORALE_EINTERNAL;
 		if (!r->result)
-			child->ops->close(child);
+			boot_close(child);
 	}
 	keep_text(r);
-	b->ops->close(b);
+	boot_close(b);
 	return NULL;
 }
 
@@ -612,12 +612,12 @@ static void test_missing_gather(void **state)
 	pthread_t thread[2];
 	for (int i = 0; i < 2; i++)
 		pthread_create(&thread[i], NULL, rank_main, &r[i]);
-	while (idle->ops->poll(idle) == 0)
+	while (boot_poll(idle) == 0)
 		;
 	for (int i = 0; i < 2; i++)
 		pthread_join(thread[i], NULL);
 	expect_all(r, 2, CORALE_ETIMEDOUT, "rank 2 of 3 in all-gather 1");
-	idle->ops->close(idle);
+	boot_close(idle);
 }
 
 static void test_closed(void **state)
@@ -748,23 +748,23 @@ static void test_id_in_use(void **state)
 		for (int r = 0; r < 2; r++) {
 			if (!round)
 				assert_int_equal(boot_tcp_open(id, r, 2, &on_lo, &ranks[r]), 0);
-			assert_int_equal(ranks[r]->ops->start(ranks[r], &in, sizeof in, out), 0);
+			assert_int_equal(boot_start(ranks[r], &in, sizeof in, out), 0);
 			done[r] = 0;
 		}
 		while (!done[0] || !done[1])
 			for (int r = 0; r < 2; r++)
 				if (!done[r])
-					assert_in_range(done[r] = ranks[r]->ops->poll(ranks[r]), 0, 1);
+					assert_in_range(done[r] = boot_poll(ranks[r]), 0, 1);
 		if (round)
 			break;
 		assert_int_equal(boot_tcp_open(id, 1, 2, &on_lo, &late), 0);
 		assert_int_equal(boot_allgather(late, &in, sizeof in, out), CORALE_EPEER);
 		assert_non_null(
 		    strstr(log_last_error(), "already made a group of 2 ranks, which is still in use"));
-		late->ops->close(late);
+		boot_close(late);
 	}
 	for (int r = 0; r < 2; r++)
-		ranks[r]->ops->close(ranks[r]);
+		boot_close(ranks[r]);
 }
 
 /* A rank that comes after its group has failed is told why. */
@@ -1542,7 +1542,7 @@ static void *open_several(void *arg)
 	}
 	for (int k = 0; k < SEVERAL; k++)
 		if (boots[k])
-			boots[k]->ops->close(boots[k]);
+			boot_close(boots[k]);
 	return NULL;
 }
 
@@ -1623,11 +1623,11 @@ static void *many_main(void *arg)
 		int g = m->rank ? GROUPS - 1 - k : k;
 		in[g] = 100 * g + m->rank;
 		m->wrong |= boot_tcp_open(m->ids[g], m->rank, 2, &on_lo, &b[g]) != 0 ||
-			    b[g]->ops->start(b[g], &in[g], sizeof(int), out[g]) != 0;
+			    boot_start(b[g], &in[g], sizeof(int), out[g]) != 0;
 	}
 	while (left && !m->wrong) {
 		for (int k = 0; k < GROUPS; k++) {
-			int g = m->rank ? GROUPS - 1 - k : k, ret = done[g] ? 0 : b[g]->ops->poll(b[g]);
+			int g = m->rank ? GROUPS - 1 - k : k, ret = done[g] ? 0 : boot_poll(b[g]);
 			m->wrong |= ret < 0;
 			done[g] |= ret == 1;
 			left -= ret == 1;
@@ -1635,7 +1635,7 @@ static void *many_main(void *arg)
 	}
 	for (int g = 0; g < GROUPS && !m->wrong; g++) {
 		m->wrong |= out[g][0] != 100 * g || out[g][1] != 100 * g + 1;
-		b[g]->ops->close(b[g]);
+		boot_close(b[g]);
 	}
 	return NULL;
 }
@@ -1665,21 +1665,21 @@ static int use_children(struct boot *b)
 	const int *ranks = b->rank % 2 ? odd_ranks : even_ranks;
 	struct boot *child, *grandchild;
 	if (b->rank % 2) /* as good as one that is connected */
-		b->ops->rest(b);
-	int ret = b->ops->child(b, ranks, 3, 42, &child);
-	b->ops->close(b);
+		boot_rest(b);
+	int ret = boot_child(b, ranks, 3, 42, &child);
+	boot_close(b);
 	if (ret)
 		return ret;
 	for (int i = 0; !ret && i < 2; i++)
 		ret = gather(child, i, 10);
 	if (child->rank != 1 && !ret) {
-		ret = child->ops->child(child, last_ranks, 2, 42, &grandchild);
+		ret = boot_child(child, last_ranks, 2, 42, &grandchild);
 		if (!ret)
 			ret = gather(grandchild, 7, 1000);
 		if (!ret)
-			grandchild->ops->close(grandchild);
+			boot_close(grandchild);
 	}
-	child->ops->close(child);
+	boot_close(child);
 	return ret;
 }
 
@@ -1745,20 +1745,20 @@ static void *shrink_main(void *arg)
 	if (!r->result && r->rank != 2) {
 		r->result = gather(b, 1, 8) == CORALE_EPEER ? 0 : CORALE_EINTERNAL;
 		if (!r->result)
-			r->result = b->ops->child(b, left, 3, 1, &child);
+			r->result = boot_child(b, left, 3, 1, &child);
 		if (!r->result)
-			r->result = b->ops->child(b, left, 3, 2, &second);
+			r->result = boot_child(b, left, 3, 2, &second);
 		if (!r->result)
 			r->result = gather(second, 0, 9);
 		if (!r->result)
 			r->result = gather(child, 0, 8);
 		if (!r->result) {
-			child->ops->close(child);
-			second->ops->close(second);
+			boot_close(child);
+			boot_close(second);
 		}
 	}
 	keep_text(r);
-	b->ops->close(b);
+	boot_close(b);
 	return NULL;
 }
 
@@ -1779,90 +1779,19 @@ static void test_bad_children(void **state)
 	struct boot *b, *other, *child;
 	make_ranks(r, 2);
 	assert_int_equal(boot_tcp_open(r[0].id, 0, 2, &on_lo, &b), 0);
-	assert_int_equal(b->ops->child(b, self, 1, 0, &child), CORALE_EINVAL); /* not connected */
+	assert_int_equal(boot_child(b, self, 1, 0, &child), CORALE_EINVAL); /* not connected */
 	assert_int_equal(boot_tcp_open(r[0].id, 1, 2, &on_lo, &other), 0);
-	while ((b->ops->poll(b) == 0) | (other->ops->poll(other) == 0))
+	while ((boot_poll(b) == 0) | (boot_poll(other) == 0))
 		;
-	assert_int_equal(b->ops->child(b, twice, 2, 0, &child), CORALE_EINVAL);
-	assert_int_equal(b->ops->child(b, stranger, 1, 0, &child), CORALE_EINVAL);
-	assert_int_equal(b->ops->child(b, far, 2, 0, &child), CORALE_EINVAL);
-	assert_int_equal(b->ops->child(b, self, 0, 0, &child), CORALE_EINVAL);
-	assert_int_equal(b->ops->child(b, self, 1, 0, &child), 0);
+	assert_int_equal(boot_child(b, twice, 2, 0, &child), CORALE_EINVAL);
+	assert_int_equal(boot_child(b, stranger, 1, 0, &child), CORALE_EINVAL);
+	assert_int_equal(boot_child(b, far, 2, 0, &child), CORALE_EINVAL);
+	assert_int_equal(boot_child(b, self, 0, 0, &child), CORALE_EINVAL);
+	assert_int_equal(boot_child(b, self, 1, 0, &child), 0);
 	assert_int_equal(gather(child, 0, 5), 0);
-	child->ops->close(child);
-	b->ops->close(b);
-	other->ops->close(other);
-}
-
-/* ---- Abort */
-
-struct abort_rank {
-	struct rank r;
-	_Atomic(struct boot *) boot;
-	double ended;
-};
-
-/* Waits in an all-gather until somebody aborts it. */
-static void *aborted_main(void *arg)
-{
-	struct abort_rank *a = arg;
-	struct boot *b;
-	int in = 0, out[2];
-	a->r.result = boot_tcp_open(a->r.id, a->r.rank, a->r.size, &a->r.options, &b);
-	if (a->r.result)
-		return NULL;
-	a->boot = b;
-	a->r.result = boot_allgather(b, &in, sizeof(in), out);
-	a->ended = seconds();
-	if (b->ops->start(b, &in, sizeof(in), out) != a->r.result || b->ops->poll(b) != a->r.result)
-		a->r.result = CORALE_EINTERNAL; /* once ended, ended for ever */
-	return NULL;
-}
-
-static void check_abort(struct abort_rank *a)
-{
-	pthread_t thread;
-	a->boot = NULL;
-	assert_int_equal(pthread_create(&thread, NULL, aborted_main, a), 0);
-	while (!a->boot)
-		nap(0.01);
-	nap(0.3);
-	double start = seconds();
-	struct boot *b = a->boot;
-	b->ops->abort(b);
-	pthread_join(thread, NULL);
-	b->ops->close(b);
-	assert_int_equal(a->r.result, CORALE_EABORTED);
-	assert_true(is_in_time(a->ended - start, 0.1));
-}
-
-static void test_abort(void **state)
-{
-	(void)state;
-	struct rank r[2];
-	struct abort_rank a = { .boot = NULL };
-	char address[64];
-	/* Connecting: nobody listens yet. */
-	free_port(address);
-	make_address_ranks(r, 2, address);
-	a.r = r[1];
-	check_abort(&a);
-	/* Connected, rank 1 is missing. */
-	make_ranks(r, 2);
-	a.r = r[0];
-	check_abort(&a);
-	run(&r[1], 1);
-	expect_all(&r[1], 1, CORALE_EPEER, "rank 0 (process ");
-	expect_all(&r[1], 1, CORALE_EPEER, "was aborted");
-	/* In an all-gather, and before it. */
-	struct boot *idle;
-	make_ranks(r, 2);
-	a.r = r[0];
-	assert_int_equal(boot_tcp_open(r[1].id, 1, 2, &on_lo, &idle), 0);
-	check_abort(&a);
-	idle->ops->abort(idle);
-	assert_int_equal(idle->ops->poll(idle), CORALE_EABORTED);
-	idle->ops->close(idle);
+	boot_close(child);
+	boot_close(b);
+	boot_close(other);
 }
 
 /* ---- The warning */
@@ -1949,10 +1878,9 @@ static void *forking_main(void *arg)
 		r->result = gather(b, 0, 8);
 	pid_t pid = fork();
 	if (pid == 0) {
-		int x = b->ops->poll(b), byte = 0, out[8];
-		int y = b->ops->start(b, &byte, 1, out);
-		b->ops->abort(b);
-		b->ops->close(b);
+		int x = boot_poll(b), byte = 0, out[8];
+		int y = boot_start(b, &byte, 1, out);
+		boot_close(b);
 		_exit(x != CORALE_ENOTSUP || y != CORALE_ENOTSUP);
 	}
 	int status;
@@ -1969,7 +1897,7 @@ static void *forking_main(void *arg)
 		kill(getpid(), SIGKILL);
 	if (!r->result)
 		r->result = gather(b, 2, 8) == CORALE_EPEER ? 0 : CORALE_EINTERNAL;
-	b->ops->close(b);
+	boot_close(b);
 	return NULL;
 }
 
@@ -2055,7 +1983,6 @@ static const struct test_case cases[] = {
 	{ "children", test_children },
 	{ "shrink", test_shrink },
 	{ "bad children", test_bad_children },
-	{ "abort", test_abort },
 	{ "warning", test_warning },
 	{ "interfaces", test_interfaces },
 };

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "base/hook.h"
 #include "base/wait.h"
 #include "test/helpers/team.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "call/waves.h"
+#include "call/grouped.h"
 
 enum { RANKS = 8, MOST = 400, PATTERNS = 400 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "health/gpu_journal.h"
+#include "health/gpu_health.h"
 
 enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
 

@@ -17,7 +17,7 @@
 
 #include "health/watch.h"
 #include "comm/gpu.h"
-#include "health/gpu_journal.h"
+#include "health/gpu_health.h"
 #include "call/signature.h"
 #include "net/proxy.h"
 #include "test/helpers/team.h"

@@ -17,7 +17,7 @@
 #include "net/gpu_planners.h"
 #include "plan/choose/connection_ends.h"
 #include "plan/codelet/row.h"
-#include "plan/lower_room.h"
+#include "plan/lower.h"
 #include "plan/choose/planner_room.h"
 #include "plan/machine/rates.h"
 #include "plan/machine/topo.h"

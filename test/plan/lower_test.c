@@ -11,7 +11,7 @@
 
 #include "examples/plans/machine.h"
 #include "examples/plans/plan_print.h"
-#include "plan/lower_room.h"
+#include "plan/lower.h"
 #include "test/helpers/lowered_walk.h"
 #include "base/collectives.h"
 #include "test/helpers/plan_cases.h"

@@ -15,8 +15,7 @@
 #include "base/collectives.h"
 #include "net/gpu_planners.h"
 #include "plan/choose/choices.h"
-#include "plan/choose/choices_hash.h"
-#include "state/machine_choices.h"
+#include "state/plans.h"
 
 const struct row *whole_table(int *count);
 #define row_table whole_table

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "comm/tuning_file.h"
 #include "corale.h"
-#include "plan/choose/choices_hash.h"
+#include "plan/choose/choices.h"
 #include "plan/choose/planner.h"
 
 #define FIRST "# corale-tuning 1\n"

@@ -11,7 +11,6 @@
 
 #include "base/float_env.h"
 #include "reduce/reduce.h"
-#include "reduce/reduce_sum.h"
 #include "test/helpers/op_sets.h"
 #include "test/helpers/slow_float.h"
 #include "test/helpers/slow_fold.h"

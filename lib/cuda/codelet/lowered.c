@@ -7,7 +7,7 @@
 #include "base/collectives.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "plan/lower_room.h"
+#include "plan/lower.h"
 
 enum {
 	MOST_IN_LINES = 32 << 10, /* bytes of a message */

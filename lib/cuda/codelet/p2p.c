@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/collectives.h"
 #include "base/log.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "transport_ucx.h"
-#include "base/descriptor_limit.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "ucx_devices.h"
 #include "ucx_link.h"

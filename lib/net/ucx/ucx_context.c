@@ -12,8 +12,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
-#include "ucx_gpudirect.h"
-#include "ucx_log.h"
 #include "ucx_network.h"
 #include "ucx_worker.h"
 

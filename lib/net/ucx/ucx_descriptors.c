@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work in a forked child takes no memory and no lock: another thread may have had them. */
 #define _GNU_SOURCE
-#include "ucx_descriptors.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/descriptor.h"
-#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "ucx_devices.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_gpudirect.h"
+#include "ucx_context.h"
 
 #include <stdio.h>
 #include <unistd.h>

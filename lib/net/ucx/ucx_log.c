@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "ucx_log.h"
+#include "ucx_context.h"
 
 #include <pthread.h>
 #include <stdarg.h>

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_comm.h"
-#include "ucx_descriptors.h"
 #include "base/wait.h"
 
 enum {

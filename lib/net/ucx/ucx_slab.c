@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_slab.h"
+#include "ucx_slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>

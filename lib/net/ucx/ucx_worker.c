@@ -7,11 +7,10 @@
 #include <sys/random.h>
 #include <sys/statvfs.h>
 
-#include "base/descriptor_limit.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_context.h"
-#include "ucx_descriptors.h"
 #include "ucx_devices.h"
 #include "ucx_comm.h"
 

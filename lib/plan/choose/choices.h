@@ -58,4 +58,12 @@ static inline const struct row_choice *choices_find(const struct choices *choice
 /* Words: "one_shot LL128 to 128K, two_shot SENTINEL to 4M, then chain, 4 channels"; returns the length it needs, like snprintf. */
 size_t choices_print(const struct choices *choices, char *buf, size_t bytes);
 
+/* Hashes by which ranks compare what they choose by, and what they choose. Pure. */
+
+/* Machine, rates and settings, all that the choice of a row looks at. */
+uint64_t choices_hash_inputs(const struct planner *planner);
+
+/* The rows that run calls of a few sizes of every collective. Some ms on large machines. */
+uint64_t choices_hash_sample(const struct planner *planner);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "choices_hash.h"
+#include "choices.h"
 
 #include <string.h>
 

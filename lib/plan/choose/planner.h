@@ -8,6 +8,7 @@
 
 #include "plan/codelet/row.h"
 #include "plan/cost/cost.h"
+#include "corale.h"
 
 /* Sources of one fold, and so the ranks of a node at most. */
 enum { PLANNER_MOST_AT_ONCE = 1024 };
@@ -117,5 +118,12 @@ static inline size_t planner_class_count(const struct plan_key *key)
  * of it, nor of the plan's chunk. */
 int planner_build_priced(const struct planner *planner, const struct plan_key *key, int row, double most_ns,
 			 struct plan *out, struct plan_cost *cost);
+
+/* CORALE_ALGO: which rows of the algorithm table a text allows. */
+
+/* text has passed planner_check_algo. A collective that a text does not speak of may use all its rows. */
+int planner_algo_allows(const char *text, int row);
+/* Whether it excludes a row by ^name. */
+int planner_algo_excludes(const char *text, int row);
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "planner.h"
-#include "planner_algo.h"
 
 struct item {
 	const char *coll, *name;

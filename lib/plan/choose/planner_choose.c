@@ -8,7 +8,7 @@
 
 #include "planner_room.h"
 #include "plan/lower.h"
-#include "planner_algo.h"
+#include "planner.h"
 #include "base/collectives.h"
 
 /* ---- Rows without a codelet -------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "base/collectives.h"
 #include "connection_ends.h"
-#include "planner_algo.h"
+#include "planner.h"
 
 /* ---- Rows' plans ------------------------------------------------------------------------------------------ */
 

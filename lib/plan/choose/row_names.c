@@ -4,7 +4,7 @@
 
 #include "base/collectives.h"
 #include "plan/codelet/row.h"
-#include "planner_algo.h"
+#include "planner.h"
 
 /* Of the policy `efficient`. Beside the backward pass of a training step on 2 H200, whose 57.2 ms hide nothing of calls without a
  * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/lab/gpu-tables.md). */

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/settings.h"
-#include "base/types.h"
 #include "corale.h"
 #include "rates.h"
 
