@@ -31,6 +31,12 @@
 #define PMPI_HAS_MPI4 0
 #endif
 
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0)
+#define PMPI_HAS_MPI41 1
+#else
+#define PMPI_HAS_MPI41 0
+#endif
+
 enum pmpi_mode {
 	PMPI_MODE_DEVICE,
 	PMPI_MODE_ALL,

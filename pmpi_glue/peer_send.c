@@ -321,9 +321,11 @@ static int start(void *arg)
 				    w->s.bytes, w->to);
 }
 
+/* MPI alone knows of a message that is staged. */
 static int is_ready(void *arg, MPI_Request request)
 {
-	return pmpi_send_is_ready(arg, request);
+	struct pmpi_sending *w = arg;
+	return w->slot < 0 || pmpi_send_is_ready(w, request);
 }
 
 static int deliver(void *arg, MPI_Status *status, int error)

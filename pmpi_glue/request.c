@@ -194,6 +194,11 @@ PMPI_ENTRY(MPI_Request_get_status, (MPI_Request request, int *flag, MPI_Status *
 		   : MPI_SUCCESS; /* a truncated message is an error of the call that ends it */
 }
 
+int pmpi_look_at(MPI_Request request, int *flag, MPI_Status *status)
+{
+	return own_MPI_Request_get_status(request, flag, status);
+}
+
 PMPI_ENTRY(MPI_Request_free, (MPI_Request * request), (request))
 {
 	struct claims c;

@@ -39,6 +39,8 @@ int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, cons
 void pmpi_go_on(int *turn);
 /* MPI_Wait, inside the door. */
 int pmpi_wait_for(MPI_Request *request, MPI_Status *status);
+/* MPI_Request_get_status, inside the door. */
+int pmpi_look_at(MPI_Request request, int *flag, MPI_Status *status);
 
 /* At the end of calls. Requests that the program has freed while they were active: those that are complete are delivered and released. Copies of messages end. */
 void pmpi_requests_progress(void);

@@ -191,6 +191,32 @@ static void persistent_requests(void)
 	start_persistent(2); /* no header */
 }
 
+/* Looks at several requests complete none; the message is there when one has said so. */
+static void looked_at_requests(void)
+{
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0)
+	MPI_Request requests[3];
+	MPI_Status statuses[3];
+	int flag = 0, n = 0, bytes = 0, indices[3];
+	fill(in, 30 + rank);
+	MPI_Irecv(out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[0]);
+	requests[1] = MPI_REQUEST_NULL;
+	MPI_Isend(in, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD, &requests[2]);
+	while (!flag || n != 2)
+		MPI_Request_get_status_any(2, requests, indices, &flag, statuses),
+		    MPI_Request_get_status_some(3, requests, &n, indices, statuses);
+	MPI_Get_count(&statuses[0], MPI_BYTE, &bytes);
+	expect(indices[0] == 0 && indices[1] == 2 && bytes == BYTES, "a look at some requests");
+	MPI_Request_get_status_all(3, requests, &flag, statuses);
+	MPI_Get_count(&statuses[0], MPI_BYTE, &bytes);
+	expect(flag && bytes == BYTES, "a look at all requests");
+	expect_all(out, BYTES, 30 + !rank, "a message that was looked at");
+	MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+	MPI_Request_get_status_any(3, requests, indices, &flag, statuses);
+	expect(flag && indices[0] == MPI_UNDEFINED, "a look at no request");
+#endif
+}
+
 /* Two of one tag, received in the other order. */
 static void matched_messages(void)
 {
@@ -336,12 +362,19 @@ static void run_all(void)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = { CASE(both_send_first),      CASE(receiver_is_elsewhere),
-		      CASE(receiver_tests_once),  CASE(cancelled_receive),
-		      CASE(cancelled_send),       CASE(freed_requests),
-		      CASE(persistent_requests),  CASE(matched_messages),
-		      CASE(overlapping_receives), CASE(overlapping_host_receives),
-		      CASE(freed_memory),         CASE(left_to_finalize) };
+	} cases[] = { CASE(both_send_first),
+		      CASE(receiver_is_elsewhere),
+		      CASE(receiver_tests_once),
+		      CASE(cancelled_receive),
+		      CASE(cancelled_send),
+		      CASE(freed_requests),
+		      CASE(persistent_requests),
+		      CASE(looked_at_requests),
+		      CASE(matched_messages),
+		      CASE(overlapping_receives),
+		      CASE(overlapping_host_receives),
+		      CASE(freed_memory),
+		      CASE(left_to_finalize) };
 	signal(SIGALRM, is_late);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		running = cases[i].name;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI 4.1's looks at several requests, none of which they complete. With work they are looked at one by one. MPI_Buffer_flush and its kin are MPI's own: a header is in its buffer as a message is. */
+#include "door.h"
+#include "request.h"
+#include "request_table.h"
+
+#if PMPI_HAS_MPI41
+/* is_active: not null, and started. MPI alone knows that; its word that the request is complete may be of a header. */
+static int look(MPI_Request request, int *is_active, int *flag, MPI_Status *status)
+{
+	int index;
+	const int ret = PMPI_Request_get_status_any(1, &request, &index, flag, status);
+	*is_active = !*flag || index != MPI_UNDEFINED;
+	return ret || !*flag || !*is_active ? ret : pmpi_look_at(request, flag, status);
+}
+
+PMPI_ENTRY(MPI_Request_get_status_all,
+	   (int n, const MPI_Request requests[], int *flag, MPI_Status statuses[]),
+	   (n, requests, flag, statuses))
+{
+	int ret = MPI_SUCCESS;
+	if (!pmpi_pending_n)
+		return PMPI_Request_get_status_all(n, requests, flag, statuses);
+	*flag = 1;
+	for (int i = 0, is_complete; i < n && !ret; i++) {
+		ret = pmpi_look_at(requests[i], &is_complete,
+				   statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+		*flag &= is_complete;
+	}
+	return ret;
+}
+
+PMPI_ENTRY(MPI_Request_get_status_any,
+	   (int n, const MPI_Request requests[], int *index, int *flag, MPI_Status *status),
+	   (n, requests, index, flag, status))
+{
+	int any_active = 0, ret = MPI_SUCCESS;
+	if (!pmpi_pending_n || n <= 0)
+		return PMPI_Request_get_status_any(n, requests, index, flag, status);
+	*index = MPI_UNDEFINED;
+	for (int i = 0, is_active; i < n && !ret && *index == MPI_UNDEFINED; i++) {
+		ret = look(requests[i], &is_active, flag, status);
+		if (*flag && is_active)
+			*index = i;
+		any_active |= is_active;
+	}
+	*flag = *index != MPI_UNDEFINED || !any_active;
+	return ret;
+}
+
+PMPI_ENTRY(MPI_Request_get_status_some,
+	   (int n, const MPI_Request requests[], int *count, int indices[], MPI_Status statuses[]),
+	   (n, requests, count, indices, statuses))
+{
+	int any_active = 0, ret = MPI_SUCCESS;
+	MPI_Status own;
+	if (!pmpi_pending_n || n <= 0)
+		return PMPI_Request_get_status_some(n, requests, count, indices, statuses);
+	*count = 0;
+	for (int i = 0, is_active, flag; i < n && !ret; i++) {
+		ret = look(requests[i], &is_active, &flag,
+			   statuses == MPI_STATUSES_IGNORE ? &own : &statuses[*count]);
+		if (flag && is_active)
+			indices[(*count)++] = i;
+		any_active |= is_active;
+	}
+	if (!any_active)
+		*count = MPI_UNDEFINED;
+	return ret;
+}
+#endif
