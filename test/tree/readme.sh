@@ -74,7 +74,7 @@ cd "$top_srcdir" || exit 1
 at_most 2000 README README.md
 at_most 6000 docs/design.md docs/design.md
 at_most 1500 CHANGELOG CHANGELOG.md
-pages=$(find . -name '*.md' ! -name CHANGELOG.md ! -name install.md ! -path './docs/lab/*' ! -path './.*' ! -path './build*')
+pages=$(find README.md CONTRIBUTING.md docs/*.md examples/*/README.md ! -name install.md 2>/dev/null)
 # shellcheck disable=SC2086 # names without spaces
 at_most 28000 "all pages" $pages
 echo "1..$((number - 1))"
