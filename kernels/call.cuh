@@ -16,6 +16,15 @@
 #include "sync.cuh"
 #include "vector.cuh"
 
+/* Threads that a multiprocessor holds at most. */
+#if __CUDA_ARCH__ == 750
+enum { SM_THREADS = 1024 };
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ == 1200
+enum { SM_THREADS = 1536 };
+#else
+enum { SM_THREADS = 2048 };
+#endif
+
 /* ---- The user's data ------------------------------------------------------------------------------------ */
 
 /* Up to 16 bytes at any address; the rest is zero. */

@@ -81,7 +81,7 @@ __device__ static __noinline__ bool wait_job_apart(const codelet_args &a, uint64
 }
 
 /* At most 32 registers. */
-__global__ __launch_bounds__(CODELET_THREADS, 4) void step(const __grid_constant__ codelet_step s)
+__global__ __launch_bounds__(CODELET_THREADS, SM_THREADS / CODELET_THREADS) void step(const __grid_constant__ codelet_step s)
 {
 	const awaited w = { call_epoch(s.args), s.sequence, s.wait, s.of, s.headers != 0 };
 	__syncwarp(); /* all lanes read the epoch before any signals: the signal lets a concurrent kernel end the call, which advances it */
@@ -307,7 +307,7 @@ template <class Wait, class Run> __device__ static __forceinline__ void run_jobs
 }
 
 /* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
-__global__ __launch_bounds__(CODELET_WORK_THREADS, 2) void copying_lean(const __grid_constant__ codelet_work w)
+__global__ __launch_bounds__(CODELET_WORK_THREADS, SM_THREADS / CODELET_WORK_THREADS) void copying_lean(const __grid_constant__ codelet_work w)
 {
 	run_jobs(w, wait_job, [&](const codelet_job &job) {
 		if (!is_aligned(job))

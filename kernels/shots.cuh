@@ -194,7 +194,7 @@ template <int TYPE> __device__ static __forceinline__ vector scaled(const codele
 	return op == CORALE_NUM_OPS ? premultiply<TYPE>(a, v) : v;
 }
 
-#define LEAN __launch_bounds__(CODELET_THREADS, 4) /* at most 32 registers */
+#define LEAN __launch_bounds__(CODELET_THREADS, SM_THREADS / CODELET_THREADS) /* at most 32 registers where that is 4 */
 #define MODEST __launch_bounds__(1024) /* at most 64: while a block waits, others find room on its SM */
 
 #endif
