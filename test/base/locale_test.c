@@ -6,17 +6,10 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -46,7 +39,6 @@ static int write_numeric(const char *path)
 static int set_comma(void **state)
 {
 	char path[128], text[16];
-	(void)state;
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/comma", folder);
@@ -64,7 +56,6 @@ static int set_comma(void **state)
 static int remove_files(void **state)
 {
 	char path[128];
-	(void)state;
 	snprintf(path, sizeof(path), "%s/comma/LC_NUMERIC", folder);
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/comma", folder);
@@ -83,7 +74,6 @@ static void need_comma(void)
 static void test_numbers(void **state)
 {
 	char text[32], *end;
-	(void)state;
 	need_comma();
 	text_format(text, sizeof(text), "%.2f %g", 0.25, 1.5);
 	assert_string_equal(text, "0.25 1.5");
@@ -94,7 +84,6 @@ static void test_numbers(void **state)
 
 static void test_log_line(void **state)
 {
-	(void)state;
 	need_comma();
 	log_error(CORALE_EINVAL, -1, "after %g s", 2.5);
 	assert_string_equal(log_last_error(), "after 2.5 s");
@@ -105,7 +94,6 @@ static void test_rates(void **state)
 {
 	char text[256], error[200] = "";
 	struct topo *topo;
-	(void)state;
 	need_comma();
 	assert_int_equal(machine_parse("node:2 rank:2 memory:7.5 rail:3.5 rail_us:9.25", &topo, error, 200),
 			 0);
@@ -120,7 +108,6 @@ static void test_settings(void **state)
 {
 	char timeout[] = "CORALE_TIMEOUT=2.5", *environment[] = { timeout, NULL };
 	struct settings settings;
-	(void)state;
 	need_comma();
 	assert_int_equal(settings_parse(environment, &settings), 0);
 	assert_true(settings.timeout == 2.5);
@@ -137,7 +124,6 @@ static void reduce(struct team_member *m)
 
 static void test_communicator(void **state)
 {
-	(void)state;
 	need_comma();
 	setenv("CORALE_NODE_SIZE", "1", 1);
 	setenv("CORALE_TIMEOUT", "20.5", 1);

@@ -2,22 +2,15 @@
 /* CORALE_LOG_FILE: which files are written, and which are refused with a warning on stderr, at once. Lines of a writer's shape. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 
 enum { PATIENCE_S = 20 };
@@ -26,7 +19,6 @@ static char folder[] = "/tmp/corale_log_test_XXXXXX", path[64], other[64];
 
 static int open_folder(void **state)
 {
-	(void)state;
 	alarm(PATIENCE_S); /* nothing here may wait */
 	signal(SIGPIPE, SIG_DFL); /* a harness may have ignored it */
 	if (!mkdtemp(folder))
@@ -38,7 +30,6 @@ static int open_folder(void **state)
 
 static int close_folder(void **state)
 {
-	(void)state;
 	unlink(path);
 	unlink(other);
 	return rmdir(folder);
@@ -99,7 +90,6 @@ static void test_new_file(void **state)
 {
 	struct stat file;
 	mode_t mask = umask(0);
-	(void)state;
 	expect_line(path);
 	umask(mask);
 	assert_int_equal(stat(path, &file), 0);
@@ -111,7 +101,6 @@ static void test_link(void **state)
 {
 	struct stat file;
 	int fd = open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-	(void)state;
 	close(fd);
 	assert_int_equal(symlink(other, path), 0);
 	expect_refusal("symbolic link");
@@ -135,7 +124,6 @@ static void read_fifo(char *text, size_t bytes)
 
 static void test_fifo(void **state)
 {
-	(void)state;
 	char text[4096], line[1000];
 	assert_int_equal(mkfifo(path, 0600), 0);
 	log_open(LOG_WARN, path); /* nobody reads yet */
@@ -160,7 +148,6 @@ static void test_socket(void **state)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	(void)state;
 	memcpy(addr.sun_path, path, strlen(path) + 1);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	expect_refusal("regular file");
@@ -170,7 +157,6 @@ static void test_socket(void **state)
 
 static void test_folder(void **state)
 {
-	(void)state;
 	assert_int_equal(mkdir(path, 0700), 0);
 	expect_refusal("directory");
 	rmdir(path);
@@ -180,7 +166,6 @@ static void test_folder(void **state)
 static void test_file_of_another_user(void **state)
 {
 	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-	(void)state;
 	if (fchown(fd, 65534, (gid_t)-1))
 		print_message("# left out: only root can make another user's file\n");
 	else
@@ -192,7 +177,6 @@ static void test_file_of_another_user(void **state)
 static void test_standard_streams(void **state)
 {
 	char text[4096];
-	(void)state;
 	log_beside("/dev/stdout", STDOUT_FILENO, text, sizeof(text));
 	assert_non_null(strstr(text, "rank 2: a line\n"));
 	log_beside("/dev/stderr", STDERR_FILENO, text, sizeof(text));
@@ -206,7 +190,6 @@ static void test_terminal(void **state)
 {
 	char text[256] = "";
 	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-	(void)state;
 	if (fd < 0 || grantpt(fd) || unlockpt(fd)) {
 		print_message("# left out: there are no terminals here\n");
 		return;
@@ -232,7 +215,6 @@ static void test_writer(void **state)
 {
 	char text[4096], name[] = "/tmp/corale_log_text_XXXXXX", expected[1100];
 	int fd = mkstemp(name);
-	(void)state;
 	log_open(LOG_WARN, name);
 	log_set_writer(shout);
 	assert_int_equal(log_error(-7, 3, "an %s", "error"), -7);
@@ -256,7 +238,6 @@ static void test_long_line(void **state)
 {
 	char text[4096], line[3000], name[] = "/tmp/corale_log_text_XXXXXX";
 	int fd = mkstemp(name);
-	(void)state;
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = '\0';
 	log_write(fd, line);
@@ -281,7 +262,6 @@ static void lose_line(int fd)
 static void test_nobody_reads(void **state)
 {
 	int ends[2];
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	close(ends[0]);
 	lose_line(ends[1]);
@@ -293,7 +273,6 @@ static void test_nobody_reads(void **state)
 static void test_file_limit(void **state)
 {
 	struct rlimit old, limit;
-	(void)state;
 	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	limit = old;
@@ -310,7 +289,6 @@ static void test_own_signal_stays(void **state)
 	const struct timespec at_once = { 0, 0 };
 	int ends[2];
 	sigset_t set;
-	(void)state;
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);

@@ -2,19 +2,12 @@
 /* The settings table: defaults, every kind of value, what is refused and how, unknown names, random text. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -30,7 +23,6 @@ static void test_defaults(void **state)
 	struct settings s;
 	char *none[] = { NULL }, value[300];
 
-	(void)state;
 	assert_int_equal(settings_parse(none, &s), 0);
 	assert_int_equal(s.debug, LOG_WARN);
 	assert_true(s.timeout == 600);
@@ -60,7 +52,6 @@ static void test_values(void **state)
 {
 	struct settings s;
 
-	(void)state;
 	assert_int_equal(parse("CORALE_TIMEOUT=2.25", &s), 0);
 	assert_true(s.timeout == 2.25);
 	assert_int_equal(parse("CORALE_SPIN_US=-1", &s), 0);
@@ -108,7 +99,6 @@ static void test_printed_values_are_accepted(void **state)
 		"CORALE_CTA_POLICY=efficient"
 	};
 
-	(void)state;
 	for (size_t e = 0; e < sizeof(entries) / sizeof(*entries); e++) {
 		struct settings s, again;
 		char value[300], entry[400];
@@ -169,7 +159,6 @@ static void test_malformed(void **state)
 		"CORALE_NCCL_WINDOW=0",
 	};
 
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	for (size_t e = 0; e < sizeof(entries) / sizeof(*entries); e++) {
 		struct settings s, untouched;
@@ -192,7 +181,6 @@ static void test_longest_text(void **state)
 	char entry[400] = "CORALE_ALGO=";
 	size_t length = strlen(entry);
 
-	(void)state;
 	memset(entry + length, 'a', 256);
 	entry[length + 255] = '\0';
 	assert_int_equal(parse(entry, &s), 0);
@@ -215,7 +203,6 @@ static void test_unknown_names(void **state)
 	char name[64];
 	const char *nearest;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(settings_next_unknown((char *const *)environment, &position, name, &nearest),
 				 1);
@@ -235,7 +222,6 @@ static void test_random_text(void **state)
 	uint64_t random = 99;
 	int accepted = 0;
 
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	for (int round = 0; round < 200000; round++) {
 		char entries[3][160], *environment[4] = { entries[0], entries[1], entries[2], NULL },
@@ -313,7 +299,6 @@ static void test_process_settings(void **state)
 {
 	char log[4096];
 
-	(void)state;
 	assert_int_equal(run_child("CORALE_SLOTS=16", log, sizeof(log)), 0);
 	assert_string_equal(log, "");
 	assert_int_equal(run_child("CORALE_SLTOS=16", log, sizeof(log)), 0);
@@ -364,7 +349,6 @@ static void test_offers(void **state)
 	int fd = mkstemp(path), status = -1;
 	pid_t pid = fork();
 
-	(void)state;
 	if (!pid)
 		_exit(offering_child(path));
 	waitpid(pid, &status, 0);
@@ -413,7 +397,6 @@ static void test_privileged(void **state)
 	char path[] = "/tmp/corale_settings_test_XXXXXX", log[] = "/tmp/corale_settings_log_XXXXXX";
 	int fd = mkstemp(path), log_fd = mkstemp(log), status = -1;
 
-	(void)state;
 	assert_true(fd >= 0 && log_fd >= 0 && copy_program(fd) == 0);
 	int made = geteuid() == 0 && !fchown(fd, NOBODY, NOBODY) && !fchmod(fd, 04755);
 	close(fd);

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts of codes, names of types, operators and collectives, and the log's lines. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/types.h"
 
 static void test_every_code_has_its_own_text(void **state)
 {
-	(void)state;
 	for (int a = CORALE_EINTERNAL; a <= CORALE_INPROGRESS; a++) {
 		assert_non_null(corale_strerror(a));
 		assert_string_not_equal(corale_strerror(a), "unknown error code");
@@ -49,7 +41,6 @@ static void test_names_and_sizes(void **state)
 		"sum",     "prod",        "min",        "max",         "avg",     "bit_and", "bit_or",
 		"bit_xor", "logical_and", "logical_or", "logical_xor", "min_loc", "max_loc", "premul_sum"
 	};
-	(void)state;
 	assert_int_equal(sizeof(types) / sizeof(*types), CORALE_NUM_TYPES);
 	for (int i = 0; i < CORALE_NUM_TYPES; i++) {
 		assert_string_equal(corale_type_name((corale_type)i), types[i].name);
@@ -67,7 +58,6 @@ static void test_names_and_sizes(void **state)
 
 static void test_what_is_not_valid(void **state)
 {
-	(void)state;
 	assert_int_equal(corale_type_bytes((corale_type)-1), 0);
 	assert_int_equal(corale_type_bytes(CORALE_NUM_TYPES), 0);
 	assert_string_equal(corale_type_name(CORALE_NUM_TYPES), "invalid type");
@@ -79,7 +69,6 @@ static void test_what_is_not_valid(void **state)
 /* What codelets fold is not lowered, and the other way round: GPUs have every operator of a type. */
 static void test_operators_of_gpus(void **state)
 {
-	(void)state;
 	for (int type = 0; type < CORALE_NUM_TYPES; type++) {
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
 			assert_int_equal((type_codelet_ops(type) >> op & 1) +
@@ -108,7 +97,6 @@ static void test_lines(void **state)
 	char path[] = "/tmp/corale_status_test_XXXXXX", text[4096], value[3000];
 	int fd = mkstemp(path);
 
-	(void)state;
 	close(fd);
 	log_open(LOG_WARN, path);
 	assert_int_equal(log_error(CORALE_EPEER, 3, "rank %d\nis gone", 5), CORALE_EPEER);
@@ -150,7 +138,6 @@ static void test_once(void **state)
 	int fd = mkstemp(path);
 	static _Atomic int said, said_other;
 
-	(void)state;
 	close(fd);
 	log_open(LOG_ERROR, path);
 	log_once(&said, LOG_WARN, 0, "of all communicators");
@@ -169,7 +156,6 @@ static void test_once(void **state)
 
 static void test_silent_log_keeps_the_last_error(void **state)
 {
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	log_error(CORALE_EINVAL, 0, "kept for the caller");
 	assert_string_equal(log_last_error(), "kept for the caller");
@@ -180,7 +166,6 @@ static void test_process_id_in_the_name(void **state)
 {
 	char path[128], text[256];
 
-	(void)state;
 	snprintf(path, sizeof(path), "/tmp/corale_status_test_%ld.log", (long)getpid());
 	log_open(LOG_WARN, "/tmp/corale_status_test_%p.log");
 	log_line(LOG_WARN, 1, "here");
@@ -203,7 +188,6 @@ static void test_last_error_is_the_threads_own(void **state)
 	pthread_t thread;
 	char seen[32] = "?";
 
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	log_error(CORALE_EINVAL, 0, "mine");
 	assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, seen), 0);

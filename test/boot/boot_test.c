@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bootstrap over TCP: groups of threads and processes; what is refused; strangers; ranks that die, are late or leave. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "base/interfaces.h"
 #include "base/log.h"
 #include "base/wait.h"
@@ -225,7 +217,6 @@ static void wait_for(pid_t pid, int expected)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	struct rank r[8];
 	pid_t pids[8];
 	int results[2];
@@ -254,7 +245,6 @@ static void *dying_main(void *arg)
 
 static void test_death(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	pid_t pids[4];
 	int results[2];
@@ -306,7 +296,6 @@ static void read_log(int fd, char *text, size_t bytes);
 /* A listener without descriptors says so, once, and what to do. */
 static void test_descriptors(void **state)
 {
-	(void)state;
 	struct rank r[20];
 	if (!FORKS_WITH_THREADS)
 		return;
@@ -340,7 +329,6 @@ static void test_descriptors(void **state)
 /* The process that relays is the one that dies. */
 static void test_maker_dies(void **state)
 {
-	(void)state;
 	struct rank r[2];
 	pid_t pid;
 	int results[2];
@@ -362,7 +350,6 @@ static void test_maker_dies(void **state)
 
 static void test_stale_process(void **state)
 {
-	(void)state;
 	struct rank r = { .size = 2, .options = on_lo };
 	int results[2];
 	start_maker(r.id);
@@ -381,7 +368,6 @@ static void test_stale_process(void **state)
 /* The maker's children are the ranks. */
 static void test_forked_ranks(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	pid_t pids[4];
 	int results[2];
@@ -421,7 +407,6 @@ static int ipv6_main(void)
 
 static void test_ipv6(void **state)
 {
-	(void)state;
 	int status;
 	pid_t pid = fork();
 	if (pid == 0)
@@ -437,7 +422,6 @@ static void test_ipv6(void **state)
 
 static void test_threads(void **state)
 {
-	(void)state;
 	struct rank r[8];
 	make_ranks(r, 8);
 	run(r, 8);
@@ -446,7 +430,6 @@ static void test_threads(void **state)
 
 static void test_sizes(void **state)
 {
-	(void)state;
 	static const size_t bytes[] = { 0, 1, 1 << 20 };
 	struct rank r[5];
 	for (size_t i = 0; i < 3; i++) {
@@ -465,7 +448,6 @@ static void test_sizes(void **state)
 
 static void test_64(void **state)
 {
-	(void)state;
 	static struct rank r[64];
 	make_ranks(r, 64);
 	run(r, 64);
@@ -475,7 +457,6 @@ static void test_64(void **state)
 /* Ranks beyond those of one word of bits: all come; some do not; one leaves; one comes twice; some make a child. */
 static void test_256(void **state)
 {
-	(void)state;
 	static struct rank r[256];
 	make_ranks(r, 256);
 	run(r, 256);
@@ -484,7 +465,6 @@ static void test_256(void **state)
 
 static void test_many_missing(void **state)
 {
-	(void)state;
 	static struct rank r[200];
 	int come = 0;
 	make_ranks(r, 200);
@@ -499,7 +479,6 @@ static void test_many_missing(void **state)
 
 static void test_many_closed(void **state)
 {
-	(void)state;
 	static struct rank r[150];
 	make_ranks(r, 150);
 	r[130].rounds = 1;
@@ -511,7 +490,6 @@ static void test_many_closed(void **state)
 
 static void test_many_twice(void **state)
 {
-	(void)state;
 	static struct rank r[100];
 	make_ranks(r, 100);
 	r[66].rank = 99;
@@ -545,7 +523,6 @@ static void run_main(struct rank *r, int n, void *(*work)(void *));
 
 static void test_many_children(void **state)
 {
-	(void)state;
 	static struct rank r[150];
 	make_ranks(r, 150);
 	run_main(r, 150, upper_main);
@@ -554,7 +531,6 @@ static void test_many_children(void **state)
 
 static void test_missing_text(void **state)
 {
-	(void)state;
 	char text[256];
 	struct boot_missing m = { .ranks = 0 }, again;
 	for (int r = 0; r < 1000; r += r % 8 == 5 ? 3 : 1) /* 0 to 5, 8 to 13, ... */
@@ -577,7 +553,6 @@ static void test_missing_text(void **state)
 
 static void test_late(void **state)
 {
-	(void)state;
 	struct rank r[3];
 	make_ranks(r, 3);
 	r[1].delay = 1;
@@ -587,7 +562,6 @@ static void test_late(void **state)
 
 static void test_missing(void **state)
 {
-	(void)state;
 	struct rank r[8];
 	make_ranks(r, 8);
 	for (int i = 0; i < 8; i++)
@@ -601,7 +575,6 @@ static void test_missing(void **state)
 
 static void test_missing_gather(void **state)
 {
-	(void)state;
 	struct rank r[3];
 	make_ranks(r, 3);
 	struct boot *idle;
@@ -622,7 +595,6 @@ static void test_missing_gather(void **state)
 
 static void test_closed(void **state)
 {
-	(void)state;
 	struct rank r[3];
 	make_ranks(r, 3);
 	r[1].rounds = 1;
@@ -637,7 +609,6 @@ static void test_closed(void **state)
 
 static void test_twice(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	make_ranks(r, 4);
 	r[2].rank = 1;
@@ -647,7 +618,6 @@ static void test_twice(void **state)
 
 static void test_wrong_size(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	make_ranks(r, 4);
 	r[2].size = 5;
@@ -657,7 +627,6 @@ static void test_wrong_size(void **state)
 
 static void test_wrong_bytes(void **state)
 {
-	(void)state;
 	struct rank r[3];
 	make_ranks(r, 3);
 	r[1].bytes = 25;
@@ -679,14 +648,12 @@ static void check_altered(size_t at, int change, int result, const char *text)
 
 static void test_wrong_key(void **state)
 {
-	(void)state;
 	check_altered(64, 1, CORALE_EINVAL, "wrong key");
 	check_altered(95, 0x80, CORALE_EINVAL, "wrong key");
 }
 
 static void test_altered_id(void **state)
 {
-	(void)state;
 	check_altered(7, 1, CORALE_EINVAL,
 		      "made by another NCCL library: is every process started under corale-run?");
 	check_altered(8, 1, CORALE_ENOTSUP, "version 3 of the protocol");
@@ -701,7 +668,6 @@ static void test_altered_id(void **state)
 /* No route leads to the broadcast address. */
 static void test_unreachable(void **state)
 {
-	(void)state;
 	struct rank r[2];
 	make_ranks(r, 2);
 	memset(r[1].id + 20, 255, 4);
@@ -713,7 +679,6 @@ static void test_unreachable(void **state)
 
 static void test_arguments(void **state)
 {
-	(void)state;
 	struct boot *b;
 	unsigned char id[BOOT_ID_BYTES];
 	make_id(id);
@@ -727,7 +692,6 @@ static void test_arguments(void **state)
 
 static void test_used_id(void **state)
 {
-	(void)state;
 	struct rank r[2];
 	make_ranks(r, 2);
 	run(r, 2);
@@ -739,7 +703,6 @@ static void test_used_id(void **state)
 /* While the group lives, a rank that comes by its id is refused and ends nothing. */
 static void test_id_in_use(void **state)
 {
-	(void)state;
 	unsigned char id[BOOT_ID_BYTES];
 	struct boot *ranks[2], *late;
 	int in = 5, out[2], done[2] = { 0 };
@@ -770,7 +733,6 @@ static void test_id_in_use(void **state)
 /* A rank that comes after its group has failed is told why. */
 static void test_late_reason(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	make_ranks(r, 4);
 	r[2].size = 5;
@@ -878,7 +840,6 @@ static void expect_refusal(int fd, int code, const char *text)
 /* An honest hand-made rank is accepted; the same bytes on another connection are not. */
 static void test_replay(void **state)
 {
-	(void)state;
 	struct rank r[2];
 	struct boot_hello h;
 	unsigned char proof[BOOT_PROOF_BYTES], payload[8192];
@@ -898,7 +859,6 @@ static void test_replay(void **state)
 /* A proof of which one byte is wrong, the first or the last. */
 static void test_wrong_proof(void **state)
 {
-	(void)state;
 	static const size_t wrong[] = { 0, 1, HMAC_BYTES - 1 };
 	for (size_t i = 0; i < 3; i++) {
 		unsigned char id[BOOT_ID_BYTES], payload[8192], proof[BOOT_PROOF_BYTES];
@@ -921,7 +881,6 @@ static void test_wrong_proof(void **state)
 /* A stranger's frame is refused by its header; the listener does not wait for its end. */
 static void test_long_frame(void **state)
 {
-	(void)state;
 	unsigned char id[BOOT_ID_BYTES], payload[8192], header[FRAME_HEADER_BYTES] = { 0 };
 	size_t bytes;
 	make_id(id);
@@ -996,7 +955,6 @@ static void alter_name(struct boot_hello *h)
 
 static void test_hello(void **state)
 {
-	(void)state;
 	check_hello(alter_nothing, CORALE_EMISMATCH, "rank 0 came twice", CORALE_EMISMATCH);
 	check_hello(alter_version, CORALE_ENOTSUP, "speaks version 7", CORALE_ETIMEDOUT);
 	check_hello(alter_rank, CORALE_EMISMATCH, "as rank 2 of 2; expected 0 to 1", CORALE_EMISMATCH);
@@ -1029,7 +987,6 @@ static void check_member(uint32_t kind, uint64_t number, const void *payload, si
 
 static void test_member(void **state)
 {
-	(void)state;
 	check_member(99, 0, NULL, 0, CORALE_EPEER, "unknown kind");
 	check_member(BOOT_PART, 2, "abc", 3, CORALE_EINTERNAL, "all-gather 2, expected 1");
 	check_member(BOOT_LEAVE, 0, "abc", 3, CORALE_EPEER, "damaged");
@@ -1091,7 +1048,6 @@ static void check_impostor(int is_helpful, const char *text)
 
 static void test_impostor(void **state)
 {
-	(void)state;
 	check_impostor(0, "stale id: another program listens");
 	check_impostor(1, "stale id: a program that does not know the id's key listens");
 }
@@ -1133,7 +1089,6 @@ static void check_silent_source(unsigned port, double most)
 
 static void test_silent_source(void **state)
 {
-	(void)state;
 	check_silent_source(0, 5); /* its process does not know of a source */
 	check_silent_source(1, 2); /* nobody listens */
 }
@@ -1141,7 +1096,6 @@ static void test_silent_source(void **state)
 /* A connection is taken and never answered; another program answers. */
 static void test_false_source(void **state)
 {
-	(void)state;
 	for (int mute = 0; mute <= 1; mute++) {
 		struct sockaddr_in name = { .sin_family = AF_INET,
 					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -1164,7 +1118,6 @@ static void test_false_source(void **state)
 /* A fed rank's odd questions change nothing. Its damaged frames end its group and no other. */
 static void test_fed_member(void **state)
 {
-	(void)state;
 	static struct rank r[FED];
 	struct boot_hello h;
 	unsigned char proof[BOOT_PROOF_BYTES], round[8] = { 1 }, part[24];
@@ -1189,7 +1142,6 @@ static void test_fed_member(void **state)
 /* Ranks whose maker is killed at any time get what they wait for, or hear that it has died, soon. */
 static void test_maker_killed(void **state)
 {
-	(void)state;
 	static struct rank r[FED];
 	pthread_t threads[FED];
 	for (int t = 0; t < (FORKS_WITH_THREADS ? 12 : 0); t++) {
@@ -1297,7 +1249,6 @@ static void check_strangers(int size, int connections)
 
 static void test_strangers(void **state)
 {
-	(void)state;
 	check_strangers(4, 10000);
 	check_strangers(FED, 4000); /* ranks listen for those that they feed, by the same port */
 }
@@ -1308,7 +1259,6 @@ static void test_fed_garbage(void **state)
 	enum { SEEDS = 30, FRAMES = 6, LONGEST = 200 };
 	static struct rank r[FED];
 	int failed = 0;
-	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		uint64_t random = seed;
 		struct boot_hello h;
@@ -1342,7 +1292,6 @@ static void test_fed_garbage(void **state)
 /* Silent connections are dropped, however many there are, and members are not. */
 static void test_silent(void **state)
 {
-	(void)state;
 	enum { SILENT = 300 };
 	struct rank r[3];
 	int fds[SILENT], ended = 0;
@@ -1455,7 +1404,6 @@ static void fuzz_reader(uint64_t *random, const unsigned char id[BOOT_ID_BYTES])
 
 static void test_fuzz(void **state)
 {
-	(void)state;
 	unsigned char id[BOOT_ID_BYTES];
 	uint64_t random = 4711;
 	make_id(id);
@@ -1493,7 +1441,6 @@ static void make_address_ranks(struct rank *r, int size, const char *address)
 /* Rank 0 comes last; the same id serves group after group, also after one that failed. */
 static void test_address(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	char address[64];
 	free_port(address);
@@ -1548,7 +1495,6 @@ static void *open_several(void *arg)
 
 static void test_address_several(void **state)
 {
-	(void)state;
 	char address[64];
 	pthread_t threads[2];
 	free_port(address);
@@ -1565,7 +1511,6 @@ static void test_address_several(void **state)
 
 static void test_bad_address(void **state)
 {
-	(void)state;
 	static const char *const bad[] = { "",
 					   ":",
 					   "host",
@@ -1642,7 +1587,6 @@ static void *many_main(void *arg)
 
 static void test_many(void **state)
 {
-	(void)state;
 	unsigned char ids[GROUPS][BOOT_ID_BYTES];
 	struct many m[2] = { { ids, 0, 0 }, { ids, 1, 0 } };
 	pthread_t threads[2];
@@ -1707,7 +1651,6 @@ static void run_main(struct rank *r, int n, void *(*work)(void *))
 
 static void test_children(void **state)
 {
-	(void)state;
 	struct rank r[6];
 	make_ranks(r, 6);
 	run_main(r, 6, child_main);
@@ -1716,7 +1659,6 @@ static void test_children(void **state)
 
 static void test_child_processes(void **state)
 {
-	(void)state;
 	struct rank r[6];
 	pid_t pids[6];
 	int results[2];
@@ -1764,7 +1706,6 @@ static void *shrink_main(void *arg)
 
 static void test_shrink(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	make_ranks(r, 4);
 	run_main(r, 4, shrink_main);
@@ -1773,7 +1714,6 @@ static void test_shrink(void **state)
 
 static void test_bad_children(void **state)
 {
-	(void)state;
 	static const int self[] = { 0 }, twice[] = { 0, 0 }, stranger[] = { 1 }, far[] = { 0, 2 };
 	struct rank r[2];
 	struct boot *b, *other, *child;
@@ -1805,7 +1745,6 @@ static void read_log(int fd, char *text, size_t bytes)
 
 static void test_warning(void **state)
 {
-	(void)state;
 	struct rank r[4];
 	char path[] = "/tmp/boot_test_XXXXXX", text[8192];
 	int fd = mkstemp(path);
@@ -1830,7 +1769,6 @@ static void test_warning(void **state)
 
 static void test_interfaces(void **state)
 {
-	(void)state;
 	static const struct {
 		const char *spec, *name;
 		int matches;
@@ -1903,7 +1841,6 @@ static void *forking_main(void *arg)
 
 static void test_fork(void **state)
 {
-	(void)state;
 	struct rank r[2], got;
 	pid_t pids[2];
 	int results[2];

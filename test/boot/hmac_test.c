@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SHA-256 against FIPS 180-4's examples, HMAC-SHA256 against RFC 4231's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "boot/hmac.h"
 
 static void to_text(const unsigned char digest[HMAC_BYTES], char text[2 * HMAC_BYTES + 1])
@@ -33,7 +26,6 @@ static void check_sha256(const char *data, size_t times, size_t piece, const cha
 
 static void test_sha256(void **state)
 {
-	(void)state;
 	const char *long_text = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 	for (size_t piece = 1; piece < 60; piece += 7) {
 		check_sha256("", 1, piece,
@@ -79,7 +71,6 @@ static const struct vector vectors[] = {
 
 static void test_hmac(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct vector *v = &vectors[i];
 		unsigned char key[256], data[256], mac[HMAC_BYTES];
@@ -103,7 +94,6 @@ static void test_hmac(void **state)
 
 static void test_equal(void **state)
 {
-	(void)state;
 	unsigned char a[HMAC_BYTES] = { 1, 2, 3 }, b[HMAC_BYTES] = { 1, 2, 3 };
 	assert_true(hmac_equal(a, b, sizeof(a)));
 	for (size_t i = 0; i < sizeof(a); i++) {

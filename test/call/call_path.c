@@ -53,7 +53,6 @@ static UNTRACED int was_entered(const void *function, int depth)
 
 void __cyg_profile_func_enter(void *function, void *caller)
 {
-	(void)caller;
 	if (!trace.is_on)
 		return;
 	trace.depth++;
@@ -65,8 +64,6 @@ void __cyg_profile_func_enter(void *function, void *caller)
 
 void __cyg_profile_func_exit(void *function, void *caller)
 {
-	(void)function;
-	(void)caller;
 	trace.depth -= trace.is_on;
 }
 

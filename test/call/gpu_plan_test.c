@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans of CUDA communicators over nodes: which run on all channels, and what is said of those that don't. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/log.h"
 #include "call/gpu_call.h"
@@ -87,7 +80,6 @@ static void expect_wide(const char *machine)
 /* Nodes of one rank, where plans are those that ignore nodes: their ranks talk to all others. */
 static void test_all_channels(void **state)
 {
-	(void)state;
 	expect_wide("node:2 gpu:1 nvlink:390 rail:50");
 	expect_wide("node:8 gpu:1 nvlink:390 rail:50");
 	expect_wide("node:16 gpu:1 nvlink:390 rail:50");
@@ -96,7 +88,6 @@ static void test_all_channels(void **state)
 /* One line when the communicator is made; calls add none, whatever their order. */
 static void test_told(void **state)
 {
-	(void)state;
 	struct comm *comm = open_comm("node:40 gpu:1 nvlink:390 rail:50", CAP / 4);
 	assert_int_equal(lines, 1);
 	const int single_channel = make_calls(comm);

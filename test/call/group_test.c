@@ -1195,7 +1195,6 @@ static void allocate_nothing(struct team_member *m)
 #else
 static void allocate_nothing(struct team_member *m)
 {
-	(void)m;
 }
 #endif
 

@@ -5,15 +5,8 @@
  * of fewer. Settings are read once a process, so each machine runs in a process of its own.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "state/comm.h"
 #include "test/helpers/team.h"
 #include "test/helpers/thin.h"
@@ -253,7 +246,6 @@ static void exchange(struct caller *c, size_t n)
 static void barrier(struct caller *c, size_t n)
 {
 	struct machine *m = c->member->arg;
-	(void)n;
 	atomic_fetch_add(&m->entered, 1);
 	team_expect(c->member, corale_barrier(c->member->comm, NULL), 0, "barrier");
 	if (atomic_load(&m->entered) < ++c->barriers * c->size)
@@ -372,19 +364,16 @@ static int spawn(const char *settings)
 
 static void nodes_of_1(void **state)
 {
-	(void)state;
 	assert_int_equal(spawn("CORALE_NODE_SIZE=1 CORALE_TIMEOUT=300"), 0);
 }
 
 static void nodes_of_8(void **state)
 {
-	(void)state;
 	assert_int_equal(spawn("CORALE_NODE_SIZE=8 CORALE_TIMEOUT=300"), 0);
 }
 
 static void nodes_of_16(void **state)
 {
-	(void)state;
 	assert_int_equal(spawn("CORALE_NODE_SIZE=16 CORALE_TIMEOUT=300"), 0);
 }
 

@@ -3,15 +3,7 @@
  * The matrix on ranks that are threads. Settings are read once a process, so every shape (node size, forced
  * algorithm, chunks) runs in a process of its own: this program starts itself with the shape's number.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/matrix.h"
 #include "test/helpers/team.h"
 #include "test/helpers/thin.h"

@@ -3,16 +3,9 @@
  * The program's progress function (corale_set_progress): each kind of wait calls it while a rank comes late, in the thread that waits and in no other one, not
  * too often, and not where nothing is waited for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/wait.h"
 #include "test/helpers/team.h"
 
@@ -128,7 +121,6 @@ static void wait_for_late(struct team_member *m)
 static void test_waits(void **state)
 {
 	corale_inproc *group;
-	(void)state;
 	assert_int_equal(corale_inproc_create(RANKS, &group), 0);
 	assert_int_equal(team_run(RANKS, NULL, wait_for_late, group), 0);
 	corale_inproc_destroy(group);
@@ -147,7 +139,6 @@ static void wait_without(struct team_member *m)
 
 static void test_unset(void **state)
 {
-	(void)state;
 	corale_set_progress(count_call, (void *)&foreign);
 	corale_set_progress(NULL, NULL);
 	assert_int_equal(team_run(RANKS, NULL, wait_without, NULL), 0);
@@ -160,7 +151,6 @@ static void test_polls(void **state)
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 	int ends[2];
-	(void)state;
 	is_rank = 1;
 	assert_int_equal(pipe(ends), 0);
 	struct pollfd fd = { .fd = ends[0], .events = POLLIN };
@@ -194,7 +184,6 @@ static int poll_once(void *arg)
 static void test_short(void **state)
 {
 	const struct wait_policy policy = { .spin_ns = 1000000000 };
-	(void)state;
 	is_rank = 1;
 	corale_set_progress(count_call, (void *)&foreign);
 	calls = 0;

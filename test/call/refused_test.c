@@ -5,18 +5,10 @@
  * case runs this program again.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/team.h"
 
 enum { MOST_RANKS = 3, LARGE = 1 << 20, LATER_US = 200000 };

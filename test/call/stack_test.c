@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks whose calls come from threads with small stacks: creation, calls of every kind, and the end. No frame of the library is above 8 KB. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/forked.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* their frames are larger */
@@ -74,7 +67,6 @@ static int play(struct forked *r)
 
 static void one_node(void **state)
 {
-	(void)state;
 	assert_int_equal(forked_run(RANKS, FORKED_NOBODY, play, NULL), 0);
 	setenv("CORALE_REFERENCE", "yes", 1);
 	assert_int_equal(forked_run(RANKS, FORKED_NOBODY, play, NULL), 0);
@@ -83,7 +75,6 @@ static void one_node(void **state)
 
 static void over_nodes(void **state)
 {
-	(void)state;
 	setenv("CORALE_NODE_SIZE", "1", 1);
 	assert_int_equal(forked_run(RANKS, FORKED_NOBODY, play, NULL), 0);
 }

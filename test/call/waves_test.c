@@ -4,16 +4,7 @@
  * waves that have started, and a rank starts its next wave when the one before has ended. Everything must end. Where a rank drives
  * several, its wave ends when those of all its ranks have.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "call/grouped.h"
 
 enum { RANKS = 8, MOST = 400, PATTERNS = 400 };

@@ -4,19 +4,12 @@
  * exchange before. That ends the creation on the rank; the others end as soon as its sockets close. On hosts and with an engine that stands for a GPU, on one node and
  * over nodes.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/fake_engine.h"
 #include "test/helpers/forked.h"
 
@@ -111,26 +104,22 @@ static void fail_each(int size, int is_gpu, const char *node_size)
 
 static void hosts(void **state)
 {
-	(void)state;
 	fail_each(2, 0, "0");
 	fail_each(3, 0, "0");
 }
 
 static void gpus(void **state)
 {
-	(void)state;
 	fail_each(2, 1, "0");
 }
 
 static void hosts_over_nodes(void **state)
 {
-	(void)state;
 	fail_each(3, 0, "2");
 }
 
 static void gpus_over_nodes(void **state)
 {
-	(void)state;
 	fail_each(3, 1, "2");
 }
 

@@ -3,16 +3,7 @@
  * What making communicators takes: exchanges among the ranks, in one node and between nodes over UCX, with what their processes know from earlier ones; and
  * the memory of many communicators over nodes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/forked.h"
 #include "state/comm.h"
 
@@ -123,7 +114,6 @@ static int many(struct forked *r)
 
 static void exchanges_on_one_host(void **state)
 {
-	(void)state;
 	assert_int_equal(forked_run(3, FORKED_NOBODY, on_one_host, NULL), 0);
 }
 
@@ -136,13 +126,11 @@ static void run_as_nodes(int size, int (*body)(struct forked *r))
 
 static void exchanges_over_nodes(void **state)
 {
-	(void)state;
 	run_as_nodes(3, over_nodes);
 }
 
 static void memory_of_many(void **state)
 {
-	(void)state;
 	run_as_nodes(4, many);
 }
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The blocks of all communicators of a process on a GPU: what each is offered, what is given back, and the lines that say so. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "comm/gpu_blocks.h"
 
@@ -64,7 +57,6 @@ static void expect_row(int wish, int ranks, const int offers[GPU_BLOCKS_COMMS])
 
 static void test_rows(void **state)
 {
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	expect_row(16, 4, (int[]){ 16, 16, 16, 16, 16, 16, 16, 16 }); /* all fit */
 	expect_row(32, 4, (int[]){ 32, 32, 32, 16, 4, 4, 4, 4 });
@@ -82,7 +74,6 @@ static void test_rows(void **state)
 /* Whatever limits eight have, each has a block and all fit. */
 static void test_any_eight(void **state)
 {
-	(void)state;
 	unsigned seed = 1;
 	for (int turn = 0; turn < 1000; turn++) {
 		int sum = 0;
@@ -103,7 +94,6 @@ static void test_any_eight(void **state)
 /* One without a limit has the whole GPU, whatever others have. */
 static void test_without_limit(void **state)
 {
-	(void)state;
 	assert_int_equal(claim(0, asks(1, 'a', ROOM)), ROOM);
 	assert_int_equal(claim(1, asks(2, 'a', ROOM)), ROOM);
 	assert_int_equal(claim(2, asks(3, 'b', ROOM)), ROOM); /* another GPU */
@@ -117,7 +107,6 @@ static void test_without_limit(void **state)
 /* Ranks of one communicator that share a GPU are offered the same, and count once. */
 static void test_once_a_communicator(void **state)
 {
-	(void)state;
 	assert_int_equal(claim(0, asks(1, 'a', 64)), 64);
 	assert_int_equal(claim(1, asks(2, 'a', 32)), 32);
 	assert_int_equal(claim(2, asks(1, 'a', 64)), 64);
@@ -152,7 +141,6 @@ static void *come_and_go(void *number)
 
 static void test_threads(void **state)
 {
-	(void)state;
 	pthread_t threads[THREADS];
 	for (intptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, (void *)i), 0);
@@ -176,7 +164,6 @@ static int lines_with(const char *part)
 
 static void test_lines(void **state)
 {
-	(void)state;
 	const struct gpu_blocks asked = asks(1, 'a', 64);
 	const struct gpu_blocks_sum none = { 0, 0 }, two = { 2, 100 }, whole = { 2, ROOM + RANKS };
 	close(mkstemp(path));

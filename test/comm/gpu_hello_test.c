@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a CUDA communicator makes of where its ranks are: in which processes, on which GPUs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/settings.h"
 #include "comm/gpu_hello.h"
 #include "kernels/codelets.h"
@@ -35,7 +29,6 @@ static int find_beside(const char *ranks)
 
 static void test_beside(void **state)
 {
-	(void)state;
 	struct gpu_hello all[MOST];
 	const int n = hellos("pApApBqAqA", all);
 	assert_int_equal(gpu_hello_beside(all, n, 0), 2);
@@ -50,7 +43,6 @@ static void test_beside(void **state)
 
 static void test_share(void **state)
 {
-	(void)state;
 	struct gpu_hello all[MOST];
 	const int n = hellos("pApApBqAqArC", all);
 	for (int r = 0; r < n; r++)
@@ -83,7 +75,6 @@ static int find_process(const char *ranks)
 
 static void test_process(void **state)
 {
-	(void)state;
 	assert_int_equal(find_process("pApBqC"), 0);
 	assert_int_equal(find_process("pAqArBsCqD"), 1);
 	assert_int_equal(find_process("pAqArB"), -1);
@@ -101,7 +92,6 @@ static int export(const char *ranks, int without)
 
 static void test_exports(void **state)
 {
-	(void)state;
 	assert_int_equal(export("pAqBrC", -1), 1);
 	assert_int_equal(export("pAqBrC", 2), 0);
 	assert_int_equal(export("pAqArA", -1), 1);
@@ -111,7 +101,6 @@ static void test_exports(void **state)
 
 static void test_no_scratch(void **state)
 {
-	(void)state;
 	struct gpu_hello all[MOST];
 	const int n = hellos("pAqBrC", all);
 	assert_int_equal(gpu_hello_find_no_scratch(all, n), -1);
@@ -122,7 +111,6 @@ static void test_no_scratch(void **state)
 /* Whatever the call, the memory and the settings. */
 static void test_refused_copies(void **state)
 {
-	(void)state;
 	struct codelet_layout l;
 	struct settings settings = { .codelets = 1 };
 	codelet_layout_init(&l, 4, (uint64_t)62 << 20);

@@ -3,17 +3,9 @@
  * Calls on GPUs that are refused: all ranks that refuse alike go on, others learn of it; no part of a group has started, no capture is spoilt. Ranks are threads with an engine that runs nothing (fake_engine.h), on one node or on a node each. Settings
  * are read once a process: each case runs this program again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/fake_engine.h"
 #include "test/helpers/team.h"
 

@@ -4,16 +4,7 @@
  * the same (lib/comm/gpu_blocks.h). Ranks are threads with an engine that runs nothing (fake_engine.h), a GPU each or all on one. Settings are read once a
  * process: each case runs this program again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "comm/gpu_blocks.h"
 #include "test/helpers/fake_engine.h"
 #include "state/comm.h"

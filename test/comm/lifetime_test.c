@@ -104,13 +104,11 @@ static void operators(struct team_member *m)
 
 static int call_plan(struct team_member *m, struct subject *s, corale_stream *stream)
 {
-	(void)m;
 	return corale_plan_run(s->plan, s->send, s->recv, stream);
 }
 
 static void destroy_plan(struct team_member *m, struct subject *s)
 {
-	(void)m;
 	corale_plan_destroy(s->plan);
 	s->plan = NULL;
 }

@@ -4,17 +4,9 @@
  * communicator's small messages travel (lib/comm/gpu_links.c): the same on all ranks, told once.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "comm/gpu.h"
 #include "cuda/nvml.h"
@@ -43,14 +35,12 @@ static unsigned pcie_generation, pcie_width;
 
 static int generation(void *device, unsigned *out)
 {
-	(void)device;
 	*out = pcie_generation;
 	return 0;
 }
 
 static int width(void *device, unsigned *out)
 {
-	(void)device;
 	*out = pcie_width;
 	return 0;
 }
@@ -74,7 +64,6 @@ static void expect(const struct nvml *nvml, int nvlink, int reads, int writes, e
 /* With one CUDA_VISIBLE_DEVICES a rank: only the library knows. */
 static void test_unseen(void **state)
 {
-	(void)state;
 	const enum engine_link cuda = ENGINE_UNKNOWN_LINK;
 	expect(&library, WORKS, NOT_SUPPORTED, NOT_SUPPORTED, cuda, ENGINE_NVLINK);
 	expect(&library, NOT_SUPPORTED, WORKS, WORKS, cuda, ENGINE_PEER);
@@ -89,7 +78,6 @@ static void test_unseen(void **state)
 /* CUDA knows whether there is access, the library whether it is NVLink. */
 static void test_seen(void **state)
 {
-	(void)state;
 	expect(&library, WORKS, WORKS, WORKS, ENGINE_PEER, ENGINE_NVLINK);
 	expect(&library, NOT_SUPPORTED, WORKS, WORKS, ENGINE_NVLINK, ENGINE_PEER);
 	expect(&library, NOT_SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED, ENGINE_NVLINK, ENGINE_PEER);
@@ -105,7 +93,6 @@ static void test_seen(void **state)
 
 static void test_one_gpu(void **state)
 {
-	(void)state;
 	known = "a";
 	assert_int_equal(nvml_link(&library, "a", "a", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
 	assert_int_equal(nvml_link(&none, "b", "b", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
@@ -123,7 +110,6 @@ static void expect_bus(unsigned of_generation, unsigned of_width, int gbs)
 
 static void test_bus(void **state)
 {
-	(void)state;
 	expect_bus(5, 16, 50);
 	expect_bus(4, 16, 25);
 	expect_bus(3, 8, 6);
@@ -135,7 +121,6 @@ static void test_bus(void **state)
 /* Whatever this machine has. */
 static void test_real_library(void **state)
 {
-	(void)state;
 	struct nvml nvml;
 	nvml_open(&nvml);
 	assert_int_equal(nvml_link(&nvml, "ffff:ff:1f.7", "ffff:ff:1f.6", ENGINE_UNKNOWN_LINK),
@@ -303,7 +288,6 @@ static void expect_words(const char *proto, enum engine_link link, int words_onl
 
 static void test_all_alike(void **state)
 {
-	(void)state;
 	expect_words("auto", ENGINE_NVLINK, 0, NULL);
 	expect_words("LL128", ENGINE_NVLINK, 0, NULL);
 	expect_words("LL", ENGINE_NVLINK, 1, "CORALE_PROTO=LL: small messages go by words of 8 bytes (LL)");
@@ -326,7 +310,6 @@ static void expect_nodes(struct machine *m, const char *nodes, int words_only, c
 /* Where GPUs can't reach each other, those are a node that do; a warning says so, once a process. */
 static void test_no_access(void **state)
 {
-	(void)state;
 	char text[4096];
 	struct machine one = machine_of("AAAAAA"), two = machine_of("AAABBB"), islands = machine_of("AAAAAA"),
 		       barren = machine_of("ABABAB"), asked = machine_of("AAABBB");
@@ -357,7 +340,6 @@ static void test_no_access(void **state)
 /* Ranks that can't reach each other, or ask not to, share host memory where all hosts and all ranks allow it and can; else they are nodes as without. */
 static void test_host_window(void **state)
 {
-	(void)state;
 	enum { ALL = (1 << RANKS) - 1 };
 	char text[4096];
 	struct machine denied = machine_of("AAAAAA"), two = machine_of("AAABBC"),

@@ -5,15 +5,8 @@
  * leaves ordinary memory as it was.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
 #include "base/wait.h"
@@ -220,7 +213,6 @@ static void test_memory(void **state)
 	struct engine e = open_engine();
 	struct admission got;
 	char plain[BYTES], gpu[BYTES];
-	(void)state;
 	known.at = gpu;
 	known.type = CU_MEMORYTYPE_DEVICE;
 	known.ordinal = GPU;
@@ -247,7 +239,6 @@ static void test_other_context(void **state)
 	struct admission got;
 	char gpu[BYTES], plain[BYTES];
 	struct call call = reduction(plain, plain);
-	(void)state;
 	known.at = gpu;
 	known.type = CU_MEMORYTYPE_DEVICE;
 	known.ordinal = GPU;
@@ -276,7 +267,6 @@ static void test_scalar(void **state)
 	struct admission got;
 	int32_t plain = 2, gpu = 3;
 	struct call call = reduction(&gpu, &gpu);
-	(void)state;
 	known.at = &gpu;
 	known.type = CU_MEMORYTYPE_DEVICE;
 	known.ordinal = GPU;
@@ -301,7 +291,6 @@ static void test_address_reused(void **state)
 	struct engine e = open_engine();
 	struct admission got;
 	char memory[BYTES];
-	(void)state;
 	known.at = memory;
 	known.type = CU_MEMORYTYPE_DEVICE;
 	known.ordinal = GPU;
@@ -317,7 +306,6 @@ static void test_captures(void **state)
 	struct engine e = open_engine();
 	struct admission got;
 	char plain[BYTES];
-	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	capture.id = 7;
 	assert_int_equal(admit(&e, NULL, NULL, &got), 0);
@@ -343,7 +331,6 @@ static void test_stream_per_thread(void **state)
 	struct engine e = open_engine();
 	const struct call call = reduction(NULL, NULL);
 	struct admission got;
-	(void)state;
 	capture.status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	capture.id = 7;
 	assert_int_equal(engine_order(&e, cudaStreamPerThread, 7), 0);
@@ -367,7 +354,6 @@ static void test_stream_per_thread(void **state)
 static void test_order_of_threads(void **state)
 {
 	struct engine e = open_engine();
-	(void)state;
 	e.counted = 1;
 	thread_id = 1;
 	assert_int_equal(engine_order(&e, cudaStreamPerThread, 0), 0);
@@ -439,13 +425,11 @@ static void try_code(int code)
 
 static void test_staged(void **state)
 {
-	(void)state;
 	try_code(0);
 }
 
 static void test_staged_fails(void **state)
 {
-	(void)state;
 	try_code(CORALE_EMISMATCH);
 	try_code(CORALE_ETIMEDOUT);
 }
@@ -456,7 +440,6 @@ static void test_other_gpu(void **state)
 	struct engine e = open_engine();
 	int32_t memory[COUNT], other[COUNT] = { 0 };
 	struct call call = reduction(other, memory);
-	(void)state;
 	call.admission.plain = OTHER_SEND | OTHER_RECV;
 	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
 	assert_memory_equal(memory, result, BYTES);
@@ -481,7 +464,6 @@ static void test_progress(void **state)
 	int32_t memory[COUNT];
 	int calls = 0;
 	struct call call = reduction(memory, memory);
-	(void)state;
 	call.admission.plain = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
 	e.world_ranks = RANKS;
 	done_at = wait_now_ns() + 5000000;
@@ -501,8 +483,6 @@ static int launch_swap(struct engine *e, const struct call *call, const struct g
 {
 	const int32_t *send = call->send;
 	int32_t *recv = call->recv;
-	(void)launch;
-	(void)on;
 	for (int i = 0; i < e->world_ranks; i++)
 		recv[i] = send[e->world_ranks - 1 - i];
 	return 0;
@@ -548,7 +528,6 @@ static void test_in_place_v(void **state)
 				   .send_displs = displs,
 				   .recv_counts = counts,
 				   .recv_displs = displs };
-	(void)state;
 	e.world_ranks = RANKS;
 	assert_int_equal(engine_copy_call(&e, &call, NULL, stream, launch_twice), 0);
 	assert_memory_equal(memory, expected, sizeof expected);
@@ -559,7 +538,6 @@ static void test_in_place_v(void **state)
 static void test_in_place(void **state)
 {
 	struct engine e = open_engine();
-	(void)state;
 	e.world_ranks = RANKS;
 	try_in_place(&e, 1, 0);
 	assert_int_equal(kept, 0);

@@ -6,19 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
 
@@ -32,24 +25,20 @@ static _Atomic int open_now; /* what is mapped, reserved or made and has not bee
 /* No memory is exported. */
 int engine_board_fd(struct engine *e)
 {
-	(void)e;
 	return -1;
 }
 
 int engine_attach_exports(struct engine *e, const int *fds, int stride)
 {
-	(void)e, (void)fds, (void)stride;
 	return CORALE_ENOTSUP;
 }
 
 void engine_close_exports(struct engine *e)
 {
-	(void)e;
 }
 
 void exporter_note_capture(struct exporter *exporter)
 {
-	(void)exporter;
 }
 
 static CUresult current_context(CUcontext *context)
@@ -444,7 +433,6 @@ static void start_end(struct ending *ending, struct engine *e)
 static void test_idle(void **state)
 {
 	const int shapes[][2] = { { 1, 1 }, { RANKS, RANKS }, { RANKS, 2 * RANKS } };
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct engine *e = open_engine(shapes[i][0], shapes[i][1]);
 		engine_count(e, 24);
@@ -459,7 +447,6 @@ static void test_waits_for_its_own(void **state)
 {
 	struct engine *e = open_engine(RANKS, RANKS);
 	struct ending ending;
-	(void)state;
 	uint64_t *done = &e->state->done;
 	engine_count(e, 24);
 	__atomic_store_n(done, 23, __ATOMIC_RELEASE);
@@ -474,7 +461,6 @@ static void test_waits_for_its_own(void **state)
 static void test_waits_for_its_copies(void **state)
 {
 	struct ending ending;
-	(void)state;
 	copies_run = 1;
 	start_end(&ending, open_engine(1, 1));
 	assert_int_equal(ending.ended, 0);
@@ -488,7 +474,6 @@ static void test_memory(void **state)
 {
 	struct engine *e = open_engine(RANKS, RANKS);
 	void *memory;
-	(void)state;
 	assert_int_equal(engine_alloc(e, UNIT, &memory), 0);
 	engine_count(e, 1);
 	e->state->done = e->counted;
@@ -501,7 +486,6 @@ static void test_memory(void **state)
 /* Kernels that fail count nothing, nor does a launch that has failed. */
 static void test_failed(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct engine *e = open_engine(RANKS, RANKS);
 		engine_count(e, 1);
@@ -521,7 +505,6 @@ static void test_failed(void **state)
 static void test_captured(void **state)
 {
 	static struct engine *kept; /* for its graph: no leak */
-	(void)state;
 	kept = open_engine(RANKS, RANKS);
 	is_capturing = 1;
 	engine_note_capture(kept);
@@ -564,7 +547,6 @@ static void test_host_windows(void **state)
 	struct engine *e[RANKS], *other = open_engine(1, 1);
 	size_t pool;
 	int fds[RANKS * ENGINE_FDS];
-	(void)state;
 	for (int r = 0; r < RANKS; r++)
 		e[r] = open_host(r, fds + r * ENGINE_FDS);
 	for (int r = 0; r < RANKS; r++)
@@ -601,7 +583,6 @@ static void test_host_windows_of_peers(void **state)
 	const int open_before = open_now;
 	int fds[RANKS * ENGINE_FDS];
 	struct engine *e = open_host(0, fds);
-	(void)state;
 	part_bytes = e->stride;
 	fds[ENGINE_FDS] = memfd_create("short", MFD_ALLOW_SEALING);
 	assert_int_equal(engine_connect(e, fds, 0), CORALE_EPEER);
@@ -630,7 +611,6 @@ static void test_peers(void **state)
 	static struct engine *e[RANKS]; /* no leak */
 	unsigned char wrong[RANKS][RANKS];
 	int fds[RANKS * ENGINE_FDS];
-	(void)state;
 	for (int r = 0; r < RANKS; r++)
 		e[r] = open_host(r, fds + r * ENGINE_FDS);
 	for (int r = 0; r < RANKS; r++)
@@ -663,7 +643,6 @@ static void test_peers(void **state)
 /* What can't be registered is told before it is needed. */
 static void test_host_window_limit(void **state)
 {
-	(void)state;
 	size_t pool = registered;
 	most_registered = pool + (1 << 20);
 	assert_int_equal(engine_host_window_works(0, 2 << 20), 0);

@@ -7,21 +7,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/exporter_state.h"
 #include "base/descriptor.h"
 #include "base/log.h"
@@ -547,7 +539,6 @@ static uint64_t at(const struct exports *table, uint64_t number)
 
 static int prepare(void **state)
 {
-	(void)state;
 	memset(allocations, 0, sizeof allocations);
 	cases++;
 	infos = errors = opens = closes = 0;
@@ -597,7 +588,6 @@ static uint64_t export_open(const struct pair *p, int i)
 
 static void test_open(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	const struct exports *own = attach(p.x, p.x);
 	assert_true(exporter_bytes(p.x) >= sizeof(struct exports_own));
@@ -621,7 +611,6 @@ static void test_open(void **state)
 /* Memory that is registered is published at once, and stays so whatever else is used. */
 static void test_registered(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	const uint64_t number = exporter_find(p.x, (void *)address(allocate(1, GPU, MEBI)), 1024, 1).number;
 	await(usable(p.x, number) == number && load(&p.of_x->opened) >= number);
@@ -635,7 +624,6 @@ static void test_registered(void **state)
 
 static void test_counted(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	assert_ptr_equal(begin(0), p.x);
 	assert_ptr_equal(attach(p.x, p.y), p.of_y);
@@ -663,7 +651,6 @@ static void test_counted(void **state)
 
 static void test_refused(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	for (enum kind kind = NOT_LEGACY; kind <= OTHER; kind++)
 		for (int i = 0; i < 3; i++) {
@@ -699,7 +686,6 @@ static void look_at_tables(void)
 
 static void test_order(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	watched_own = exporter_own(p.x);
 	watched = attach(p.x, p.x);
@@ -724,7 +710,6 @@ static void test_order(void **state)
 /* It is named when it is open everywhere, and not before; finding waits for nothing. */
 static void test_late(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	open_us[1] = 200000;
 	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
@@ -743,7 +728,6 @@ static void test_late(void **state)
 
 static void test_failed(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	fails_in[1] = 1;
 	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
@@ -762,7 +746,6 @@ static void test_failed(void **state)
 /* One that came when it was in use already: `opened` does not pass it there, and the others go on, until the program frees it. */
 static void test_failed_later(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
 	struct exporter *z = begin(2);
@@ -786,7 +769,6 @@ static void test_failed_later(void **state)
 
 static void test_freed(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	for (int round = 0; round < 5; round++) {
 		const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
@@ -809,7 +791,6 @@ static void test_freed(void **state)
 /* While a close waits: an index is not used again before it is closed, and all else goes on. */
 static void test_close_waits(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
 	close_waits[1] = 1;
@@ -838,7 +819,6 @@ static void test_close_waits(void **state)
 
 static void test_full(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	for (int i = 0; i < EXPORTS_ROOM; i++)
 		assert_int_equal(export(p.x, allocate(i, GPU, MEBI)), i + 1);
@@ -867,7 +847,6 @@ static void test_calls(void **state)
 {
 	static _Atomic int rest[2] = { 0, 1 };
 	static struct exporter_user users[] = { { rests, &rest[0], NULL }, { rests, &rest[1], NULL } };
-	(void)state;
 	struct pair p = make_pair();
 	exporter_add_user(p.y, &users[0]);
 	exporter_add_user(p.y, &users[1]);
@@ -893,7 +872,6 @@ static void test_calls(void **state)
 /* A peer that is taken for gone, as its driver takes long, comes back: it closes what it has at an index before it opens what is there now. */
 static void test_slow_driver(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
 	close_waits[1] = 1;
@@ -927,7 +905,6 @@ static int sleeps(const struct exporter *x)
 static void test_sleep(void **state)
 {
 	struct pair p = { .x = begin(0), .y = begin(1) };
-	(void)state;
 	assert_int_equal(exporter_attach(p.x, exporter_fd(p.y), &p.of_y), 0);
 	assert_int_equal(exporter_attach(p.y, exporter_fd(p.x), &p.of_x), 0);
 	await(sleeps(p.x) && sleeps(p.y));
@@ -951,7 +928,6 @@ static void test_sleep(void **state)
 /* Answers to a peer are not taken for those to the next one that has its slot. */
 static void test_slot(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	export_open(&p, allocate(1, GPU, MEBI));
 	exporter_detach(p.y, p.of_x);
@@ -979,7 +955,6 @@ static void test_slot(void **state)
 static void test_held(void **state)
 {
 	enum { GIB = 1 << 30 };
-	(void)state;
 	struct pair p = make_pair();
 	for (int i = 0; i < 3; i++)
 		export_open(&p, allocate(i, GPU, i ? GIB : MEBI));
@@ -1001,7 +976,6 @@ static void test_held(void **state)
 
 static void test_three(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	struct exporter *z = begin(2);
 	const struct exports *at_z[] = { attach(z, p.x), attach(z, p.y) };
@@ -1078,7 +1052,6 @@ static uint64_t open_run(const struct pair *p, int i, int pieces)
 static void test_pieces(void **state)
 {
 	enum { MANY = 70 /* which take three mails */ };
-	(void)state;
 	struct pair p = make_pair();
 	const struct exports *own = attach(p.x, p.x);
 	const int before = descriptors();
@@ -1117,7 +1090,6 @@ static void test_remapped(void **state)
 {
 	static _Atomic int rest;
 	static struct exporter_user user = { rests, &rest, NULL };
-	(void)state;
 	struct pair p = make_pair();
 	rest = 0;
 	exporter_add_user(p.y, &user);
@@ -1141,7 +1113,6 @@ static void test_remapped(void **state)
 
 static void test_pieces_refused(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	allocate_run(10, 5);
 	allocate(12, NOT_LEGACY, 2 * MEBI); /* has no descriptor */
@@ -1194,7 +1165,6 @@ static void wait_a_ms(void)
  * on other memory. */
 static void test_late_pieces(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	allocate_run(10, 2);
 	remapped = 0;
@@ -1237,7 +1207,6 @@ static void test_strange_mail(void **state)
 {
 	struct mail m = { .from = 77, .number = 1, .pieces = 2, .bytes = { MEBI, MEBI } };
 	int fds[MAIL_PIECES];
-	(void)state;
 	struct pair p = make_pair();
 	const uint64_t to = p.y->board->instance;
 	const int before = descriptors(), fd = mail_open(first_process + 77);
@@ -1287,7 +1256,6 @@ static struct pair make_own_pair(void)
 /* What cudaMalloc gave is used by its pointer; runs are mapped once more. */
 static void test_own_process(void **state)
 {
-	(void)state;
 	for (peer_error = 0; peer_error <= CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 	     peer_error += CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
 		prepare(NULL);
@@ -1311,7 +1279,6 @@ static void test_own_process(void **state)
 /* Where one can't reach the other. */
 static void test_own_process_apart(void **state)
 {
-	(void)state;
 	peer_error = 217;
 	struct pair p = make_own_pair();
 	const uint64_t number = export(p.x, allocate(1, GPU, MEBI));
@@ -1329,7 +1296,6 @@ static void test_boards(void **state)
 	const struct exports *table;
 	const char *failed_at;
 	int ends[2];
-	(void)state;
 	assert_int_equal(descriptor_pipe(ends), 0);
 	const int small = descriptor_memory("small", 4096, &failed_at),
 		  zeros = descriptor_memory("zeros", sizeof(struct board), &failed_at),
@@ -1351,7 +1317,6 @@ static void test_boards(void **state)
 /* Stray stores on a board. */
 static void test_damaged(void **state)
 {
-	(void)state;
 	for (int round = 0; round < 6; round++) {
 		prepare(NULL);
 		struct pair p = make_pair();
@@ -1403,7 +1368,6 @@ static void test_damaged(void **state)
 /* The GPU's context is lost: one line, and calls go through slots. */
 static void test_broken(void **state)
 {
-	(void)state;
 	struct pair p = make_pair();
 	export_open(&p, allocate(1, GPU, MEBI));
 	copies_fail = 1;
@@ -1456,7 +1420,6 @@ static pid_t start_child(struct exporter *x, int *fd)
 static void test_killed(void **state)
 {
 	int fd, status;
-	(void)state;
 	struct exporter *x = begin(0);
 	const struct exports *of_y;
 	/* the driver of the child knows this one, too */
@@ -1545,13 +1508,11 @@ static void in_child(void (*run)(int arg), int arg)
 
 static void run_fork(int unused)
 {
-	(void)unused;
 	fork_busy();
 }
 
 static void test_exit(void **state)
 {
-	(void)state;
 	in_child(exit_busy, 0);
 	in_child(exit_busy, 1);
 	in_child(run_fork, 0);
@@ -1617,7 +1578,6 @@ static void test_all(void **state)
 	struct stress s = { .fast = 0 };
 	struct caller callers[3];
 	pthread_t threads[3];
-	(void)state;
 	slow_copies = 1;
 	for (int i = 0; i < 3; i++)
 		s.of[i] = begin(i);

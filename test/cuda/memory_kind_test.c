@@ -4,14 +4,8 @@
  * call, and only once the program has loaded it.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/engine_cuda.h"
 
 enum { GPU = 3, CU_MEMORYTYPE_HOST = 1 };
@@ -70,7 +64,6 @@ static void expect(const void *at, int kind, int device)
 static void test_kinds(void **state)
 {
 	char other;
-	(void)state;
 	driver.at = memory;
 	driver.type = CU_MEMORYTYPE_DEVICE;
 	expect(memory, CORALE_MEMORY_HOST, -1); /* nobody has loaded the driver */
@@ -93,7 +86,6 @@ static void test_kinds(void **state)
 static void test_errors(void **state)
 {
 	corale_memory got;
-	(void)state;
 	driver.loaded = 1;
 	driver.at = memory;
 	driver.type = CU_MEMORYTYPE_DEVICE;
@@ -107,7 +99,6 @@ static void test_errors(void **state)
 static void test_without_cuda(void **state)
 {
 	corale_memory got = { -1, -3 };
-	(void)state;
 	assert_int_equal(corale_memory_kind(memory, NULL), CORALE_EINVAL);
 	assert_int_equal(corale_memory_kind(memory, &got), 0);
 	assert_int_equal(got.kind, CORALE_MEMORY_HOST);

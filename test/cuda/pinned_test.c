@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool of memory whose freeing waits for the GPU: what the driver is asked for, and what communicators share one after the other. The test is the driver. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/engine_cuda.h"
 #include "net/connections.h"
 
@@ -43,8 +35,6 @@ static unsigned char on_gpus[4][MEBI]; /* by number of the cudaMalloc */
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-	(void)memory;
-	(void)bytes;
 	assert_int_equal(flags, cudaHostRegisterMapped | cudaHostRegisterPortable);
 	registered++;
 	return cudaSuccess;
@@ -59,7 +49,6 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
 {
-	(void)memory;
 	attributes->type = forgets ? 0 : cudaMemoryTypeHost;
 	return cudaSuccess;
 }
@@ -98,7 +87,6 @@ static void many(void **state)
 	const struct remote shape = connections_shape(16, 2, 8, 8, cap);
 	const size_t bytes = connections_bytes(&shape, cap);
 	void *blocks[COMMS];
-	(void)state;
 	assert_true(bytes <= cap && shape.slots[REMOTE_OF_PLANS].bytes > 60000);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < COMMS; i++)
@@ -115,7 +103,6 @@ static void many(void **state)
 static void sizes(void **state)
 {
 	unsigned char *small = take(4 * MEBI), *large = take(20 * MEBI), *fits = take(9 * MEBI);
-	(void)state;
 	assert_int_equal(allocations, COMMS + 2);
 	engine_pool_give(fits);
 	engine_pool_give(NULL);
@@ -129,7 +116,6 @@ static void sizes(void **state)
 static void others(void **state)
 {
 	void *words = NULL, *again = NULL, *gpus[2] = { NULL, NULL }, *third = NULL;
-	(void)state;
 	assert_int_equal(engine_pool_take(&engines[0], POOL_WORDS, 4096, &words), cudaSuccess);
 	memset(words, 1, 4096);
 	engine_pool_give(words);
@@ -156,7 +142,6 @@ static void lost(void **state)
 {
 	const int before = allocations;
 	void *memory = NULL;
-	(void)state;
 	forgets = 1;
 	take(15 * MEBI);
 	assert_int_equal(allocations, before + 1);

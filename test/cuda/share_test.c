@@ -6,16 +6,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
 
@@ -229,13 +222,11 @@ static void try_all(uint64_t allocation_bytes)
 
 static void test_descriptors(void **state)
 {
-	(void)state;
 	try_all(ALLOCATION);
 }
 
 static void test_handles_of_the_runtime(void **state)
 {
-	(void)state;
 	try_all(0);
 }
 
@@ -244,7 +235,6 @@ static void test_close_on_exec(void **state)
 	struct engine e = { .driver = driver, .ranks = RANKS };
 	unsigned char raw[ENGINE_HANDLE_BYTES];
 	int fd = -1;
-	(void)state;
 	assert_int_equal(engine_share(&e, mine, 1024, raw, &fd), 0);
 	assert_true(fd >= 0);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -269,7 +259,6 @@ static void test_two_threads(void **state)
 	unsigned char raw[RANKS][ENGINE_HANDLE_BYTES];
 	const int fds[RANKS] = { -1, FD };
 	int region = -1;
-	(void)state;
 	pthread_mutex_init(&e.opened_lock, NULL);
 	for (int r = 0; r < RANKS; r++)
 		memcpy(raw[r], &handles[r], sizeof(handles[r]));

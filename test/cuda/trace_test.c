@@ -2,18 +2,11 @@
 /* lib/cuda/trace_nvtx.c with a tool that this test itself is, and without: what a range costs then. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "cuda/trace.h"
 
 /* ---- The tool: notes what it is told ---------------------------------------------------------------------- */
@@ -33,20 +26,17 @@ static nvtxDomainHandle_t NVTX_API create_domain(const char *name)
 
 static void NVTX_API destroy_domain(nvtxDomainHandle_t which)
 {
-	(void)which;
 	domain[0] = '\0';
 }
 
 static nvtxStringHandle_t NVTX_API register_string(nvtxDomainHandle_t which, const char *text)
 {
-	(void)which;
 	snprintf(names[known], sizeof names[known], "%s", text);
 	return (nvtxStringHandle_t)names[known++];
 }
 
 static int NVTX_API push(nvtxDomainHandle_t which, const nvtxEventAttributes_t *range)
 {
-	(void)which;
 	pushed = (const char *)range->message.registered;
 	payload = range->payload.ullValue;
 	return depth++;
@@ -54,7 +44,6 @@ static int NVTX_API push(nvtxDomainHandle_t which, const nvtxEventAttributes_t *
 
 static int NVTX_API pop(nvtxDomainHandle_t which)
 {
-	(void)which;
 	return --depth;
 }
 
@@ -118,7 +107,6 @@ static void with_tool(void)
 
 static void test_ranges(void **state)
 {
-	(void)state;
 	in_child(with_tool);
 }
 
@@ -147,7 +135,6 @@ static void without_tool(void)
 
 static void test_no_tool(void **state)
 {
-	(void)state;
 	in_child(without_tool);
 }
 

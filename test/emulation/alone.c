@@ -59,7 +59,6 @@ static int run_one(struct run *r, const struct test_call *c)
 static void run_all(int rank, void *arg)
 {
 	struct run *r = arg;
-	(void)rank;
 	for (int i = 0; i < 2 * 3 * CORALE_NUM_COLLS; i++) {
 		const corale_coll coll = (corale_coll)(i / 6);
 		const int premultiplied = i % 3 == 2, in_place = i / 3 % 2;
@@ -107,7 +106,6 @@ static void run_messages(int rank, void *arg)
 	struct run *r = arg;
 	struct call m[MESSAGES];
 	size_t before;
-	(void)rank;
 	memset(r->from, 7, sizeof r->from);
 	for (int i = 0; i < MESSAGES; i++) {
 		m[i] = world_send(0, r->from[i], BYTES, CORALE_UINT8);
@@ -146,7 +144,6 @@ static void chain(struct run *r)
 
 static void run_chains(int rank, void *arg)
 {
-	(void)rank;
 	for (int i = 0; i < CHAINS; i++)
 		chain(arg);
 }

@@ -294,7 +294,6 @@ void engine_name_buffers(struct engine *e, const struct call *c, struct codelet_
 /* What is not in an arena is in no export. */
 void engine_name_messages(struct engine *e, struct codelet_p2p *g, int n, int captured)
 {
-	(void)captured;
 	if (!board)
 		return;
 	for (int i = 0; i < n; i++) {

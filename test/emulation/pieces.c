@@ -33,7 +33,6 @@ static void host(int rank, void *arg)
 {
 	struct copying *c = arg;
 	const struct pieces_args args = { c->pieces, c->n, c->parts };
-	(void)rank;
 	codelets_copy_pieces(&args, GPU_STREAM(0));
 	gpu_synchronize();
 }

@@ -35,7 +35,6 @@ static void network(int rank, void *arg)
 {
 	struct probing *p = arg;
 	const struct probe_args args = { p->slots, p->words, UINT64_MAX };
-	(void)rank;
 	codelets_probe(&args, SENDERS, GPU_STREAM(0));
 	for (int m = 0; m < PROBE_MESSAGES - p->stops; m++)
 		for (int s = 0; s < SENDERS; s++)

@@ -21,7 +21,6 @@ static void record(const unsigned char *to, const unsigned char *from, size_t by
 static void run_copy(const void *kernel, const void *args)
 {
 	struct world_copy c;
-	(void)kernel;
 	memcpy(&c, args, sizeof(c));
 	gpu_previous_kernel();
 	size_t piece = c.bytes > PIECE * MOST_PIECES ? plan_round(c.bytes / MOST_PIECES, VECTOR) : PIECE;
@@ -44,7 +43,6 @@ int world_copied(const struct gpu_launched *l, struct world_copy *copy)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
 {
 	struct world_copy c = { to, from, bytes };
-	(void)kind;
 	gpu_launch(run_copy, NULL, &c, sizeof(c), 1, GPU_WARP, GPU_WARP, stream);
 	return cudaSuccess;
 }
@@ -57,7 +55,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-	(void)flags;
 	gpu_await(stream, (const struct gpu_event *)event);
 	return cudaSuccess;
 }
@@ -74,7 +71,6 @@ void engine_choose_streams(struct engine *e, cudaStream_t stream, cudaStream_t *
 
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 {
-	(void)stream;
 	*memory = malloc(bytes);
 	return *memory ? cudaSuccess : 2;
 }
@@ -82,7 +78,6 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 static void run_free(const void *kernel, const void *args)
 {
 	void *memory;
-	(void)kernel;
 	memcpy(&memory, args, sizeof(memory));
 	gpu_previous_kernel();
 	if (!gpu_thread())
@@ -98,12 +93,10 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 /* No call here is captured, or receives into memory that it would wait for. */
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
-	(void)mode;
 	abort();
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-	(void)stream;
 	abort();
 }

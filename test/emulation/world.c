@@ -70,14 +70,11 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 
 int engine_malloc(struct engine *e, size_t bytes, void **out)
 {
-	(void)e;
 	return cudaMalloc(out, bytes) ? CORALE_ENOMEM : 0;
 }
 
 void engine_mfree(struct engine *e, void *memory, size_t bytes)
 {
-	(void)e;
-	(void)bytes;
 	free(memory);
 }
 

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What corale-info --net reads of the kernel's files, from folders made here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "examples/info_net.h"
 
 static const uint64_t gpu = 0x1b00; /* 0000:1b:00.0 */

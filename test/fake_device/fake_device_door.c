@@ -263,7 +263,6 @@ static int map_memory(const struct pmpi_exported *exported, void **allocation)
 
 static void unmap_memory(void *allocation)
 {
-	(void)allocation;
 	mapped--;
 }
 

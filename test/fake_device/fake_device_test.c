@@ -2,20 +2,13 @@
 /* The fake device of tests: a processor and system calls can't reach its memory, copies can, and what is freed is used again. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "fake_device.h"
 
 static int status_of(void (*touch)(volatile char *), char *at)

@@ -80,7 +80,6 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 			     struct ibv_comp_channel *channel, int vector)
 {
 	struct queue *q = calloc(1, sizeof(*q));
-	(void)vector;
 	if (!q)
 		return NULL;
 	q->cq =
@@ -128,5 +127,4 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int events)
 {
-	(void)cq, (void)events;
 }

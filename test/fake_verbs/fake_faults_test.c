@@ -3,20 +3,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/fake_gpu_memory.h"
 #include "fake_verbs_ends.h"
 
@@ -39,7 +32,6 @@ static double now_ms(void)
 static void no_device(void **state)
 {
 	int count;
-	(void)state;
 	set_faults("device=no");
 	ibv_free_device_list(ibv_get_device_list(&count));
 	assert_int_equal(count, 0);
@@ -59,7 +51,6 @@ static struct ibv_mr *register_memory(struct end *e, void *at, size_t bytes)
 static void registration_fails(void **state)
 {
 	struct end a = { 0 };
-	(void)state;
 	set_faults("register=1");
 	open_end(&a, IBV_QPT_RC); /* registers its memory */
 	assert_null(register_memory(&a, a.memory, BYTES));
@@ -72,7 +63,6 @@ static void gpu_registration_fails(void **state)
 {
 	const char *const faults[] = { "peermem=no", "register_gpu=no" };
 	struct fake_gpu_memory gpu;
-	(void)state;
 	assert_int_equal(fake_gpu_memory_map(&gpu, BYTES), 0);
 	for (int i = 0; i < 2; i++) {
 		struct end a = { 0 };
@@ -90,7 +80,6 @@ static void dmabuf(void **state)
 {
 	struct end a = { 0 };
 	struct fake_gpu_memory gpu;
-	(void)state;
 	assert_int_equal(fake_gpu_memory_map(&gpu, BYTES), 0);
 	set_faults("dmabuf=no");
 	open_end(&a, IBV_QPT_RC);
@@ -121,7 +110,6 @@ static void dmabuf(void **state)
 static void unknown_fault(void **state)
 {
 	int status;
-	(void)state;
 	const pid_t child = fork();
 	if (child == 0) {
 		set_faults("late=no oops=1");
@@ -167,7 +155,6 @@ static size_t count_sevens(const unsigned char *at, size_t bytes)
 static void late_data(void **state)
 {
 	const size_t sizes[] = { 8, LATE, 1000, BYTES };
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct end a, b;
 		struct fake_gpu_memory gpu;
@@ -193,7 +180,6 @@ static void writes_at_one_place(void **state)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
-	(void)state;
 	open_gpu_pair(&a, &b, &gpu, "", 0);
 	memset(a.memory, 5, 100);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, 100);
@@ -210,7 +196,6 @@ static void late_no(void **state)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
-	(void)state;
 	open_gpu_pair(&a, &b, &gpu, "late=no", 0);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, BYTES);
 	expect(&a, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE);
@@ -222,7 +207,6 @@ static void cpu_dies(void **state)
 {
 	struct fake_gpu_memory gpu;
 	int status;
-	(void)state;
 	assert_int_equal(fake_gpu_memory_map(&gpu, BYTES), 0);
 	const pid_t child = fork();
 	if (child == 0) {
@@ -238,7 +222,6 @@ static void cpu_dies(void **state)
 static void delay(void **state)
 {
 	struct end a, b;
-	(void)state;
 	set_faults("delay_ms=40");
 	open_pair(&a, &b);
 	const double start = now_ms();
@@ -266,7 +249,6 @@ static void reordered_pairs(void **state)
 {
 	struct end a, b, c, d;
 	int count = 0;
-	(void)state;
 	set_faults("reorder_pairs=yes");
 	open_pair(&a, &b);
 	open_pair(&c, &d);
@@ -281,7 +263,6 @@ static void reordered_pairs(void **state)
 static void ordered_pair(void **state)
 {
 	struct end a, b;
-	(void)state;
 	set_faults("reorder_pairs=yes delay_ms=1");
 	open_pair(&a, &b);
 	for (int i = 0; i < 50; i++) {
@@ -323,7 +304,6 @@ static void relaxed_ordering(void **state)
 {
 	struct end a, b;
 	int first = 1, second = 0;
-	(void)state;
 	open_relaxed_pair(&a, &b, IBV_ACCESS_RELAXED_ORDERING);
 	for (int i = 0; i < TRIALS && (first || !second); i++)
 		write_two(&a, &b, &first, &second);
@@ -344,7 +324,6 @@ static void strict_ordering(void **state)
 {
 	struct end a, b;
 	int first, second;
-	(void)state;
 	open_relaxed_pair(&a, &b, 0);
 	write_two(&a, &b, &first, &second);
 	assert_int_equal(first, 7);
@@ -356,7 +335,6 @@ static void corrupted_byte(void **state)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
-	(void)state;
 	set_faults("corrupt=2");
 	open_pair(&a, &b);
 	for (int i = 0; i < 3; i++) {
@@ -378,7 +356,6 @@ static void corrupted_byte(void **state)
 static void stop_for_a_time(void **state)
 {
 	struct end a, b;
-	(void)state;
 	set_faults("stop=2 stop_ms=60 retries_ms=10000");
 	open_pair(&a, &b);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, 8);
@@ -394,7 +371,6 @@ static void stop_for_a_time(void **state)
 static void retries_end(void **state)
 {
 	struct end a, b;
-	(void)state;
 	set_faults("stop=3 retries_ms=300");
 	open_pair(&a, &b);
 	post(&a, IBV_WR_SEND, address_of(&b), 0, 8);
@@ -432,7 +408,6 @@ static enum ibv_port_state port_state(const struct end *e)
 static void link_down(void **state)
 {
 	struct end a, b;
-	(void)state;
 	set_faults("down=2 down_ms=200 retries_ms=10000");
 	open_pair(&a, &b);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, 8);
@@ -451,7 +426,6 @@ static void death(void **state)
 {
 	struct end a, b;
 	int count;
-	(void)state;
 	set_faults("die=2");
 	open_pair(&a, &b);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, 8);
@@ -526,7 +500,6 @@ static void ends_at_peer(const char *faults, double least_ms)
 
 static void peers_fault(void **state)
 {
-	(void)state;
 	ends_at_peer("stop=2", 290);
 	ends_at_peer("down=2", 290);
 	ends_at_peer("die=2", -1);

@@ -2,15 +2,9 @@
 /* Makes the two ends of a connection that tests of the adapter use. */
 #define _GNU_SOURCE
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "fake_verbs_ends.h"
 
 void open_end_at(struct end *e, enum ibv_qp_type type, unsigned char *memory, int access)

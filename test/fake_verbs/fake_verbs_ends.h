@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends of connections, for tests of the adapter by verbs. A test includes <cmocka.h> before. */
+/* Ends of connections, for tests of the adapter by verbs. */
 #ifndef FAKE_VERBS_ENDS_H
 #define FAKE_VERBS_ENDS_H
 

@@ -2,25 +2,17 @@
 /* What the adapter of test/fake_verbs promises, asked of it by verbs: what an RDMA adapter does, in its order, also when something fails. */
 #define _GNU_SOURCE
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "fake_verbs_ends.h"
 
 static void writes_then_reads(void **state)
 {
 	struct end a, b;
-	(void)state;
 	open_pair(&a, &b);
 	post(&a, IBV_WR_RDMA_WRITE, address_of(&b), 0, BYTES);
 	post(&a, IBV_WR_RDMA_WRITE, (struct address){ 0 }, 0,
@@ -39,7 +31,6 @@ static void sends(void **state)
 {
 	struct end a, b;
 	struct ibv_wc wc;
-	(void)state;
 	open_pair(&a, &b);
 	post(&a, IBV_WR_SEND_WITH_IMM, address_of(&b), 0, 100);
 	post(&a, IBV_WR_RDMA_WRITE_WITH_IMM, address_of(&b), 0, 0);
@@ -61,7 +52,6 @@ static void refuses_keys(void **state)
 {
 	struct end a, b;
 	struct ibv_async_event event;
-	(void)state;
 	open_pair(&a, &b);
 	struct address wrong = address_of(&b);
 	wrong.memory += 1; /* so its last byte lies behind the registration */
@@ -82,7 +72,6 @@ static void refuses_keys(void **state)
 static void refuses_old_keys(void **state)
 {
 	struct end a, b;
-	(void)state;
 	open_pair(&a, &b);
 	const struct address before = address_of(&b);
 	ibv_dereg_mr(b.mr);
@@ -99,7 +88,6 @@ static void refuses_old_keys(void **state)
 static void refuses_writes(void **state)
 {
 	struct end a, b;
-	(void)state;
 	open_pair(&a, &b);
 	ibv_dereg_mr(b.mr);
 	b.mr = ibv_reg_mr(b.pd, b.memory, (size_t)2 * BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
@@ -113,7 +101,6 @@ static void tells_of_completions(void **state)
 	struct end a, b;
 	struct ibv_cq *cq;
 	void *context;
-	(void)state;
 	open_pair(&a, &b);
 	struct pollfd event = { .fd = a.channel->fd, .events = POLLIN };
 	ibv_req_notify_cq(a.cq, 0);
@@ -130,7 +117,6 @@ static void sends_datagrams(void **state)
 {
 	struct end a = { 0 }, b = { 0 };
 	struct ibv_send_wr *bad;
-	(void)state;
 	open_end(&a, IBV_QPT_UD);
 	open_end(&b, IBV_QPT_UD);
 	connect_to(&a, address_of(&b));
@@ -173,7 +159,6 @@ static void sees_death(void **state)
 {
 	struct end a = { 0 };
 	int ends[2];
-	(void)state;
 	open_end(&a, IBV_QPT_RC); /* before the fork: the child has an adapter of its own all the same */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	const pid_t child = fork();

@@ -52,7 +52,6 @@ static int is_gpu_of(const struct late *l, const void *key)
 
 static int is_relaxed_one(const struct late *l, const void *of)
 {
-	(void)of;
 	return !l->is_gpu;
 }
 

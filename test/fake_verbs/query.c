@@ -52,7 +52,6 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *compat)
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
-	(void)context, (void)port;
 	fake_lock();
 	attr->state = fake_faults_is_down() ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	fake_unlock();
@@ -70,7 +69,6 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	(void)port, (void)index;
 	gid->global.subnet_prefix = htobe64(0xfe80000000000000u);
 	gid->global.interface_id = ibv_get_device_guid(context->device);
 	return 0;
@@ -79,14 +77,12 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
 		      uint32_t flags, size_t bytes)
 {
-	(void)flags, (void)bytes;
 	*entry = (struct ibv_gid_entry){ .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB };
 	return ibv_query_gid(context, (uint8_t)port, (int)index, &entry->gid);
 }
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	(void)context, (void)port, (void)index;
 	*pkey = PKEY;
 	return 0;
 }
@@ -103,19 +99,16 @@ _Bool mlx5dv_is_supported(struct ibv_device *d)
 int efadv_query_device(struct ibv_context *context, void *attr, uint32_t bytes);
 int efadv_query_device(struct ibv_context *context, void *attr, uint32_t bytes)
 {
-	(void)context, (void)attr, (void)bytes;
 	return EOPNOTSUPP;
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp, (void)ece;
 	return EOPNOTSUPP;
 }
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp, (void)ece;
 	return EOPNOTSUPP;
 }
 

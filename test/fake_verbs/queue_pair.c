@@ -155,7 +155,6 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
-	(void)mask;
 	fake_lock();
 	*attr = q->attr;
 	*init = q->init;

@@ -9,16 +9,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -30,8 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "corale.h"
@@ -278,7 +270,6 @@ static void end_child(struct rank *r)
 
 static int sleep_on(void *unused)
 {
-	(void)unused;
 	prctl(PR_SET_PDEATHSIG, 0);
 	pause_ms(LINGER_MS);
 	_exit(0);
@@ -961,25 +952,21 @@ static int apart(int (*body)(struct rank *r), int by_both, int over_nodes)
 
 static void run_without_thread(void **state)
 {
-	(void)state;
 	assert_int_equal(apart(without_thread, 0, 0), 0);
 }
 
 static void run_stream_without_thread(void **state)
 {
-	(void)state;
 	assert_int_equal(apart(stream_without_thread, 1, 0), 0);
 }
 
 static void run_forked_child(void **state)
 {
-	(void)state;
 	assert_int_equal(apart(forked_child, 0, 0), 0);
 }
 
 static void run_idle(void **state)
 {
-	(void)state;
 	assert_int_equal(apart(idle, 0, 0), 0);
 }
 

@@ -5,14 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -20,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "comm/comm_doors.h"
 #include "test/helpers/team.h"
@@ -284,7 +276,6 @@ static void hold(int number, siginfo_t *info, void *context)
 {
 	static const char lost[] = "# a buffer was read after the call that had lent it\n";
 	const uintptr_t at = (uintptr_t)info->si_addr - (uintptr_t)held.landing;
-	(void)number, (void)context;
 	if (at >= HELD_BYTES || atomic_exchange(&held.reading, 1))
 		_exit(write(2, lost, sizeof(lost) - 1) ? 1 : 2);
 	await(&held.acted, PATIENCE_S * 1000);

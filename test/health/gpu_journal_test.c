@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of late: one thread makes them while others look for them by number, who get a call whole or none. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "health/gpu_health.h"
 
 enum { READERS = 2, CALLS = 400000, KEPT = 1024 };
@@ -58,7 +52,6 @@ static void *read_calls(void *arg)
 
 static void test_readers_beside_a_caller(void **state)
 {
-	(void)state;
 	struct readers r = { .journal = gpu_journal_create() };
 	pthread_t threads[READERS];
 	assert_non_null(r.journal);
@@ -79,7 +72,6 @@ static void test_readers_beside_a_caller(void **state)
 
 static void test_calls_that_start_together(void **state)
 {
-	(void)state;
 	struct gpu_journal *journal = gpu_journal_create();
 	assert_non_null(journal);
 	assert_int_equal(gpu_journal_find(journal, gpu_journal_last(journal), -1).coll, CORALE_NUM_COLLS);

@@ -5,18 +5,10 @@
  * assertion of UCX ends another process once in some 60 kills (docs/reliability.md).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "test/helpers/forked.h"
 
 enum { RANKS = 3, VICTIM = 1, COUNT = 300000, KILLS = 5, MOST_US = 60000, CONNECTED = 3 };
@@ -69,7 +61,6 @@ static int play(struct forked *r)
 static void kill_some(void **state)
 {
 	const char *kills = getenv("KILL_TEST_KILLS");
-	(void)state;
 	for (int i = kills ? atoi(kills) : KILLS; i > 0; i--) {
 		const useconds_t delay = 1 + (useconds_t)rand_r(&seed) % MOST_US;
 		if (forked_run(RANKS, VICTIM, play, &delay))

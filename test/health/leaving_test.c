@@ -5,21 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/settings.h"
 #include "comm/comm_create.h"
 #include "comm/comm_doors.h"
@@ -400,7 +392,6 @@ static void run_scene(void **state)
 
 static void run_fail_early(void **state)
 {
-	(void)state;
 	for (int i = 0; i < SCENES; i++)
 		for (fails_in_pairs = 0; fails_in_pairs < 2; fails_in_pairs++)
 			if (scenes[i].how == ABORTS)
@@ -409,7 +400,6 @@ static void run_fail_early(void **state)
 
 static void run_unmet(void **state)
 {
-	(void)state;
 	for (int i = 0; i < SCENES; i++)
 		if (scenes[i].node_size == 1 && !scenes[i].loud)
 			assert_int_equal(apart(leave_unmet, &scenes[i]), 0);
@@ -417,7 +407,6 @@ static void run_unmet(void **state)
 
 static void run_exit_all(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(apart(exit_all, &scenes[i % 2 ? 6 : 1]), 0);
 }
@@ -426,7 +415,6 @@ static void run_exit_all(void **state)
 static void run_killed_sharing(void **state)
 {
 	const char *tls = getenv("UCX_TLS");
-	(void)state;
 	setenv("UCX_TLS", "posix,cma,tcp,self", 0);
 	for (int i = 0; i < SCENES; i++)
 		if (scenes[i].how == IS_KILLED || scenes[i].how == DESTROYS)
@@ -437,13 +425,11 @@ static void run_killed_sharing(void **state)
 
 static void run_root_ends_first(void **state)
 {
-	(void)state;
 	assert_int_equal(apart(root_ends_first, &scenes[0]), 0);
 }
 
 static void run_hear_late(void **state)
 {
-	(void)state;
 	for (int i = 0; i < SCENES; i++)
 		if (scenes[i].how == DESTROYS)
 			assert_int_equal(apart(hear_late, &scenes[i]), 0);

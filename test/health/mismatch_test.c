@@ -3,17 +3,9 @@
  * Ranks that make different calls, or none: every rank that has not returned gets an error within a second that names
  * both calls and the odd rank; aborts and deadlines end calls everywhere. Runs itself for each case and node size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "test/helpers/team.h"
 
@@ -66,7 +58,6 @@ static int reduce_more(struct team_member *m, struct buffers *b)
 static int reduce_much_more(struct team_member *m, struct buffers *b)
 {
 	static float send[400000], recv[400000]; /* another size class, another algorithm */
-	(void)b;
 	return corale_all_reduce(send, recv, 400000, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
 }
 
@@ -157,7 +148,6 @@ static int scatter_doubles(struct team_member *m, struct buffers *b)
 
 static int barrier(struct team_member *m, struct buffers *b)
 {
-	(void)b;
 	return corale_barrier(m->comm, NULL);
 }
 
@@ -256,7 +246,6 @@ static _Atomic int ring_lines; /* of errors that name the broadcasts of ranks 1 
 
 static void count_ring(enum log_level level, int rank, const char *text)
 {
-	(void)rank;
 	ring_lines += level == LOG_ERROR && strstr(text, "broadcast(count 1, float32, root 1)") &&
 		      strstr(text, "broadcast(count 1, float32, root 3)");
 }

@@ -4,13 +4,6 @@
  * nonsense is an error that names it, not a crash. Settings are read once a process: cases with ranks run this program again.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -18,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "state/comm.h"
 #include "comm/hello.h"
 #include "base/log.h"
@@ -140,7 +132,6 @@ static void expect_map(int fd, int expected)
 static void test_windows(void **state)
 {
 	const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
-	(void)state;
 	expect_map(make_memory(WINDOW_BYTES, sealed), 0);
 	expect_map(make_memory(WINDOW_BYTES, 0), CORALE_EPEER);
 	expect_map(make_memory(WINDOW_BYTES, F_SEAL_GROW), CORALE_EPEER);
@@ -154,7 +145,6 @@ static void test_own_window(void **state)
 {
 	int fd;
 	void *window;
-	(void)state;
 	assert_int_equal(window_create(WINDOW_BYTES, 0, &fd, &window), 0);
 	window_unmap(window, WINDOW_BYTES);
 	expect_map(fd, 0);
@@ -170,7 +160,6 @@ struct world {
 static int give(void *ctx, const void *in, size_t bytes, void *out)
 {
 	const struct world *w = ctx;
-	(void)in;
 	if (bytes != sizeof(*w->all))
 		return 1;
 	memcpy(out, w->all, (size_t)w->size * bytes);
@@ -212,7 +201,6 @@ static void test_hello(void **state)
 {
 	struct hello *all = make_hellos(2);
 	char name[sizeof(all[0].name) + 1] = "";
-	(void)state;
 	assert_int_equal(compare(all, 2), 0);
 	all[0].status = CORALE_ENOMEM;
 	memset(all[0].name, 'x', sizeof(all[0].name));
@@ -240,7 +228,6 @@ static void test_crowded_host(void **state)
 	struct hello *all = make_hellos(MOST + 1);
 	struct settings settings = { 0 };
 	struct topo *topo = NULL;
-	(void)state;
 	assert_int_equal(hello_topology(all, MOST, &settings, &topo), 0);
 	topo_destroy(topo);
 	topo = NULL;
@@ -268,7 +255,6 @@ static void test_shared_masks(void **state)
 {
 	enum { MANY = 64 };
 	struct hello *all = make_hellos(MANY);
-	(void)state;
 	for (int r = 0; r < MANY; r++) {
 		all[r].cores = 2;
 		all[r].mask = (uint32_t)r / 4;
@@ -350,7 +336,6 @@ static int same_number(void)
 static void test_same_number(void **state)
 {
 	int status;
-	(void)state;
 	status = team_spawn("CORALE_DEBUG=none CORALE_TIMEOUT=10 CORALE_REFERENCE=yes", "processes");
 	if (status == 77)
 		print_message("# left out: no PID namespaces can be made here\n");

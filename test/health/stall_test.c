@@ -4,17 +4,9 @@
  * answers; a rank that goes on has lost nothing. Ranks are threads, each a node of its own; those of GPUs have a proxy and host memory in
  * place of the GPU's. Settings are read once a process: each case runs this program again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "health/watch.h"
 #include "comm/gpu.h"
 #include "health/gpu_health.h"

@@ -40,8 +40,6 @@ int fake_engine_lies_to;
 
 static int available(char *why_not, size_t bytes)
 {
-	(void)why_not;
-	(void)bytes;
 	return 1;
 }
 
@@ -76,14 +74,11 @@ static void close_engine(struct engine *e)
 
 static int enter(const struct engine *e)
 {
-	(void)e;
 	return 0;
 }
 
 static void leave(const struct engine *e, int entered)
 {
-	(void)e;
-	(void)entered;
 }
 
 static int spare_captures(void)
@@ -93,7 +88,6 @@ static int spare_captures(void)
 
 static void end_spare(int mode)
 {
-	(void)mode;
 }
 
 static const struct engine_own_gpu *own_gpu(const struct engine *e)
@@ -103,7 +97,6 @@ static const struct engine_own_gpu *own_gpu(const struct engine *e)
 
 static void links(const struct engine_identity *gpus, int n, enum engine_link *out)
 {
-	(void)gpus;
 	for (int i = 0; i < n; i++)
 		out[i] = ENGINE_NVLINK;
 }
@@ -111,7 +104,6 @@ static void links(const struct engine_identity *gpus, int n, enum engine_link *o
 static int window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
 {
 	const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	(void)zero_copy;
 	fds[ENGINE_WINDOW_FD] = fd;
 	return fd < 0 ? log_error(CORALE_ESYSTEM, e->params.world_rank, "no /dev/null") : 0;
 }
@@ -120,9 +112,6 @@ static void share_machine(struct engine *e, int max_blocks, const struct rates *
 			  int forced)
 {
 	e->blocks = max_blocks;
-	(void)forced;
-	(void)rates;
-	(void)words_only;
 }
 
 /* Of the thread's rank, if it has said so. */
@@ -134,13 +123,11 @@ static void identify(struct engine_identity *out)
 
 static int host_window_works(int rank, size_t bytes)
 {
-	(void)rank, (void)bytes;
 	return 1;
 }
 
 static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned char *wrong)
 {
-	(void)seed, (void)timeout_s;
 	fake_engine_trials++;
 	if (wrong && fake_engine_lies_to && e->params.rank == fake_engine_lies_to)
 		wrong[0] = 1;
@@ -149,7 +136,6 @@ static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned
 
 static int connect_engines(struct engine *e, const int *fds, int zero_copy)
 {
-	(void)fds, (void)zero_copy;
 	return fake_engine_connect_fails && !e->params.world_rank
 		   ? log_error(fake_engine_connect_fails, 0, "the windows of peers can't be mapped")
 		   : 0;
@@ -164,7 +150,6 @@ static struct remote remote(const struct engine *e, size_t *bytes)
 
 static void set_proxy(struct engine *e, struct proxy *proxy, const int *index_of)
 {
-	(void)e, (void)proxy, (void)index_of;
 }
 
 struct engine_kept {
@@ -202,7 +187,6 @@ static void free_kept(struct engine_kept *k)
 static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
 {
 	const size_t slots = (connections_bytes(&e->remote, e->params.pinned_bytes) + 4095) / 4096 * 4096;
-	(void)why_not, (void)bytes;
 	if (fake_gpu_memory_map(&e->slab, slots + behind))
 		abort();
 	*out = (struct engine_slab){ e->slab.address, slots, e->slab.bytes, fake_engine_reads_back };
@@ -298,7 +282,6 @@ static void describe(const struct engine *e, struct gpu_machine *node)
 
 static int add_list(struct engine *e, struct lowered *lowered, int *list)
 {
-	(void)e;
 	lowered_free(lowered);
 	*list = 0;
 	return 0;
@@ -309,7 +292,6 @@ static int add_list(struct engine *e, struct lowered *lowered, int *list)
 static int admit(struct engine *e, const struct call *call, void *stream, struct admission *out)
 {
 	const struct fake_stream *s = stream;
-	(void)call;
 	*out = (struct admission){ .capture = s->capture };
 	return s->refuses ? log_error(s->refuses, e->params.world_rank, "the stream takes no call") : 0;
 }
@@ -324,7 +306,6 @@ static int enqueue(const struct engine *e, struct fake_stream *stream)
 
 static void prepare(const struct engine *e, struct gpu_launch *launch)
 {
-	(void)e, (void)launch;
 }
 
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
@@ -351,14 +332,11 @@ static int run(struct engine *e, const struct call *call, const struct gpu_launc
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
-	(void)messages;
-	(void)n;
 	return enqueue(e, stream);
 }
 
 static int captures(const struct engine *e)
 {
-	(void)e;
 	return 0;
 }
 
@@ -376,40 +354,30 @@ static int join(struct engine *e, void *before, void *after)
 
 static int failure(const struct engine *e, struct engine_failure *out)
 {
-	(void)e;
-	(void)out;
 	return 0;
 }
 
 static uint64_t waits(const struct engine *e, int rank)
 {
 	static _Atomic uint32_t notes;
-	(void)rank;
 	return e->waits ? (uint64_t)e->waits << 32 | ++notes : 0;
 }
 
 static int nothing(struct engine *e)
 {
-	(void)e;
 	return 0;
 }
 
 static void release(struct engine *e)
 {
-	(void)e;
 }
 
 static void stop(struct engine *e, int code)
 {
-	(void)e;
-	(void)code;
 }
 
 static int unmap(struct engine *e, int rank, int failed)
 {
-	(void)e;
-	(void)rank;
-	(void)failed;
 	return 0;
 }
 
@@ -417,7 +385,6 @@ static int unmap(struct engine *e, int rank, int failed)
 
 static size_t memory(const struct engine *e)
 {
-	(void)e;
 	return 0;
 }
 
@@ -429,39 +396,27 @@ static int alloc(struct engine *e, size_t bytes, void **out)
 
 static void free_memory(struct engine *e, void *memory, int used)
 {
-	(void)e;
-	(void)used;
 	free(memory);
 }
 
 static int share(struct engine *e, const void *buffer, size_t bytes,
 		 unsigned char handle[ENGINE_HANDLE_BYTES], int *fd)
 {
-	(void)e;
-	(void)buffer;
-	(void)bytes;
-	(void)handle;
-	(void)fd;
 	return CORALE_ENOTSUP;
 }
 
 static size_t scratch_bytes(const struct engine *e)
 {
-	(void)e;
 	return 0;
 }
 
 static uint64_t find(const struct engine *e, const void *buffer, size_t bytes)
 {
-	(void)e;
-	(void)buffer;
-	(void)bytes;
 	return 0;
 }
 
 static void publish(struct engine *e, const void *buffer, size_t bytes)
 {
-	(void)e, (void)buffer, (void)bytes;
 }
 
 const struct engine_ops engine_cuda = { .name = "fake",

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The machines and calls over which plan tests loop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "plan_cases.h"
 #include "base/collectives.h"
 #include "test/helpers/row_find.h"

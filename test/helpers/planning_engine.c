@@ -6,13 +6,11 @@ struct remote planning_remote;
 
 static struct remote remote(const struct engine *engine, size_t *bytes)
 {
-	(void)engine, (void)bytes;
 	return planning_remote;
 }
 
 static int add_list(struct engine *engine, struct lowered *list, int *index)
 {
-	(void)engine;
 	lowered_free(list);
 	*index = 0;
 	return 0;

@@ -76,7 +76,6 @@ static void two_roots(struct team_member *m, int (*next)(struct team_member *m, 
 
 static int barrier(struct team_member *m, int32_t *values)
 {
-	(void)values;
 	return corale_barrier(m->comm, NULL);
 }
 

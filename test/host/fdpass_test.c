@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptors among threads and processes; strangers, late and missing peers; nothing left open. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "host/fdpass.h"
 
 enum { MEMBERS = 6, FDS = 2, BYTES = 64, FLOODS = 2 };
@@ -117,7 +110,6 @@ static void run_threads(struct member *m, int members)
 
 static void test_threads(void **state)
 {
-	(void)state;
 	int before = open_files();
 	for (int members = 1; members <= MEMBERS; members++) {
 		struct member m[MEMBERS] = { 0 };
@@ -134,7 +126,6 @@ static void test_threads(void **state)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	static char names[MEMBERS][FDPASS_NAME_BYTES];
 	struct fdpass *pass[MEMBERS];
 	pid_t pids[MEMBERS];
@@ -162,7 +153,6 @@ static void test_processes(void **state)
 /* The others time out, and close what they had received. */
 static void test_missing(void **state)
 {
-	(void)state;
 	int before = open_files();
 	struct member m[3] = { { .timeout = 0.2 }, { .timeout = 0.2 }, { .absent = 1 } };
 	run_threads(m, 3);
@@ -173,7 +163,6 @@ static void test_missing(void **state)
 
 static void test_gone(void **state)
 {
-	(void)state;
 	struct fdpass *pass, *other;
 	char names[1][FDPASS_NAME_BYTES], mine[FDPASS_NAME_BYTES];
 	int id = 1;
@@ -203,7 +192,6 @@ static int connect_to(const char *name)
 /* A connection with a wrong cookie, one that closes at once and one that stays silent do no harm. */
 static void test_strangers(void **state)
 {
-	(void)state;
 	struct member m[2] = { { .timeout = 20, .members = 2 },
 			       { .id = 1, .timeout = 20, .members = 2, .delay = 0.05 } };
 	static char names[2][FDPASS_NAME_BYTES];
@@ -244,7 +232,6 @@ static void test_crowd(void **state)
 	struct member m[2] = { { .timeout = 5, .members = 2 }, { .id = 1, .timeout = 5, .members = 2 } };
 	int silent[CROWD];
 	pthread_t threads[2];
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		m[i].names = names;
 		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
@@ -292,7 +279,6 @@ static void test_peer_taken_for_a_stranger(void **state)
 	struct member m[2] = { { .timeout = 20, .members = 2 }, { .id = 1, .timeout = 20, .members = 2 } };
 	int silent[CROWD];
 	pthread_t threads[2];
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		m[i].names = names;
 		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
@@ -358,7 +344,6 @@ static void stop_floods(const pid_t *floods)
 static void test_flood(void **state)
 {
 	enum { ROUNDS = 20 };
-	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
 		static char names[MEMBERS][FDPASS_NAME_BYTES];
 		struct member m[MEMBERS] = { 0 };
@@ -388,7 +373,6 @@ static void test_flood_and_nobody_else(void **state)
 	struct fdpass *pass, *other;
 	int id = 1, fd = -1;
 	pid_t floods[FLOODS];
-	(void)state;
 	assert_int_equal(fdpass_listen(&pass, names[0]), 0);
 	assert_int_equal(fdpass_listen(&other, names[1]), 0);
 	start_floods(floods, names, 1);

@@ -3,14 +3,7 @@
  * The fast path of small calls: its lists say what the plan's actions say, for every row, rank, root and some counts. And the choice between slots and
  * references: what is measured decides.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/collectives.h"
 #include "host/host_fast.h"
 #include "plan/codelet/row.h"
@@ -200,7 +193,6 @@ static void lists_are_plans(void **state)
 	static const size_t counts[] = { 1, 3, 8, 9, 200 };
 	int rows, with_list[64] = { 0 }, all = 0;
 	row_table(&rows);
-	(void)state;
 	for (int n = 2; n <= MOST_RANKS; n++) {
 		struct topo *topo = cases_topo(n, SPLIT_ONE_NODE);
 		for (int row = 0; row < rows; row++) {
@@ -233,7 +225,6 @@ static void lists_are_made_anew(void **state)
 	int row = 0, rows;
 	const struct plan_case c = { .topo = topo, .count = 9, .channels = 1, .calls = 1 };
 	struct plan_case broadcast = c;
-	(void)state;
 	row_table(&rows);
 	do
 		broadcast.row = row++;
@@ -309,7 +300,6 @@ static int take_sent(size_t count)
 /* A message of another count is left to the plan's run, which says what is wrong. */
 static void other_counts_are_not_taken(void **state)
 {
-	(void)state;
 	assert_int_equal(take_sent(8), 1);
 	assert_int_equal(take_sent(7), 0);
 }
@@ -360,7 +350,6 @@ static void the_faster_way_is_taken(void **state)
 	static const struct machine slots = { 2000, { 2000, 9000 }, 0 },
 				    references = { 6000, { 6000, 4000 }, 0 };
 	static const size_t sizes[] = { 4096, 16384, 65536, 1 << 20, 1 << 26 };
-	(void)state;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct sender s = { .number = 0 };
 		strays(&s, sizes[i], &slots, 2000, HOST_BY_SLOT);
@@ -378,7 +367,6 @@ static void disturbances_do_not_count(void **state)
 	static const struct machine slow = { 200000, { 100000, 9000 }, 0 };
 	static const struct machine slots = { 2000, { 2000, 9000 }, 41 };
 	struct sender s = { .number = 0 };
-	(void)state;
 	strays(&s, 32768, &slow, 30, HOST_BY_SLOT);
 	strays(&s, 32768, &slots, 5000, HOST_BY_SLOT);
 	assert_in_range(strays(&s, 32768, &slots, 20000, HOST_BY_SLOT), 1, 400);
@@ -389,7 +377,6 @@ static void copies_overlap(void **state)
 {
 	static const struct machine machine = { 3000, { 3500, 5000 }, 0 };
 	struct sender both = { .one_way = 0 }, one = { .one_way = 1 };
-	(void)state;
 	strays(&both, 65536, &machine, 2000, HOST_BY_REFERENCE);
 	strays(&one, 65536, &machine, 2000, HOST_BY_SLOT);
 	assert_in_range(strays(&both, 65536, &machine, 10000, HOST_BY_REFERENCE), 1, 200);
@@ -398,7 +385,6 @@ static void copies_overlap(void **state)
 
 static void small_messages_have_slots(void **state)
 {
-	(void)state;
 	assert_false(host_path_is_timed(HOST_PATH_LEAST - 1, 0));
 	assert_true(host_path_is_timed(HOST_PATH_LEAST, 8));
 	assert_false(host_path_is_timed(HOST_PATH_LEAST, 9));
@@ -413,7 +399,6 @@ static void copies_are_right(void **state)
 	enum { MOST = HOST_COPY_LEAST + 200, ROOM = MOST + 256 };
 	static unsigned char from[ROOM], to[ROOM], expected[ROOM];
 	struct host_copier copier = { .copies = 0 };
-	(void)state;
 	for (size_t i = 0; i < ROOM; i++)
 		from[i] = (unsigned char)(i * 7 + i / 251);
 	for (int i = 0; i < 640; i++) {

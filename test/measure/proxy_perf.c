@@ -40,7 +40,6 @@ static void fail(const char *what)
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
-	(void)ctx, (void)peer, (void)code;
 	fail(reason);
 }
 

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The structs of NCCL's interface: every size and version that NCCL has had, what is refused, what is kept. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "nccl_glue/config.h"
 
 static char why[256];
@@ -107,7 +99,6 @@ static void test_forms(void **state)
 	ncclConfig_t ones = all_ones();
 	struct door_config config;
 
-	(void)state;
 	for (int i = 0; i < FORMS; i++) {
 		const struct form *form = &forms[i];
 		void *given = make(form, &ones);
@@ -129,7 +120,6 @@ static void test_unset(void **state)
 	struct door_config config;
 	char text[64];
 
-	(void)state;
 	for (int i = -1; i < FORMS; i++) {
 		void *given = i < 0 ? NULL : make(&forms[i], &unset);
 		memset(&config, 0xff, sizeof(config));
@@ -152,7 +142,6 @@ static void test_cut(void **state)
 	ncclConfig_t given = all_ones();
 	struct door_config config;
 
-	(void)state;
 	for (given.size = 16; given.size <= sizeof(given); given.size++) {
 		unsigned whole = 0;
 		for (int i = 0; i < IGNORED; i++)
@@ -174,7 +163,6 @@ static void test_future(void **state)
 	} given = { .known = all_ones() };
 	struct door_config config;
 
-	(void)state;
 	memset(given.more, 0x5a, sizeof(given.more));
 	given.known.size = sizeof(given);
 	given.known.version = 29900;
@@ -189,7 +177,6 @@ static void test_magic(void **state)
 	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
 	struct door_config config = { .min_ctas = 17 };
 
-	(void)state;
 	given.magic = 0xcafebabe;
 	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclInvalidArgument);
 	assert_non_null(strstr(why, "0xcafebabe"));
@@ -247,7 +234,6 @@ static void test_ranges(void **state)
 		{ "nvlsHostMode", LAST(nvlsHostMode), 0, 3 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_int_equal(try(rows[i].offset, rows[i].low), ncclSuccess);
 		assert_int_equal(try(rows[i].offset, rows[i].high), ncclSuccess);
@@ -279,7 +265,6 @@ static void test_ctas(void **state)
 	const int unset = NCCL_CONFIG_UNDEF_INT;
 	struct door_config config = read_ctas(4, 32, NCCL_CTA_POLICY_ZERO, ncclSuccess);
 
-	(void)state;
 	assert_int_equal(config.min_ctas, 4);
 	assert_int_equal(config.max_ctas, 32);
 	assert_int_equal(config.cta_policy, NCCL_CTA_POLICY_ZERO);
@@ -300,7 +285,6 @@ static void test_names(void **state)
 	struct door_config config;
 	char bytes[2 + sizeof(ncclConfig_t)], text[400];
 
-	(void)state;
 	strcpy(text + 1, "unaligned");
 	given.commName = text + 1;
 	given.netName = "";
@@ -322,7 +306,6 @@ static void test_ignored_names(void **state)
 	struct door_config config;
 	char text[400], few[12];
 
-	(void)state;
 	given.netName = "IB";
 	given.splitShare = 0;
 	assert_int_equal(door_config_read(&given, &config, why, sizeof(why)), ncclSuccess);
@@ -343,7 +326,6 @@ static void test_short_why(void **state)
 	struct door_config config;
 	char little[4] = "xxx";
 
-	(void)state;
 	given.blocking = 2;
 	assert_int_equal(door_config_read(&given, &config, little, sizeof(little)), ncclInvalidArgument);
 	assert_string_equal(little, "ncc");
@@ -356,7 +338,6 @@ static void test_coll_config(void **state)
 	struct door_coll_config config;
 	cudaEvent_t event = (cudaEvent_t)(void *)&option;
 
-	(void)state;
 	assert_int_equal(door_coll_config_read(NULL, &config, why, sizeof(why)), ncclSuccess);
 	assert_false(config.has_hint);
 	assert_null(config.launched);
@@ -409,7 +390,6 @@ static void test_coll_config_refused(void **state)
 	const ncclCollConfig_t unset = NCCL_COLLCONFIG_INITIALIZER;
 	ncclCollConfig_t given = unset;
 
-	(void)state;
 	given.magic = NCCL_SIM_INFO_MAGIC;
 	refuse_coll(given, "0x74685283");
 	given = unset;

@@ -4,18 +4,11 @@
  * reads variables runs in a process of its own, because they are read once. With --markdown: prints the table as the page has it.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -31,7 +24,6 @@ static char folder[] = "/tmp/corale_nccl_env_XXXXXX", own_file[64], home_file[64
 
 static int open_folder(void **state)
 {
-	(void)state;
 	alarm(PATIENCE_S);
 	if (!mkdtemp(folder))
 		return -1;
@@ -43,7 +35,6 @@ static int open_folder(void **state)
 
 static int close_folder(void **state)
 {
-	(void)state;
 	return rmdir(folder);
 }
 
@@ -113,7 +104,6 @@ static void test_table(void **state)
 {
 	int others = 0, rows = 0;
 
-	(void)state;
 	for (const struct door_env_row *row = door_env_rows; row->name; row++, rows++) {
 		size_t length = strlen(row->here);
 		if (door_env_find(row->name) != row)
@@ -144,7 +134,6 @@ static void test_page(void **state)
 	char path[1024];
 	FILE *to = fmemopen(table, sizeof(table), "w");
 
-	(void)state;
 	assert_non_null(to);
 	print_markdown(to);
 	fclose(to);
@@ -176,7 +165,6 @@ static void test_conf_lines(void **state)
 	struct door_conf conf = { 0 };
 	size_t n = strlen(text), more = 4095 - strlen("NCCL_LONG="); /* the reader's own pieces */
 
-	(void)state;
 	memset(text + n, 'y', more);
 	strcpy(text + n + more, "NCCL_TAIL=1\nNCCL_LAST=end");
 	write_file(own_file, text);
@@ -220,7 +208,6 @@ static void test_files(void **state)
 	char conf[100], log[LOG_BYTES], both[] = "NCCL_BOTH=environment", empty[] = "NCCL_EMPTY=";
 	char *const with[] = { conf, both, empty, NULL }, *const without[] = { NULL };
 
-	(void)state;
 	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
 	write_file(own_file, "NCCL_FROM_OWN=own\nNCCL_BOTH=file\nNCCL_EMPTY=file\n");
 	write_file(home_file, "NCCL_HOME_ONLY=home\n");
@@ -259,7 +246,6 @@ static void test_numbers(void **state)
 	char log[LOG_BYTES], debug[] = "NCCL_DEBUG=INFO";
 	char *const variables[] = { debug, NULL };
 
-	(void)state;
 	assert_int_equal(run(variables, check_numbers, log), 0);
 	assert_int_equal(count(log, "NCCL_NTHREADS="), 1); /* told once */
 	assert_non_null(
@@ -295,7 +281,6 @@ static void test_blocks(void **state)
 {
 	char log[LOG_BYTES], *const none[] = { NULL };
 
-	(void)state;
 	assert_int_equal(run(none, check_blocks, log), 0);
 }
 
@@ -358,7 +343,6 @@ static void test_pins(void **state)
 {
 	char log[LOG_BYTES], *const none[] = { NULL };
 
-	(void)state;
 	assert_int_equal(run(none, check_pins, log), 0);
 }
 
@@ -420,7 +404,6 @@ static const struct {
 
 static void test_mappings(void **state)
 {
-	(void)state;
 	for (size_t c = 0; c < sizeof(map_cases) / sizeof(*map_cases); c++) {
 		const char *why = NULL, *got = "nobody maps it";
 		for (const struct door_mapping *m = door_mappings; m->name; m++)
@@ -450,7 +433,6 @@ static void test_settings(void **state)
 			     level[] = "CORALE_DEBUG=warn";
 	char *const variables[] = { proto, policy, ours, debug, level, NULL };
 
-	(void)state;
 	assert_int_equal(run(variables, check_settings, log), 0);
 	assert_string_equal(log, "");
 }
@@ -467,7 +449,6 @@ static void test_malformed_setting(void **state)
 	char log[LOG_BYTES], ours[] = "CORALE_NCCL_TIMEOUT=soon";
 	char *const variables[] = { ours, NULL };
 
-	(void)state;
 	assert_int_equal(run(variables, check_malformed, log), 0);
 }
 
@@ -489,7 +470,6 @@ static void test_all_variables(void **state)
 	static char entries[256][80];
 	char log[LOG_BYTES], *variables[257] = { NULL };
 
-	(void)state;
 	for (int i = 0; door_env_rows[i].name; i++) {
 		const char *name = door_env_rows[i].name;
 		snprintf(entries[i], sizeof(entries[i]), "%s=%s", name,
@@ -520,7 +500,6 @@ static void test_recipe(void **state)
 	enum { N = sizeof(recipe) / sizeof(*recipe) };
 	char log[LOG_BYTES], *variables[N + 3] = { NULL };
 
-	(void)state;
 	memcpy(variables, recipe, sizeof(recipe));
 	assert_int_equal(run(variables, open_twice, log), 0);
 	assert_string_equal(log, ""); /* nothing is lost, so nothing is said */
@@ -541,7 +520,6 @@ static void test_lost(void **state)
 	char log[LOG_BYTES], conf[100], shown[] = "NCCL_RAS_ADDR=a:1", hidden[] = "NCCL_RAS_ENABLE=0";
 	char *const variables[] = { shown, hidden, conf, NULL };
 
-	(void)state;
 	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
 	write_file(own_file, "NCCL_TOPO_FILE=/x.xml\n");
 	assert_int_equal(run(variables, open_twice, log), 0);
@@ -556,7 +534,6 @@ static void test_reported_files(void **state)
 	char log[LOG_BYTES], conf[100], debug[] = "NCCL_DEBUG=INFO", both[] = "NCCL_BUFFSIZE=1";
 	char *const variables[] = { debug, both, conf, NULL };
 
-	(void)state;
 	snprintf(conf, sizeof(conf), "NCCL_CONF_FILE=%s", own_file);
 	write_file(own_file, "NCCL_BUFFSIZE=2\nNCCL_NTHREADS=5\n");
 	assert_int_equal(run(variables, open_twice, log), 0);
@@ -571,7 +548,6 @@ static void test_missing_file(void **state)
 	char log[LOG_BYTES], conf[] = "NCCL_CONF_FILE=/no/such/file", debug[] = "NCCL_DEBUG=INFO";
 	char *const variables[] = { conf, debug, NULL };
 
-	(void)state;
 	assert_int_equal(run(variables, open_twice, log), 0);
 	assert_int_equal(count(log, "NCCL_CONF_FILE=/no/such/file can't be read: No such file"), 1);
 }

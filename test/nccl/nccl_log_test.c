@@ -2,18 +2,11 @@
 /* Lines of NCCL's shape, where they go by NCCL_DEBUG, NCCL_DEBUG_FILE, NCCL_DEBUG_SUBSYS and CORALE_DEBUG, and those that people look for. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "nccl_glue/env.h"
@@ -28,7 +21,6 @@ static char folder[] = "/tmp/corale_nccl_log_XXXXXX", name_out[64], name_err[64]
 
 static int open_folder(void **state)
 {
-	(void)state;
 	alarm(PATIENCE_S);
 	if (!mkdtemp(folder))
 		return -1;
@@ -39,7 +31,6 @@ static int open_folder(void **state)
 
 static int close_folder(void **state)
 {
-	(void)state;
 	return rmdir(folder);
 }
 
@@ -144,7 +135,6 @@ static void expect_errors(const char *text)
 
 static void test_unset(void **state)
 {
-	(void)state;
 	run(NULL);
 	assert_string_equal(out, "");
 	expect_shape(err, 2);
@@ -156,7 +146,6 @@ static void test_unset(void **state)
 
 static void test_version(void **state)
 {
-	(void)state;
 	run("NCCL_DEBUG=version", NULL);
 	assert_string_equal(out, "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n");
 	expect_shape(err, 2);
@@ -181,7 +170,6 @@ static void test_info(void **state)
 	};
 	const char *at = out;
 
-	(void)state;
 	snprintf(init, sizeof(init),
 		 "[3] NCCL INFO ncclCommInitRank comm %p rank 0 nranks 2 cudaDev 3 nvmlDev 3 busId 1b000 "
 		 "commId 0x",
@@ -203,7 +191,6 @@ static void test_subsystems(void **state)
 {
 	static const char call[] = "NCCL INFO AllReduce: opCount 1f\n";
 
-	(void)state;
 	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=coll", NULL);
 	assert_non_null(strstr(out, call));
 	expect_shape(out, 2); /* the version is every subsystem's */
@@ -233,7 +220,6 @@ static void test_file(void **state)
 {
 	char form[256], path[128], host[64];
 
-	(void)state;
 	gethostname(host, sizeof(host));
 	host[strcspn(host, ".")] = '\0';
 	snprintf(form, sizeof(form), "NCCL_DEBUG_FILE=%s/l%%h-%%p%%%%", folder);
@@ -256,7 +242,6 @@ static void test_file(void **state)
 
 static void test_file_refused(void **state)
 {
-	(void)state;
 	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/no/such/folder/file", NULL);
 	expect_shape(err, 3);
 	expect_errors(err);
@@ -273,7 +258,6 @@ static void test_corale_debug(void **state)
 {
 	char form[256], path[128];
 
-	(void)state;
 	run("NCCL_DEBUG=INFO", "CORALE_DEBUG=error", NULL);
 	assert_string_equal(out, "");
 	expect_shape(err, 1);

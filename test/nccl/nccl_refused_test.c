@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's functions that are refused or answered without a communicator, the last error, and NCCL_* variables by name. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
 #include "nccl_glue/env.h"
@@ -78,7 +71,6 @@ static int to_log(void **state)
 {
 	int fd = mkstemp(log_name);
 
-	(void)state;
 	if (fd < 0)
 		return -1;
 	log_open(LOG_INFO, log_name);
@@ -87,7 +79,6 @@ static int to_log(void **state)
 
 static int drop_log(void **state)
 {
-	(void)state;
 	return remove(log_name);
 }
 
@@ -104,7 +95,6 @@ static void test_refused(void **state)
 	const ncclTeam_t team = { 1, 0, 1 };
 	const ncclMultimemHandle_t multimem = { NULL };
 
-	(void)state;
 	REFUSES(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), "ncclCommSuspend", "destroy the communicator");
 	REFUSES(ncclCommResume(comm), "ncclCommResume", "destroy the communicator");
 	REFUSES(ncclPutSignal(NULL, 1, ncclInt8, 0, NULL, 0, 0, 0, 0, comm, NULL), "ncclPutSignal",
@@ -137,7 +127,6 @@ static void test_refused(void **state)
 /* The log has a refusal once, the last error each time, and pncclX is the same function. */
 static void test_logged_once(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		door_keep_error("another");
 		REFUSES(pncclCommSuspend(comm, 0), "ncclCommSuspend", "destroy");
@@ -149,7 +138,6 @@ static void test_encryption(void **state)
 {
 	ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
 
-	(void)state;
 	assert_int_equal(ncclSetEncryption(&config), ncclSuccess);
 	config.mode = NCCL_ENCRYPTION_MODE_PSK;
 	REFUSES(ncclSetEncryption(&config), "ncclSetEncryption", "leave the mode");
@@ -172,7 +160,6 @@ static void test_answers(void **state)
 {
 	void *pointer = &three_of_five;
 
-	(void)state;
 	is_team(ncclTeamWorld(comm), 5, 3);
 	is_team(ncclTeamWorld(NULL), 1, 0);
 	is_team(ncclTeamRail(comm), 1, 0);
@@ -202,7 +189,6 @@ static void test_codes(void **state)
 		{ CORALE_ESETTING, 5 },  { CORALE_EINTERNAL, 3 },  { -99, 3 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
 		assert_int_equal(door_error_of(codes[i][0]), codes[i][1]);
 	assert_string_equal(ncclGetErrorString(ncclSuccess), "no error");
@@ -217,7 +203,6 @@ static void test_last_error(void **state)
 {
 	char text[3 * DOOR_ERROR_BYTES], number[16];
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	door_keep_error(text);
@@ -253,7 +238,6 @@ static void test_threads(void **state)
 	pthread_t threads[4];
 	int numbers[4] = { 0, 1, 2, 3 };
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, fail_often, &numbers[i]), 0);
 	for (int i = 0; i < 4; i++)
@@ -275,7 +259,6 @@ static void test_bind(void **state)
 	ncclParamHandle_t handle = NULL;
 	int number;
 
-	(void)state;
 	assert_int_equal(ncclParamBind(&handle, "NCCL_Z"), ncclInvalidArgument);
 	assert_null(handle);
 	assert_non_null(strstr(ncclGetLastError(NULL), "NCCL_Z"));
@@ -294,7 +277,6 @@ static void test_numbers(void **state)
 	uint16_t u16;
 	uint64_t u64;
 
-	(void)state;
 	assert_int_equal(ncclParamGetI8(handle_of("NCCL_A"), &i8), ncclSuccess);
 	assert_int_equal(i8, -7);
 	assert_int_equal(ncclParamGetU64(handle_of("NCCL_A"), &u64), ncclInvalidArgument);
@@ -317,7 +299,6 @@ static void test_texts(void **state)
 	char bytes[5];
 	int length;
 
-	(void)state;
 	assert_int_equal(ncclParamGetStr(handle_of("NCCL_D"), &text), ncclSuccess);
 	assert_string_equal(text, "eth0");
 	assert_int_equal(ncclParamGetStr(handle_of("NCCL_C"), &text), ncclSuccess);

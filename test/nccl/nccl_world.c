@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs ranks of the NCCL door as processes or threads, each case in processes of its own and under a deadline. */
+#include "test/helpers/unit.h"
 #include "nccl_world.h"
 #include "test/helpers/late.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "test/helpers/reference.h"
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA adapters: paths and choices on the machines of test/topologies, against tables; any order of ranks; names; malformed input. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
 #include "net/adapters.h"
@@ -162,7 +155,6 @@ static void check_machine(const struct machine *m)
 
 static void test_machines(void **state)
 {
-	(void)state;
 	if (!has_hwloc())
 		return;
 	for (size_t m = 0; m < sizeof(machines) / sizeof(*machines); m++)
@@ -194,7 +186,6 @@ static void check_order(const struct machine *m, unsigned seed)
 
 static void test_any_order(void **state)
 {
-	(void)state;
 	if (!has_hwloc())
 		return;
 	for (size_t m = 0; m < sizeof(machines) / sizeof(*machines); m++)
@@ -208,7 +199,6 @@ static void test_some_gpus(void **state)
 		   *three[] = { "0002:00:00.0", "0005:00:00.0", "0007:00:00.0" },
 		   *strange[] = { "0000:77:00.0", "nonsense", "0000:77:00.0" };
 	struct adapters_choice choice;
-	(void)state;
 	if (!has_hwloc())
 		return;
 	struct adapters *adapters = read_machine("adapters-on-one-socket");
@@ -249,7 +239,6 @@ static void test_ids(void **state)
 						 "1b:100.0" };
 	uint64_t id;
 	char text[ADAPTERS_PCI_BYTES];
-	(void)state;
 	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++) {
 		assert_int_equal(adapters_parse_pci(same[i], &id), 0);
 		adapters_print_pci(id, text);
@@ -291,7 +280,6 @@ static void check_selection(const char *net_devices, const char *ib_hca, const c
 
 static void test_names(void **state)
 {
-	(void)state;
 	check_selection("", "", "bnxt_re0:1,mlx5_0:1,mlx5_1:1,mlx5_1:2,mlx5_2:1,mlx5_10:1");
 	check_selection("", "mlx5_1", "mlx5_1:1,mlx5_1:2,mlx5_10:1");
 	check_selection("", "=mlx5_1", "mlx5_1:1,mlx5_1:2");
@@ -325,7 +313,6 @@ static void test_malformed_names(void **state)
 						 "mlx5_0:00001" };
 	struct adapters_names names;
 	char error[160], long_name[64], many[ADAPTERS_NAMES * 3 + 8] = "";
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(*malformed); i++) {
 		check_selection("", malformed[i], NULL);
@@ -353,7 +340,6 @@ static void test_random_text(void **state)
 	char error[160], text[48];
 	unsigned seed = 1, accepted = 0;
 	uint64_t id;
-	(void)state;
 	for (int round = 0; round < 200000; round++) {
 		const size_t length = (seed >> 16) % sizeof(text);
 		size_t n = 0;
@@ -380,7 +366,6 @@ static void test_none_is_left(void **state)
 	const char *gpus[] = { "0000:1b:00.0" };
 	struct adapters *adapters = make_adapters(), *none = calloc(1, sizeof(*none));
 	struct adapters_choice choice;
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	assert_int_equal(adapters_select(adapters, "", "=nothing"), CORALE_ESETTING);
 	assert_non_null(strstr(log_last_error(), "NCCL_IB_HCA==nothing"));
@@ -425,7 +410,6 @@ static void test_ports_of_this_machine(void **state)
 {
 	char folder[] = "/tmp/adapters_test.XXXXXX", command[64], list[100];
 	struct adapters *adapters = calloc(1, sizeof(*adapters));
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	write_port(folder, "mlx5_0", 1, "4: ACTIVE\n", "400 Gb/sec (4X NDR)\n");
 	write_port(folder, "mlx5_1", 1, "4: ACTIVE\n", "200 Gb/sec (4X HDR)\n");
@@ -453,7 +437,6 @@ static void test_files_that_are_no_machine(void **state)
 {
 	char path[] = "/tmp/adapters_test.XXXXXX";
 	struct adapters *adapters;
-	(void)state;
 	const int fd = mkstemp(path);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "<topology version=\"2.0\">\n<object", 32), 32);
@@ -472,7 +455,6 @@ static void test_files_that_are_no_machine(void **state)
 static void test_this_machine(void **state)
 {
 	const struct adapters *adapters, *again;
-	(void)state;
 	assert_int_equal(adapters_machine(&adapters), 0);
 	assert_int_equal(adapters_machine(&again), 0);
 	assert_ptr_equal(adapters, again);
@@ -481,7 +463,6 @@ static void test_this_machine(void **state)
 
 static void test_key(void **state)
 {
-	(void)state;
 	if (!has_hwloc())
 		return;
 	struct adapters *a = read_machine("workstation"), *b = read_machine("workstation"),
@@ -501,7 +482,6 @@ static void test_many_ports(void **state)
 	struct adapters *adapters = calloc(1, sizeof(*adapters));
 	const char *gpus[] = { "0000:1b:00.0" };
 	struct adapters_choice choice;
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		struct adapters_port port = { .number = 1, .is_active = 1, .object = -1 };
 		snprintf(port.name, sizeof(port.name), "mlx5_%d", 99 - i);

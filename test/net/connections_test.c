@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes of connections between nodes, and which plans have room: what all ranks must agree on without a message, on machines that nobody has here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "base/settings.h"
@@ -65,7 +59,6 @@ static void check_least(int ranks)
 
 static void test_shapes(void **state)
 {
-	(void)state;
 	for (int ranks = 2; ranks <= 16384; ranks *= 2)
 		check_least(ranks);
 	for (int nodes = 2; nodes <= 256; nodes += nodes < 20 ? 1 : 59)
@@ -85,7 +78,6 @@ static void expect(int nodes, int each, size_t of_plans, size_t of_pairs)
 
 static void test_sizes(void **state)
 {
-	(void)state;
 	expect(2, 1, 64 * KIBI, 64 * KIBI);
 	expect(2, 8, 64 * KIBI, 40 * KIBI);
 	expect(4, 8, 64 * KIBI, 16 * KIBI);
@@ -97,7 +89,6 @@ static void test_sizes(void **state)
 /* Ends of one table do not overlap, and are apart from the words before them. */
 static void test_places(void **state)
 {
-	(void)state;
 	static unsigned char memory[REMOTE_LINE];
 	struct remote r = connections_shape(4, 4, 1, 1, CAP);
 	unsigned char *seen = calloc(remote_end_index(3, REMOTE_OUT, 0), 1);
@@ -274,7 +265,6 @@ static void check_connections(struct machine *m)
 /* Whatever is called in whatever order, there is room for it. */
 static void test_connections(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "node:2 gpu:1 nvlink:390 rail:50",
 						"node:2 gpu:8 nvlink:390 rail:50",
 						"node:[3,1,2] nvlink:390 rail:50",
@@ -320,7 +310,6 @@ static void check_edges(struct machine *m, int root_step, int each)
 
 static void test_edges(void **state)
 {
-	(void)state;
 	static const char *const machines[] = {
 		"node:2 gpu:1 nvlink:390 rail:50",   "node:3 gpu:4 nvlink:390 rail:50",
 		"node:[3,1,2] nvlink:390 rail:50",   "node:6 gpu:2 nvlink:390 rail:50",
@@ -341,7 +330,6 @@ static void test_edges(void **state)
 /* Of many ranks cells are distances. */
 static void test_edges_of_many(void **state)
 {
-	(void)state;
 	struct machine m;
 	make_machine(&m, "node:33 gpu:8 nvlink:390 rail:50", SLOTS, CAP);
 	check_edges(&m, 131, 0);
@@ -355,7 +343,6 @@ static void test_edges_of_many(void **state)
 /* Rows are counted while there is room; one for which there is none takes nothing. */
 static void test_full(void **state)
 {
-	(void)state;
 	struct machine m;
 	struct plan plan;
 	struct connection_edges edges;
@@ -384,7 +371,6 @@ static void test_full(void **state)
 /* Of 2048 ranks a plan is chosen that kernels can run. */
 static void test_many(void **state)
 {
-	(void)state;
 	struct machine m;
 	char error[256];
 	struct plan plan;
@@ -436,7 +422,6 @@ static void test_room(void **state)
 	static const size_t slots[] = { 800000, 6361088, 4 << 20 };
 	int rows;
 	const struct row *algo = row_table(&rows);
-	(void)state;
 	for (size_t i = 0; i < sizeof machines / sizeof *machines * 3 * 2; i++) {
 		struct machine m;
 		make_machine(&m, machines[i / 6], slots[i % 3], i % 2 ? CAP : CAP / 4);

@@ -221,7 +221,6 @@ static const struct transport_ops ops = { .progress_by = TRANSPORT_ANY_THREAD,
 
 static uint64_t probe(const struct transport_row *row, int gpus, char *why_not, size_t bytes)
 {
-	(void)row;
 	snprintf(why_not, bytes, "it has no memory for messages of GPUs");
 	return gpus ? 0 : process_number();
 }
@@ -231,7 +230,6 @@ static int open_fake(const struct transport_row *row, const struct transport_par
 {
 	struct fake *f = calloc(1, sizeof *f);
 	struct port *port = calloc(1, sizeof *port + (size_t)params->size * sizeof port->from[0]);
-	(void)row;
 	if (!f || !port) {
 		free(f);
 		free(port);

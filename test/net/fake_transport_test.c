@@ -3,17 +3,9 @@
  * A transport that the library does not know, from its row alone: it is chosen by preference and by name, where all ranks can use it, and
  * carries collectives. Settings are read once a process, so the program starts itself for each case.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "comm/comm_create.h"
 #include "fake_transport.h"
@@ -148,33 +140,28 @@ static int run_here(const char *argument)
 
 static void test_preferred(void **state)
 {
-	(void)state;
 	assert_int_equal(team_spawn("CORALE_NODE_SIZE=2", "cases"), 0);
 }
 
 static void test_by_name(void **state)
 {
-	(void)state;
 	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TRANSPORT=Fake", "cases"), 0);
 	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TRANSPORT=inproc", "inproc"), 0);
 }
 
 static void test_mismatch(void **state)
 {
-	(void)state;
 	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_DEBUG=none", "mismatch"), 0);
 }
 
 static void test_unknown_name(void **state)
 {
-	(void)state;
 	assert_int_equal(team_spawn("CORALE_TRANSPORT=fke CORALE_DEBUG=none", "unknown"), 0);
 }
 
 /* Creation's deadline holds for the timing of links, too, which ends before the other waits do. Ranks that share cores time nothing. */
 static void test_no_network(void **state)
 {
-	(void)state;
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		skip();
 	assert_int_equal(team_spawn("CORALE_NODE_SIZE=1 CORALE_TIMEOUT=6 CORALE_DEBUG=none", "dropped"), 0);
@@ -209,7 +196,6 @@ static void test_choice(void **state)
 					    ucx[2] = { { 1, "ucx", 0 } }, fake[2] = { { 7, "fake", 0 } },
 					    none[2] = { { 0, "", 0 } },
 					    unknown[2] = { { 1, "notterminated!!!", 0 } };
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	assert_ptr_equal(choose(both, both), &transport_fake);
 	assert_ptr_equal(choose(both, reversed), &transport_fake);

@@ -186,7 +186,6 @@ ucs_status_t fake_ucx_deliver(struct ucx_worker *w, const struct ucx_wire *wire,
 
 void ucp_am_data_release(ucp_worker_h worker, void *data)
 {
-	(void)worker;
 	kept--;
 	free(data);
 }
@@ -194,7 +193,6 @@ void ucp_am_data_release(ucp_worker_h worker, void *data)
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data, void *buf, size_t bytes,
 				      const ucp_request_param_t *param)
 {
-	(void)worker;
 	struct fake_request *r = add(RECV_AM, NULL, buf, bytes, param);
 	r->data = data;
 	kept--;
@@ -204,7 +202,6 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data, void *buf
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buf, size_t bytes, ucp_tag_t tag, ucp_tag_t mask,
 				  const ucp_request_param_t *param)
 {
-	(void)worker, (void)mask;
 	struct fake_request *r = add(RECV_TAG, NULL, buf, bytes, param);
 	r->tag = tag;
 	return r;
@@ -222,7 +219,6 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
 				 const void *buf, size_t bytes, const ucp_request_param_t *param)
 {
 	struct fake_sent *s = &sent[sends++ % KEPT_SENT];
-	(void)id;
 	if (header_bytes != sizeof(s->wire))
 		abort();
 	memcpy(&s->wire, header, sizeof(s->wire));
@@ -235,14 +231,12 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buf, size_t bytes, ucp_tag_t tag,
 				  const ucp_request_param_t *param)
 {
-	(void)tag;
 	return post(SEND, ep, buf, bytes, param);
 }
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buf, size_t bytes, uint64_t address, ucp_rkey_h key,
 			     const ucp_request_param_t *param)
 {
-	(void)address;
 	if (*(ucp_ep_h *)(void *)key != ep)
 		abort(); /* a key serves the endpoint that unpacked it */
 	return post(SEND, ep, buf, bytes, param);
@@ -251,7 +245,6 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buf, size_t bytes, uint64_
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buf, size_t bytes, uint64_t address, ucp_rkey_h key,
 			     const ucp_request_param_t *param)
 {
-	(void)address, (void)key;
 	return post(READ, ep, buf, bytes, param);
 }
 
@@ -262,7 +255,6 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 
 void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
-	(void)worker;
 	((struct fake_request *)request)->cancelled = 1;
 }
 
@@ -273,7 +265,6 @@ void ucp_request_free(void *request)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-	(void)worker;
 	for (struct fake_request **at = &pending; *at; at = &(*at)->next) {
 		const struct fake_request *r = *at;
 		if (!r->cancelled && (r->kind == RECV_TAG ||
@@ -287,20 +278,17 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 
 ucs_status_t ucp_worker_arm(ucp_worker_h worker)
 {
-	(void)worker;
 	return UCS_OK;
 }
 
 ucs_status_t ucp_worker_signal(ucp_worker_h worker)
 {
-	(void)worker;
 	return UCS_OK;
 }
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep)
 {
 	struct fake_ep *e = calloc(1, sizeof(*e));
-	(void)worker, (void)params;
 	if (!e)
 		return UCS_ERR_NO_MEMORY;
 	*ep = (ucp_ep_h)e;
@@ -309,14 +297,12 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
 ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 {
-	(void)param;
 	((struct fake_ep *)ep)->closed = 1;
 	return NULL;
 }
 
 void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
-	(void)ep;
 	fputs(fake_ucx_lanes, stream);
 }
 
@@ -329,20 +315,17 @@ void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release)
 
 void ucp_context_print_info(ucp_context_h context, FILE *stream)
 {
-	(void)context;
 	fputs(fake_ucx_info, stream);
 }
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memory)
 {
-	(void)context, (void)params;
 	*memory = malloc(1);
 	return UCS_OK;
 }
 
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memory)
 {
-	(void)context;
 	fake_ucx_unmapped_early |= fake_ucx_reads() > 0;
 	free(memory);
 	return UCS_OK;
@@ -350,7 +333,6 @@ ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memory)
 
 ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memory, void **key, size_t *bytes)
 {
-	(void)context, (void)memory;
 	*bytes = KEY_BYTES;
 	unsigned char *bytes_of = calloc(1, KEY_BYTES);
 	if (!bytes_of)

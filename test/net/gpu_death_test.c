@@ -4,19 +4,11 @@
  * the adapter of test/fake_verbs, which test/fake_verbs/fake_verbs.sh preloads.
  */
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/wait.h"
 #include "gpu_ranks.h"
 
@@ -78,37 +70,31 @@ static void expect_end(int in_gpu, const char *of_adapter)
 
 static void killed(void **state)
 {
-	(void)state;
 	expect_end(1, NULL);
 }
 
 static void killed_host(void **state)
 {
-	(void)state;
 	expect_end(0, NULL);
 }
 
 static void adapter_stops(void **state)
 {
-	(void)state;
 	expect_end(1, "retries_ms=500 stop=60");
 }
 
 static void adapter_dies(void **state)
 {
-	(void)state;
 	expect_end(1, "retries_ms=500 die=60");
 }
 
 static void port_goes_down(void **state)
 {
-	(void)state;
 	expect_end(1, "retries_ms=500 down=60");
 }
 
 static void host_adapter_stops(void **state)
 {
-	(void)state;
 	expect_end(0, "retries_ms=500 stop=60");
 }
 
@@ -154,7 +140,6 @@ static void stand_still(struct gpu_rank *r)
 static void no_put_afterwards(void **state)
 {
 	int statuses[2];
-	(void)state;
 	gpu_run_two(stand_still, statuses);
 	assert_int_equal(statuses[0], 0);
 	assert_int_equal(statuses[1], 0);

@@ -3,15 +3,9 @@
  * Messages through slots in a GPU's memory are whole when they have arrived, and no CPU touches such a slot: over the adapter of test/fake_verbs, which
  * test/fake_verbs/fake_verbs.sh preloads, whatever order bytes come in. test/mutants/mutants_gpu.sh takes out what sees to that.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "gpu_ranks.h"
 
 enum { ROUNDS = 25 };
@@ -61,26 +55,22 @@ static void expect_status(const char *of_adapter, const char *paths, int receive
 
 static void late(void **state)
 {
-	(void)state;
 	expect_status("", "1", 0);
 }
 
 static void out_of_order(void **state)
 {
-	(void)state;
 	expect_status("delay_ms=1 reorder_pairs=yes reorder_relaxed=yes", "1", 0);
 }
 
 /* Without another order between queue pairs, in which UCX 1.13 now and then does not survive its own datagrams while two paths are made. */
 static void two_paths(void **state)
 {
-	(void)state;
 	expect_status("delay_ms=1 reorder_relaxed=yes", "2", 0);
 }
 
 static void corrupted(void **state)
 {
-	(void)state;
 	expect_status("corrupt=7", "1", GPU_WRONG_BYTES);
 }
 

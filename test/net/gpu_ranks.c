@@ -29,7 +29,6 @@ void gpu_expect(int good, const char *what, const char *file, int line)
 
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {
-	(void)ctx, (void)peer, (void)message, (void)bytes;
 }
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
@@ -206,7 +205,6 @@ int gpu_rank_receive(struct gpu_rank *r, size_t bytes, int ms)
 
 static int never(struct link *l)
 {
-	(void)l;
 	return 0;
 }
 

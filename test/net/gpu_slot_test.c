@@ -5,21 +5,14 @@
  */
 #define _GNU_SOURCE
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ucp/api/ucp.h>
 
+#include "test/helpers/unit.h"
 #include "test/helpers/fake_gpu_memory.h"
 
 enum {
@@ -144,7 +137,6 @@ static void open_context(struct side *s)
 static ucs_status_t on_notice(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
 			      const ucp_am_recv_param_t *param)
 {
-	(void)header, (void)header_bytes, (void)data, (void)bytes, (void)param;
 	((struct side *)arg)->has_notice = 1;
 	return UCS_OK;
 }
@@ -362,7 +354,6 @@ static void expect(struct manner m, enum outcome o)
 
 static void read_back_first(void **state)
 {
-	(void)state;
 	expect(manner(""), RIGHT);
 }
 
@@ -370,7 +361,6 @@ static void read_back_first(void **state)
 static void no_read_back(void **state)
 {
 	struct manner m = manner("");
-	(void)state;
 	m.reads_back = 0;
 	expect(m, WRONG_BYTES);
 	m.sizes[0] = 64 << 10;
@@ -381,7 +371,6 @@ static void no_read_back(void **state)
 
 static void out_of_order(void **state)
 {
-	(void)state;
 	expect(manner("delay_ms=2 reorder_pairs=yes reorder_relaxed=yes"), RIGHT);
 }
 
@@ -389,7 +378,6 @@ static void out_of_order(void **state)
 static void relaxed_ordering(void **state)
 {
 	struct manner m = manner("reorder_relaxed=yes");
-	(void)state;
 	m.relaxed = "y";
 	expect(m, is_older_than(1, 15) ? WRONG_BYTES : RIGHT);
 }
@@ -397,14 +385,12 @@ static void relaxed_ordering(void **state)
 static void corrupted_byte(void **state)
 {
 	struct manner m = manner("corrupt=1");
-	(void)state;
 	m.sizes[0] = 64 << 10;
 	expect(m, WRONG_BYTES);
 }
 
 static void not_registered(void **state)
 {
-	(void)state;
 	expect(manner("register_gpu=no"), NOT_MAPPED);
 	expect(manner("peermem=no"), NOT_REGISTERED);
 }
@@ -412,7 +398,6 @@ static void not_registered(void **state)
 static void cpu_dies(void **state)
 {
 	struct manner m = manner("");
-	(void)state;
 	m.is_careless = 1;
 	expect(m, CRASHED);
 }

@@ -3,16 +3,7 @@
  * Corale's transport over UCX where links have slots in a GPU's memory, over the adapter of test/fake_verbs, which test/fake_verbs/fake_verbs.sh preloads:
  * what can be opened, and what is said of what is missing. Each case is a process of its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "gpu_ranks.h"
 #include "net/ucx/ucx_comm.h"

@@ -5,15 +5,8 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/settings.h"
 #include "base/wait.h"
 #include "test/helpers/transport_inproc.h"
@@ -75,12 +68,10 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {
-	(void)ctx, (void)peer, (void)message, (void)bytes;
 }
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
-	(void)ctx, (void)peer, (void)code, (void)reason;
 }
 
 static unsigned draw(struct rank *me, unsigned below)
@@ -276,7 +267,6 @@ static void run_world(void *(*body)(void *), uint64_t seed)
 /* Each rank opens the ends of its connections in an order of its own, while others already carry messages. */
 static void test_order(void **state)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 3; seed++)
 		run_world(run_rank, seed);
 }
@@ -302,7 +292,6 @@ static void *run_half(void *arg)
 
 static void test_one_end(void **state)
 {
-	(void)state;
 	run_world(run_half, 50);
 }
 
@@ -317,7 +306,6 @@ struct counted {
 
 static int count_nothing(struct link *l)
 {
-	(void)l;
 	return 0;
 }
 
@@ -337,13 +325,11 @@ static int count_out(struct link *l)
 
 static int count_poll(struct link *l, int outgoing)
 {
-	(void)outgoing;
 	return count_nothing(l);
 }
 
 static int count_post(struct link *l, const void *header, const void *data, size_t bytes)
 {
-	(void)header, (void)data, (void)bytes;
 	return count_nothing(l);
 }
 
@@ -368,7 +354,6 @@ static const struct link_ops counting = { .open = count_open,
 static int count_open(struct transport *t, const struct link_params *params, struct link **out)
 {
 	struct counted *l = calloc(1, sizeof *l);
-	(void)t;
 	assert_non_null(l);
 	l->base.ops = &counting;
 	l->memory = params->memory;
@@ -378,7 +363,6 @@ static int count_open(struct transport *t, const struct link_params *params, str
 
 static int count_look(struct transport *t)
 {
-	(void)t;
 	looks++;
 	return 0;
 }
@@ -393,7 +377,6 @@ static void test_many(void **state)
 	remote_offset offset;
 	static int ranks[PEERS];
 	struct proxy_params params = { .rails = { &t }, .nrails = 1, .ranks = ranks };
-	(void)state;
 	params.remote = (struct remote){ .slots = { { 1024, 4 }, { 512, 2 }, { 640, 2 } }, .peers = PEERS };
 	params.bytes = 64 * REMOTE_LINE;
 	params.remote.memory = calloc(1, params.bytes);

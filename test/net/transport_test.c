@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transports that run among threads of one process: every case, and for UCX every way of large messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "test/helpers/transport_cases.h"
@@ -143,7 +135,6 @@ static void tells_devices(void **state)
 {
 	char path[] = "/tmp/transport_test.XXXXXX", line[1024];
 	int told = 0, fd = mkstemp(path);
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(settings.ucx_message, sizeof(settings.ucx_message), "am");

@@ -3,18 +3,11 @@
  * What links over UCX believe of their peers: messages, credits and grants as they should be, each wrong by itself, and at
  * random. The test plays UCX and the peers (test/net/fake_ucx.h); rank 0 is the library's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
@@ -136,7 +129,6 @@ static void take(size_t bytes, int value)
 
 static void arrives(void **state)
 {
-	(void)state;
 	start_receiving();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL, 1);
 	deliver(&wire, NULL, SMALL, 0);
@@ -153,7 +145,6 @@ static void arrives(void **state)
 
 static void arrives_by_every_way(void **state)
 {
-	(void)state;
 	start_receiving();
 	struct ucx_wire wire = make(UCX_SLOT, BIG, 0);
 	assert_int_equal(deliver(&wire, NULL, BIG, UCP_AM_RECV_ATTR_FLAG_RNDV), UCS_INPROGRESS);
@@ -176,7 +167,6 @@ static void arrives_by_every_way(void **state)
 
 static void is_refused(void **state)
 {
-	(void)state;
 	start();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL, 0);
 	refused(&wire, SMALL, 0, "no slots were granted");
@@ -221,7 +211,6 @@ static int ready_or_lost(void)
 
 static void short_tag(void **state)
 {
-	(void)state;
 	start_receiving();
 	struct ucx_wire wire = make(UCX_NOTICE, BIG, 0);
 	wire.scheme = UCX_SCHEME_TAG;
@@ -238,7 +227,6 @@ static void short_tag(void **state)
 /* What the peer had posted when it left still counts, and no more. */
 static void leaves(void **state)
 {
-	(void)state;
 	start_receiving();
 	const struct ucx_sum sums[] = { { 64, 3 }, { LINK, 2 }, { 1u << 20, 7 } };
 	struct ucx_wire bye = make(UCX_BYE, sizeof(sums), 0), wire = make(UCX_SLOT, SMALL, 0);
@@ -261,7 +249,6 @@ static void leaves(void **state)
 
 static void is_sent(void **state)
 {
-	(void)state;
 	start_sending();
 	for (int i = 0; i < DEPTH; i++) {
 		assert_int_equal(link_room(to_peer), 1);
@@ -287,7 +274,6 @@ static void is_sent(void **state)
 
 static void is_sent_by_every_way(void **state)
 {
-	(void)state;
 	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++) {
 		start_sending();
 		comm->forced = scheme;
@@ -304,7 +290,6 @@ static void emulates_no_put(void **state)
 {
 	const char *lanes = fake_ucx_lanes;
 	const unsigned minor = fake_ucx_minor;
-	(void)state;
 	for (unsigned with = 13; with <= 16; with += 3) {
 		fake_ucx_minor = with;
 		fake_ucx_lanes =
@@ -333,7 +318,6 @@ static void makes_connections(void **state)
 	struct ucx_wire credit = make(UCX_CREDIT, 0, 0), small = make(UCX_SLOT, 1, 0),
 			large = make(UCX_SLOT, BIG, 1);
 	unsigned char byte = 7;
-	(void)state;
 	credit.number = 1;
 	for (int receives = 0; receives < 2; receives++) {
 		start_sending();
@@ -361,7 +345,6 @@ static void makes_connections(void **state)
 /* A slot is free when UCX has let go of it, too; the notice of a put comes behind its flush. */
 static void is_held(void **state)
 {
-	(void)state;
 	start_sending();
 	comm->forced = UCX_SCHEME_PUT;
 	fake_ucx_send_at_once(0);
@@ -385,7 +368,6 @@ static void is_held(void **state)
 static void exchange_without_credits(void **state)
 {
 	enum { EXCHANGES = 10 * DEPTH };
-	(void)state;
 	start_sending();
 	struct ucx_wire want = make(UCX_WANT, 0, 0), wire = make(UCX_SLOT, SMALL, 0);
 	deliver(&want, NULL, 0, 0);
@@ -407,7 +389,6 @@ static void exchange_without_credits(void **state)
 static void one_way_credits(void **state)
 {
 	enum { MESSAGES = 10 * DEPTH };
-	(void)state;
 	start_receiving();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL, 0);
 	const unsigned count = fake_ucx_count();
@@ -421,7 +402,6 @@ static void one_way_credits(void **state)
 
 static void grants_are_refused(void **state)
 {
-	(void)state;
 	start();
 	assert_int_equal(link_room(to_peer), 0);
 	int before = lines_of("refused a GRANT");
@@ -439,7 +419,6 @@ static void grants_are_refused(void **state)
 
 static void lost(void **state)
 {
-	(void)state;
 	start_sending();
 	ucx_lock(world.worker);
 	ucx_endpoint_abandon(comm->peers[PEER]->endpoint, CORALE_EPEER, "the test cut it");
@@ -513,7 +492,6 @@ static void use_link(void)
 
 static void anything(void **state)
 {
-	(void)state;
 	for (int run = 0; run < 300; run++) {
 		start();
 		comm->forced = (int)draw(UCX_SCHEMES);

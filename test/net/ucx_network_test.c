@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which network UCX is told to open: interfaces and adapters that are made up, and UCX's own configuration, read back. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
 #include "net/ucx/ucx_network.h"
@@ -103,7 +95,6 @@ static const char *const usual[] = { "lo",           "eth0",          "eth1",   
 
 static void chooses_one_interface(void **state)
 {
-	(void)state;
 	ports->nports = 0;
 	expect_choice(LIST("A=b"), usual, "eth0");
 	expect_choice(LIST("NCCL_SOCKET_IFNAME="), usual, "eth0");
@@ -123,7 +114,6 @@ static void chooses_one_interface(void **state)
 
 static void follows_ifname(void **state)
 {
-	(void)state;
 	ports->nports = 0;
 	expect_choice(LIST("NCCL_SOCKET_IFNAME=eth"), usual, "eth0,eth1");
 	expect_choice(LIST("NCCL_SOCKET_IFNAME==eth1"), usual, "eth1");
@@ -138,7 +128,6 @@ static void follows_ifname(void **state)
 
 static void follows_hca(void **state)
 {
-	(void)state;
 	with_ports();
 	expect_choice(LIST("A=b"), usual, "mlx5_0:1,mlx5_1:1,eth0");
 	expect_choice(LIST("NCCL_IB_HCA=mlx5_1"), usual, "mlx5_1:1,eth0");
@@ -169,7 +158,6 @@ static void expect_refusal(const char *const *variables, int code, const char *t
 
 static void refuses_what_leaves_nothing(void **state)
 {
-	(void)state;
 	ports->nports = 0;
 	expect_refusal(LIST("NCCL_NET=IB"), CORALE_ENOTSUP, "NCCL_NET=IB, and no RDMA adapter can be used");
 	expect_refusal(LIST("NCCL_SOCKET_IFNAME=ens"), CORALE_ESETTING,
@@ -185,7 +173,6 @@ static void names_docker(void **state)
 	struct host h;
 	struct ucx_network network;
 	struct settings s = parse(LIST("A=b"));
-	(void)state;
 	ports->nports = 0;
 	assert_int_equal(ucx_network_choose(&s, "", make_host(&h, alone), ports, -1, &network), 0);
 	assert_string_equal(network.docker, "docker0");
@@ -233,7 +220,6 @@ static const char *const all_options[] = { "NCCL_IB_GID_INDEX=3", "NCCL_IB_TC=0x
 
 static void tells_ucx_the_variables(void **state)
 {
-	(void)state;
 	with_ports();
 	expect_lines(LIST("A=b"), "", LIST("UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1,eth0", "!GID_INDEX", "!\nRC_"));
 	expect_lines(all_options, "",
@@ -248,7 +234,6 @@ static void tells_ucx_the_variables(void **state)
 /* UCX warns of what no transport takes. */
 static void tells_tcp_nothing_of_rdma(void **state)
 {
-	(void)state;
 	expect_lines(all_options, "eth0,lo", LIST("UCX_NET_DEVICES=eth0,lo", "!IB_SL", "!RC_TIMEOUT"));
 	ports->nports = 0;
 	expect_lines(all_options, "", LIST("UCX_NET_DEVICES=eth0", "!IB_SL", "!RC_TIMEOUT"));
@@ -258,7 +243,6 @@ static void tells_tcp_nothing_of_rdma(void **state)
 static void tells_ucx_the_family(void **state)
 {
 	const int is_old = ucx_minor() <= 16;
-	(void)state;
 	ports->nports = 0;
 	expect_lines(LIST("NCCL_SOCKET_FAMILY=AF_INET"), "",
 		     LIST(is_old ? "AF_PRIO=inet" : "TCP_AF_PRIO=inet"));
@@ -276,7 +260,6 @@ static void tells_ucx_the_family(void **state)
 static void binds_no_socket_of_one_interface(void **state)
 {
 	const char *const line = ucx_minor() < 18 ? "!EP_BIND" : "TCP_EP_BIND_SRC_ADDR=n";
-	(void)state;
 	expect_lines(LIST("A=b"), "lo",
 		     LIST(line, ucx_minor() <= 16 ? "RX_SEG_SIZE=256k" : "TCP_RX_SEG_SIZE=256k"));
 	expect_lines(LIST("A=b"), "mlx5_0:1,lo", LIST(line));
@@ -290,7 +273,6 @@ static void binds_no_socket_of_one_interface(void **state)
 
 static void leaves_the_users_alone(void **state)
 {
-	(void)state;
 	setenv("UCX_IB_SL", "2", 1);
 	setenv("UCX_RC_TIMEOUT", "1s", 1);
 	expect_lines(all_options, "", LIST("IB_GID_INDEX=3", "!IB_SL", "!RC_TIMEOUT"));
@@ -300,7 +282,6 @@ static void leaves_the_users_alone(void **state)
 
 static void passes_over_what_is_malformed(void **state)
 {
-	(void)state;
 	expect_lines(LIST("NCCL_IB_SL=16", "NCCL_IB_TC=high", "NCCL_IB_TIMEOUT=40", "NCCL_IB_RETRY_CNT=7x",
 			  "NCCL_IB_GID_INDEX= "),
 		     "", LIST("!IB_SL", "!TRAFFIC", "!\nRC_", "!GID"));

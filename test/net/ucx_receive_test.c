@@ -3,17 +3,9 @@
  * What the receiving side of the UCX transport believes of notes and headers: each field wrong by itself, and notes that come before
  * their communicator is open. The test plays UCX and the peers (test/net/fake_ucx.h); rank 0 is the library's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "net/ucx/ucx_devices.h"
 #include "ucx_world.h"
@@ -84,7 +76,6 @@ static void refused(const struct ucx_wire *wire, size_t bytes, uint64_t attr, co
 static void ranks_out_of_range(void **state)
 {
 	static const enum ucx_kind kinds[] = { UCX_HELLO, UCX_BYE, UCX_CONTROL, UCX_WANT, UCX_GRANT };
-	(void)state;
 	start();
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct ucx_wire wire = make(kinds[i], 0);
@@ -98,7 +89,6 @@ static void ranks_out_of_range(void **state)
 
 static void lengths(void **state)
 {
-	(void)state;
 	start();
 	struct ucx_wire wire = make(UCX_CONTROL, TRANSPORT_CONTROL_BYTES);
 	refused(&wire, TRANSPORT_CONTROL_BYTES - 1, 0, "as long as it should");
@@ -124,7 +114,6 @@ static void lengths(void **state)
 /* A descriptor of UCX's in the place of a payload that is read at once. */
 static void descriptors(void **state)
 {
-	(void)state;
 	start();
 	struct ucx_wire wire = make(UCX_CONTROL, 200);
 	refused(&wire, 200, UCP_AM_RECV_ATTR_FLAG_RNDV, "must come with it");
@@ -135,7 +124,6 @@ static void descriptors(void **state)
 
 static void fields(void **state)
 {
-	(void)state;
 	start();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL);
 	wire.index = UCX_PROBE_LINK + 1;
@@ -165,7 +153,6 @@ static void pings(void **state)
 {
 	struct ucx_wire ping = { .kind = UCX_PING, .number = 77 }, pong = { .kind = UCX_PONG };
 	struct ucx_peer *p;
-	(void)state;
 	start();
 	const unsigned count = fake_ucx_count();
 	deliver(&ping, 0);
@@ -208,7 +195,6 @@ static void short_keys(void **state)
 	const struct ucx_grant grant = {
 		.address = 4096, .tag = 1, .depth = WORLD_DEPTH, .slot_bytes = WORLD_SLOT_BYTES
 	};
-	(void)state;
 	memcpy(payload, &grant, sizeof(grant));
 	for (size_t bytes = 0; bytes <= sizeof(payload); bytes++) {
 		start();
@@ -226,7 +212,6 @@ static void early(void **state)
 {
 	enum { N = 300000, LAST = 1000 + N - 1 }; /* more than is kept, in bytes: */
 	struct ucx_wire wire = make(UCX_CONTROL, TRANSPORT_CONTROL_BYTES);
-	(void)state;
 	_Static_assert((size_t)N * TRANSPORT_CONTROL_BYTES > 64u << 20, "more than is kept");
 	start();
 	int before = lines_of("not open here");
@@ -251,7 +236,6 @@ static void early_and_large(void **state)
 {
 	enum { N = 30000 };
 	struct ucx_wire wire = make(UCX_GRANT, UCX_GRANT_BYTES);
-	(void)state;
 	start();
 	for (uint32_t i = 0; i < N; i++) {
 		wire.comm_id = 1000 + i;
@@ -266,7 +250,6 @@ static void early_and_large(void **state)
 static void lines_are_few(void **state)
 {
 	struct ucx_wire wire = make(UCX_HELLO, 7);
-	(void)state;
 	start();
 	int before = lines_of("refused");
 	for (int i = 0; i < 100000; i++)
@@ -280,7 +263,6 @@ static void lines_are_few(void **state)
 static void devices(void **state)
 {
 	char text[64], little[20];
-	(void)state;
 	fake_ucx_info =
 	    "#\n# UCP context\n#\n#     component 1  :  tcp\n#            md 1  :  component 1  tcp \n#\n"
 	    "#      resource 0  :  md 0  dev 0  flags -- self/memory0\n"
@@ -310,7 +292,6 @@ static void transports(void **state)
 						{ "cuda,gdr_copy,ud", "cuda,gdr_copy,ud", "ud" },
 						{ "cuda", "cuda", "" } };
 	char text[64];
-	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		for (int no_cuda = 0; no_cuda < 2; no_cuda++) {
 			ucx_devices_transports(cases[i][0], 0, 0, NETWORK_ANY, (enum ucx_cuda)no_cuda, text,
@@ -351,7 +332,6 @@ static void adapters(void **state)
 	} cases[] = { { "tcp/lo", 0 },      { "ud_mlx5/mlx5_0:1", 0 }, { "rc_mlx5/mlx5_0:1", 1 },
 		      { "dc_mlx5/a:1", 1 }, { "srd/rdmap0:1", 1 },     { "rc_verbs/fake0:1", 1 } };
 	char text[128];
-	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		snprintf(text, sizeof text, "#      resource 0  :  md 0  dev 0  flags -- %s\n",
 			 cases[i].resource);
@@ -384,7 +364,6 @@ static void gpudirect(void **state)
 		  UCX_GPUDIRECT_DMABUF, "by dmabuf" },
 	};
 	char text[256];
-	(void)state;
 	if (access("/sys/kernel/mm/memory_peers/nv_mem/version", F_OK) == 0 ||
 	    access("/sys/module/nvidia_peermem/version", F_OK) == 0)
 		skip();

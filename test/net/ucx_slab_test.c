@@ -4,17 +4,10 @@
  * and the peer (test/net/fake_ucx.h); rank 0 is the library's.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <unistd.h>
 
+#include "test/helpers/unit.h"
 #include "net/ucx/ucx_link.h"
 #include "ucx_world.h"
 
@@ -36,7 +29,6 @@ static int released;
 
 static void on_release(void *ctx)
 {
-	(void)ctx;
 	released++;
 }
 
@@ -95,7 +87,6 @@ static void receive_notice(void)
 
 static void arrives_when_read(void **state)
 {
-	(void)state;
 	start();
 	receive_notice();
 	assert_int_equal(fake_ucx_reads(), 1);
@@ -118,7 +109,6 @@ static void close_communicator(void)
 static void closed_while_read(void **state)
 {
 	const struct ucx_sum sum = { LINK, 1 };
-	(void)state;
 	start();
 	receive_notice();
 	deliver(UCX_BYE, 1, &sum, sizeof(sum));
@@ -134,7 +124,6 @@ static void closed_while_read(void **state)
 
 static void *end_reads(void *arg)
 {
-	(void)arg;
 	usleep(HOLD_US);
 	ucx_lock(world.worker);
 	fake_ucx_hold_reads(0);
@@ -145,7 +134,6 @@ static void *end_reads(void *arg)
 static void unmapped_while_read(void **state)
 {
 	pthread_t thread;
-	(void)state;
 	start();
 	receive_notice();
 	assert_int_equal(fake_ucx_reads(), 1);
@@ -161,7 +149,6 @@ static void unmapped_while_read(void **state)
 /* A read that does not end is given up with the loopback. */
 static void unmapped_while_stuck(void **state)
 {
-	(void)state;
 	start();
 	receive_notice();
 	void *loop = world.worker->loop;
@@ -178,7 +165,6 @@ static void unmapped_while_stuck(void **state)
 
 static void no_read_after_failure(void **state)
 {
-	(void)state;
 	start();
 	assert_int_equal(link_ready(to_peer), 0);
 	ucx_end_fail(comm, CORALE_EABORTED);
@@ -193,7 +179,6 @@ static void refused_without_adapter(void **state)
 {
 	struct link_slab *other = NULL;
 	char why[LINK_WHY_BYTES];
-	(void)state;
 	start();
 	fake_ucx_info = copier;
 	assert_int_equal(ucx_slab_map(&comm->base, gpu, BYTES, 1, &other, why, sizeof(why)), CORALE_ENOTSUP);
@@ -223,7 +208,6 @@ static void send_one(void)
 /* UCX cancels a put that it finds no protocol for. */
 static void no_protocol(void **state)
 {
-	(void)state;
 	start_sending();
 	send_one();
 	fake_ucx_cancel_all();
@@ -254,7 +238,6 @@ static void notice_behind_put(void **state)
 		{ "# lane[0]: 0:dc_mlx5/mlx5_0:1.0 md[0] -> md[0]/ib/sysdev[0] rma_bw#0 am am_bw#0\n", 0 },
 	};
 	const char *before = fake_ucx_lanes;
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake_ucx_lanes = cases[i].lanes;
 		start_sending();

@@ -4,21 +4,14 @@
 #define _GNU_SOURCE
 #include <net/if.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <ucp/api/ucp.h>
 
+#include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "net/ucx/transport_ucx.h"
@@ -45,7 +38,6 @@ static void opens_without_context(void **state)
 {
 	const struct settings *settings;
 	char text[256];
-	(void)state;
 	has_context = 1;
 	assert_int_equal(settings_get(&settings), 0);
 	assert_int_equal(transport_ucx.devices(settings, text, sizeof(text)), 0);
@@ -57,7 +49,6 @@ static char lines[2048];
 
 static void keep_line(enum log_level level, int rank, const char *text)
 {
-	(void)rank;
 	if (level == LOG_WARN)
 		snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", text);
 }
@@ -68,7 +59,6 @@ static void takes_lines_of_ucx(void **state)
 	const struct settings *settings;
 	char text[256];
 	FILE *file = tmpfile();
-	(void)state;
 	assert_int_equal(settings_get(&settings), 0);
 	struct settings of_nowhere = *settings;
 	strcpy(of_nowhere.net_devices, "nowhere0");
@@ -122,7 +112,6 @@ static void says_that_there_is_no_network(void **state)
 {
 	int status = -1;
 	const pid_t child = fork();
-	(void)state;
 	if (!child)
 		_exit(ask_without_network());
 	assert_int_equal(waitpid(child, &status, 0), child);

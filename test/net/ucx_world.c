@@ -13,7 +13,6 @@ enum { ADDRESS_BYTES = sizeof(struct ucx_address) + 8 };
 static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 {
 	struct ucx_world *world = ctx;
-	(void)peer, (void)message;
 	if (bytes > TRANSPORT_CONTROL_BYTES)
 		abort();
 	world->controls++;
@@ -22,7 +21,6 @@ static void on_control(void *ctx, int peer, const void *message, size_t bytes)
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
 	struct ucx_world *world = ctx;
-	(void)peer, (void)code;
 	if (!reason[0])
 		abort();
 	world->failures++;

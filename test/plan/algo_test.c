@@ -4,15 +4,7 @@
  * out of place, all roots while they are few, partial sums in float32, several channels, random schedules, repeated
  * calls. Small numbers of ranks get all combinations, large ones the ones that matter there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/collectives.h"
 #include "test/helpers/plan_cases.h"
 #include "test/helpers/thin.h"

@@ -3,15 +3,7 @@
  * The checker must see what is wrong: every plan is broken in every way that a slip of the pen could break it, and
  * each of the broken plans must be refused. And the flags STABLE and FRESH must stand wherever they are true.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "base/collectives.h"
 #include "test/helpers/plan_cases.h"
 #include "examples/plans/plan_print.h"
@@ -23,7 +15,6 @@ typedef int mutate(struct plan *plan, struct plan_step *step);
 
 static int drop(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	step->pred = PLAN_NE; /* 0 != 0 */
 	step->pred_a = step->pred_b = PLAN_EXPR_NONE;
 	return 1;
@@ -91,7 +82,6 @@ static int one_block_more(struct plan *plan, struct plan_step *step)
 
 static int forget_final(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	int was = step->flags & PLAN_FINAL;
 	step->flags &= (uint8_t)~PLAN_FINAL;
 	return was;
@@ -99,7 +89,6 @@ static int forget_final(struct plan *plan, struct plan_step *step)
 
 static int add_final(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	int was = step->flags & PLAN_FINAL;
 	step->flags |= PLAN_FINAL;
 	return !was && step->flags & PLAN_REDUCE;
@@ -107,7 +96,6 @@ static int add_final(struct plan *plan, struct plan_step *step)
 
 static int forget_src(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	if (step->op != PLAN_MOVE || !step->from || !step->src.space || !step->dst.space)
 		return 0;
 	step->src = (struct plan_span){ 0 };
@@ -116,7 +104,6 @@ static int forget_src(struct plan *plan, struct plan_step *step)
 
 static int claim_stable(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	if (step->op != PLAN_MOVE || !step->to || step->flags & PLAN_STABLE)
 		return 0;
 	step->flags |= PLAN_STABLE;
@@ -125,7 +112,6 @@ static int claim_stable(struct plan *plan, struct plan_step *step)
 
 static int claim_fresh(struct plan *plan, struct plan_step *step)
 {
-	(void)plan;
 	if (step->op != PLAN_MOVE || !step->from || step->flags & (PLAN_FRESH | PLAN_REDUCE) ||
 	    step->dst.space != PLAN_RECV)
 		return 0;
@@ -262,7 +248,6 @@ static void setup(struct plan_case *c, struct plan *plan, corale_coll coll, cons
 
 static void test_parity_depth(void **state)
 {
-	(void)state;
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "oneshot");
@@ -274,7 +259,6 @@ static void test_parity_depth(void **state)
 /* The root of a broadcast hears from nobody, so no number of slots is enough without credits. */
 static void test_parity_one_way(void **state)
 {
-	(void)state;
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_BROADCAST, "flat");
@@ -286,7 +270,6 @@ static void test_parity_one_way(void **state)
 
 static void test_ring_depth(void **state)
 {
-	(void)state;
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "ring");
@@ -298,7 +281,6 @@ static void test_ring_depth(void **state)
 /* Two programs on one path would take each other's messages. */
 static void test_shared_path(void **state)
 {
-	(void)state;
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "ce");
@@ -315,7 +297,6 @@ static void test_shared_path(void **state)
 /* A forgotten token lets the copy engines send what is not folded yet. */
 static void test_missing_token(void **state)
 {
-	(void)state;
 	struct plan_case c;
 	struct plan plan;
 	setup(&c, &plan, CORALE_ALL_REDUCE, "ce");
@@ -338,7 +319,6 @@ static void test_overwritten(void **state)
 				     .channels = 1 };
 	struct plan plan;
 	char error[512];
-	(void)state;
 	assert_true(cases_build(&c, &plan));
 	for (int references = 0; references < 2; references++) {
 		const struct check_options options = {
@@ -354,7 +334,6 @@ static void test_overwritten(void **state)
 
 static void test_sequences(void **state)
 {
-	(void)state;
 	int rows;
 	const struct row *algo = row_table(&rows);
 	enum { CALLS = 40 };

@@ -8,16 +8,9 @@
  * If a choice is meant to change: make test/plan/chosen_test && test/plan/chosen_test print >chosen.table, in the build directory, replaces
  * test/plan/chosen.table of the sources; its diff belongs to the commit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/collectives.h"
 #include "base/log.h"
 #include "chosen.h"
@@ -359,7 +352,6 @@ static void read_golden(struct text *golden)
 
 static void test_all(void **state)
 {
-	(void)state;
 	static struct text golden;
 	static struct all all;
 	char hash[17];

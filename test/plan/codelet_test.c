@@ -3,15 +3,9 @@
  * The choice of a row with a codelet (row.h): whatever the call, one that can run it, the fastest by the model or
  * the one that was asked for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/collectives.h"
 #include "codelet_kind.h"
 #include "kernels/codelets.h"
@@ -129,7 +123,6 @@ static int two_shot_able(const struct question *q)
 
 static int always_able(const struct question *q)
 {
-	(void)q;
 	return 1;
 }
 
@@ -282,7 +275,6 @@ static void check_machine(struct gpu_machine machine)
 
 static void test_every_call(void **state)
 {
-	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks++)
 		check_machine(machine_of(ranks, WINDOW));
 }
@@ -290,7 +282,6 @@ static void test_every_call(void **state)
 /* Windows of which next to nothing is left for packets. */
 static void test_small_windows(void **state)
 {
-	(void)state;
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
 		check_machine(machine_of(ranks, (uint64_t)4 << 20));
 	check_machine((struct gpu_machine){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
@@ -299,7 +290,6 @@ static void test_small_windows(void **state)
 /* As few as the policy `efficient` leaves; what is given goes first. */
 static void test_few_blocks(void **state)
 {
-	(void)state;
 	const int few = plan_most_blocks(0, 1);
 	assert_in_range(few, 1, 8);
 	assert_int_equal(plan_most_blocks(0, 0), 0);
@@ -316,7 +306,6 @@ static void test_few_blocks(void **state)
 /* The last bytes that fit into packets, and one more. */
 static void test_room(void **state)
 {
-	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		struct question q = { .machine = machine_of(ranks, WINDOW),
 				      .coll = CORALE_ALL_REDUCE,
@@ -331,7 +320,6 @@ static void test_room(void **state)
 
 static void test_tiny_calls_are_packets(void **state)
 {
-	(void)state;
 	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
 		struct question q = { .machine = machine_of(4, WINDOW),
 				      .coll = (corale_coll)coll,
@@ -345,7 +333,6 @@ static void test_tiny_calls_are_packets(void **state)
 /* What runs lowered, whatever the call, unless BULK is asked for, or blocks are few and bytes many. */
 static void test_lowered_only(void **state)
 {
-	(void)state;
 	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
 	for (int i = 0; i < 3 * SIZES; i++) {
 		struct question q = { .machine = machine_of(4, WINDOW),
@@ -437,7 +424,6 @@ enum { MOST_ROWS = 256 };
 
 static void test_rows_are_checked(void **state)
 {
-	(void)state;
 	static const struct settings settings;
 	int rows, checked[MOST_ROWS] = { 0 };
 	const struct row *table = row_table(&rows);
@@ -462,7 +448,6 @@ static void test_rows_are_checked(void **state)
 /* The plan of a call has its way, and the launch's blocks and chunks. */
 static void test_plan_of_call(void **state)
 {
-	(void)state;
 	static const struct settings settings;
 	for (int ranks = 1; ranks <= 9; ranks++) {
 		struct question q = { .machine = machine_of(ranks, WINDOW), .memory = PLAN_MEMORY_SCRATCH };
@@ -534,7 +519,6 @@ static void check_walk(const struct question *q, const struct planner *planner)
 /* Codelets are chosen by rates, lowered plans by a walk of their steps: both in the same microseconds. */
 static void test_walk_is_like_rates(void **state)
 {
-	(void)state;
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
 					     CORALE_BROADCAST, CORALE_ALL_TO_ALL };
 	static const struct settings settings;
@@ -561,7 +545,6 @@ static void test_walk_is_like_rates(void **state)
 /* Whatever CORALE_PROTO may say is the name of a row's protocol, and nothing else is. */
 static void test_protocols_have_rows(void **state)
 {
-	(void)state;
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
 		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
 	static const char *const none[] = { "",   "auto", "lowered", "one_shot", "two_shot", "fifo",
@@ -573,7 +556,6 @@ static void test_protocols_have_rows(void **state)
 /* The list is by index. */
 static void test_list_of_codelets(void **state)
 {
-	(void)state;
 	for (int i = 0; i < CODELETS; i++) {
 		assert_non_null(codelet_list[i]);
 		assert_int_equal(codelet_list[i]->index, i);
@@ -596,7 +578,6 @@ static void check_rates(const struct row *row)
 
 static void test_rates(void **state)
 {
-	(void)state;
 	const struct rates *known = rates_of_gpu("NVIDIA H200"), *other = rates_of_gpu("NVIDIA H200 NVL");
 	assert_true(rates_are_known(known));
 	assert_true(known == rates_of_default_gpu());
@@ -630,7 +611,6 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 
 static void test_settings(void **state)
 {
-	(void)state;
 	static const corale_coll colls[] = { CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V };
 	for (int i = 0; i < 2; i++) {
 		assert_false(is_refused(colls[i], 1, "", ""));
@@ -643,7 +623,6 @@ static void test_settings(void **state)
 
 static void test_chunks(void **state)
 {
-	(void)state;
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		uint32_t before = 1;
 		for (int i = 0; i < SIZES; i++) {
@@ -681,7 +660,6 @@ static void check_list(const struct question *asked)
 
 static void test_lists(void **state)
 {
-	(void)state;
 	static const int blocks[] = { 132, 16, 4, 1 };
 	for (int i = 0; i < 8 * 4 * CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++) {
 		struct question q = { .machine = machine_of(1 + i % 8, i & 8 ? WINDOW : WINDOW / 4) };
@@ -719,7 +697,6 @@ static int count_lowered(const struct planner *planner, corale_coll coll)
 /* A codelet that is all that can run a call, and far slower than a lowered plan, does not run it: a root that sends everything to each rank. */
 static void test_lowered_competes(void **state)
 {
-	(void)state;
 	static const struct settings settings;
 	struct gpu_machine machine = machine_of(4, (uint64_t)1 << 30);
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
@@ -742,7 +719,6 @@ static void test_lowered_competes(void **state)
 
 static void test_print(void **state)
 {
-	(void)state;
 	char text[512];
 	struct choices list;
 	struct question q = { .machine = machine_of(8, WINDOW), .coll = CORALE_ALL_GATHER };

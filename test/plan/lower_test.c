@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lowered plans, expanded, are the cursor's actions: every row of the algorithm table, machine, rank, root and channel. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "examples/plans/plan_print.h"
 #include "plan/lower.h"
@@ -253,7 +247,6 @@ static void compare_machine(int n, int split)
 
 static void few_ranks(void **state)
 {
-	(void)state;
 	for (int n = 1; n <= 12; n++)
 		for (int split = 0; split < NUM_SPLITS; split++)
 			compare_machine(n, split);
@@ -261,7 +254,6 @@ static void few_ranks(void **state)
 
 static void many_ranks(void **state)
 {
-	(void)state;
 	for (int n = 13; n <= 64; n += 17)
 		for (int split = 0; split < NUM_SPLITS; split++)
 			compare_machine(n, split);
@@ -301,7 +293,6 @@ static void compare_thousand(const char *machine, int longest)
 
 static void a_thousand_ranks(void **state)
 {
-	(void)state;
 	compare_thousand("node:1024", 64);
 	compare_thousand("node:128 gpu:8", 64);
 	compare_thousand("node:64 gpu:16", 64);
@@ -312,7 +303,6 @@ static void lists_are_short(void **state)
 {
 	int rows;
 	struct topo *topo = cases_topo(8, SPLIT_ONE_NODE);
-	(void)state;
 	row_table(&rows);
 	for (int row = 0; row < rows; row++) {
 		struct plan_case c = { .topo = topo, .row = row, .count = 64, .chunk = 3, .channels = 1 };
@@ -337,7 +327,6 @@ static void sends_go_ahead(void **state)
 	int n;
 	const struct row *table = row_table(&n);
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
-	(void)state;
 	for (int row = 0; row < n; row++)
 		for (size_t i = 0; table[row].coll == CORALE_ALL_REDUCE && i < sizeof rows / sizeof *rows;
 		     i++) {
@@ -412,7 +401,6 @@ static void radix_4_is_right(void **state)
 {
 	struct check_report report;
 	char error[512];
-	(void)state;
 	for (int n = 2; n <= 40; n++) {
 		struct topo *topo = cases_topo(n, n % 2 ? SPLIT_SINGLES : SPLIT_THREES);
 		struct plan_case c = { .topo = topo, .count = 5, .chunk = 5, .channels = 1, .calls = 2 };
@@ -432,7 +420,6 @@ static void radix_4_has_few_rounds(void **state)
 	struct topo *topo;
 	struct plan radix_4, radix_2;
 	char error[200], text[4096];
-	(void)state;
 	assert_int_equal(
 	    machine_parse("node:64 rail_us:20 rail_send_us:0.5 rail_recv_us:0.5", &topo, error, sizeof error),
 	    0);

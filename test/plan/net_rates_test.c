@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From measured samples to the rates that all ranks plan by. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "plan/machine/net_rates.h"
 #include "plan/choose/planner.h"
 
@@ -52,7 +46,6 @@ static void print_measured(double send, double recv, double way, double noise, c
 /* No two runs measure the same, and all plan by the same rates. */
 static void test_steady(void **state)
 {
-	(void)state;
 	for (int run = 0; run < 200; run++) {
 		char text[200];
 		print_measured(6500, 2600, 800, 0.3, text); /* near the built-in ones: sockets */
@@ -81,7 +74,6 @@ static void plan_barrier(double factor, struct plan *plan)
 /* What is measured decides: messages that cost their ends a thirtieth are sent to all at once. */
 static void test_choices_differ(void **state)
 {
-	(void)state;
 	struct plan dear, cheap;
 	plan_barrier(1, &dear);
 	plan_barrier(30, &cheap);
@@ -91,7 +83,6 @@ static void test_choices_differ(void **state)
 /* The rates that were agreed on give themselves again, so that later communicators of the process have the same. */
 static void test_known(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(), *again = new_topo();
 	struct net_sample samples[RANKS], one;
 	char a[200], b[200];
@@ -113,7 +104,6 @@ static void test_known(void **state)
 
 static void test_nothing_measured(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo();
 	struct net_sample none[RANKS] = { { 0 } };
 	char before[200], after[200];

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans: how they are built, cut, walked and printed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "plan/plan_eval.h"
 #include "examples/plans/plan_print.h"
@@ -36,7 +28,6 @@ static struct topo *new_topo(int n, int per_node)
 
 static void test_cut(void **state)
 {
-	(void)state;
 	for (size_t length = 0; length < 70; length++) {
 		for (size_t n = 1; n < 9; n++) {
 			for (size_t unit = 1; unit < 18; unit += 5) {
@@ -56,7 +47,6 @@ static void test_cut(void **state)
 
 static void test_doubling(void **state)
 {
-	(void)state;
 	for (int n = 1; n < 200; n++) {
 		int steps = plan_log2(n), part = 0;
 		for (int me = 0; me < n; me++) {
@@ -84,7 +74,6 @@ static void test_doubling(void **state)
 /* Each position but the root's is the child of its parent, once; a tree of n has ceil(log2(n)) levels. */
 static void test_tree(void **state)
 {
-	(void)state;
 	for (int n = 1; n < 200; n++) {
 		int children = 0, deepest = 0;
 		for (int me = 0; me < n; me++) {
@@ -115,7 +104,6 @@ static void test_tree(void **state)
 /* A window is its two halves, the first of them no shorter; window 1 is the whole. */
 static void test_windows(void **state)
 {
-	(void)state;
 	for (size_t length = 0; length < 40; length++)
 		for (int window = 1; window < 64; window++) {
 			size_t begin, first, second;
@@ -134,7 +122,6 @@ static void test_windows(void **state)
 /* Partners have the two halves of what they had before a step; in the end everyone has another part of the whole. */
 static void test_halving(void **state)
 {
-	(void)state;
 	for (int n = 1; n < 130; n++) {
 		int steps = plan_log2(n), last[128] = { 0 };
 		for (int me = 0; me < n; me++) {
@@ -164,7 +151,6 @@ static void test_halving(void **state)
 /* Every element of a vector lies in exactly one (part, channel, chunk, piece). */
 static void test_spans_tile(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(3, 3);
 	for (size_t count = 0; count < 90; count += 7) {
 		struct plan plan = new_plan();
@@ -211,7 +197,6 @@ static void expect_runs(const struct plan_env *env, const struct plan_action *a,
 /* Several blocks go on at the buffer's start behind its last one, or back at its end before the first one; cells leave out as many as a run has. */
 static void test_blocks_in_runs(void **state)
 {
-	(void)state;
 	for (int n = 2; n < 12; n++) {
 		struct topo *topo = new_topo(n, 1);
 		struct plan plan = new_plan();
@@ -243,7 +228,6 @@ static void test_blocks_in_runs(void **state)
 /* Cells that are folded go on with the first one behind the last; each keeps the piece of the span. */
 static void test_cells(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(5, 1);
 	const int var[PLAN_MAX_LOOPS] = { 0 };
 	for (int rank = 0; rank < 5; rank++)
@@ -274,7 +258,6 @@ static void test_cells(void **state)
 /* Rounds meet: whom I send to gets as many blocks from me as it expects; in the end each rank has had all n, once. */
 static void test_bruck(void **state)
 {
-	(void)state;
 	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1, .radix = 2, .digit = 1 },
 			       from = { .base = PLAN_BRUCK_PEER, .stride = 1, .radix = 2, .digit = 1 },
 			       blocks = { .base = PLAN_BRUCK_BLOCKS, .radix = 2, .digit = 1 },
@@ -304,7 +287,6 @@ static void test_bruck(void **state)
 /* As test_bruck, of other radices: all distances of a round together multiply what a rank has. Distances that no member is away are none. */
 static void test_radix(void **state)
 {
-	(void)state;
 	for (int radix = 2; radix < 9; radix++)
 		for (int n = 2; n < 200; n++) {
 			int had = 1;
@@ -339,7 +321,6 @@ static void test_radix(void **state)
 /* A base that lacks its text, or operands that its form has, has been left out of the table. */
 static void test_bases(void **state)
 {
-	(void)state;
 	for (int base = 0; base < PLAN_BASES; base++) {
 		const struct plan_base_info *info = &plan_bases[base];
 		assert_non_null(info->text);
@@ -354,7 +335,6 @@ static void test_bases(void **state)
 
 static void test_values(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(8, 3); /* nodes of 3, 3, 2 */
 	struct plan plan = new_plan();
 	struct plan_env env;
@@ -411,7 +391,6 @@ static void count_to(struct plan *plan, int n)
 /* signal(v0, v1) for v0 below 3, v1 below 2, but neither in loops of no trips nor behind a false predicate. */
 static void test_cursor(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(8, 8);
 	struct plan plan = new_plan();
 	struct plan_env env;
@@ -449,7 +428,6 @@ static void test_cursor(void **state)
 /* A table that is full, or loops that do not close, show when the plan is finished. */
 static void test_broken_plans(void **state)
 {
-	(void)state;
 	struct plan plan = new_plan();
 	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL); /* no program */
 
@@ -496,7 +474,6 @@ static void expect_refusal(struct plan_step step)
 
 static void test_broken_steps(void **state)
 {
-	(void)state;
 	struct plan_span send = { .space = PLAN_SEND }, recv = { .space = PLAN_RECV },
 			 block = { .space = PLAN_RECV, .block = 1 };
 	expect_refusal((struct plan_step){ .op = PLAN_MOVE, .src = send });
@@ -527,7 +504,6 @@ static void test_broken_steps(void **state)
 
 static void test_mixed_ring(void **state)
 {
-	(void)state;
 	struct plan plan = new_plan();
 	uint8_t ring = plan_queue(&plan, PLAN_CREDIT, 2);
 	plan_program(&plan, PLAN_SM);
@@ -542,7 +518,6 @@ static void test_mixed_ring(void **state)
 /* The length is what it would need, whatever the room; what fits is terminated. */
 static void test_print_length(void **state)
 {
-	(void)state;
 	struct topo *topo = new_topo(8, 3);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
 	char whole[8192], some[8192], error[200];

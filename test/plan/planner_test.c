@@ -4,15 +4,8 @@
  * the simulator.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "base/log.h"
@@ -31,7 +24,6 @@ static struct planner new_planner(const struct topo *topo)
 
 static void test_key(void **state)
 {
-	(void)state;
 	static const struct {
 		size_t count;
 		int size_class;
@@ -55,7 +47,6 @@ static void test_key(void **state)
 
 static void test_algo_grammar(void **state)
 {
-	(void)state;
 	static const char *const good[] = { "",
 					    "ring",
 					    "^ring",
@@ -90,7 +81,6 @@ static int warnings;
 
 static void count_warnings(enum log_level level, int rank, const char *text)
 {
-	(void)rank;
 	if (level != LOG_WARN)
 		return;
 	warnings++;
@@ -100,7 +90,6 @@ static void count_warnings(enum log_level level, int rank, const char *text)
 /* What CORALE_ALGO names and can't run is said once a collective, by rank 0. */
 static void test_algo_warning(void **state)
 {
-	(void)state;
 	struct topo *topo = cases_topo(8, SPLIT_THREES);
 	log_set_writer(count_warnings);
 	for (int rank = 1; rank >= 0; rank--) {
@@ -141,7 +130,6 @@ static void expect_choice(const struct topo *topo, const char *text, corale_coll
 
 static void test_algo_choice(void **state)
 {
-	(void)state;
 	struct topo *topo = cases_topo(8, SPLIT_THREES);
 	expect_choice(topo, "ring", CORALE_ALL_REDUCE, "ring");
 	expect_choice(topo, "ring", CORALE_ALL_GATHER, "ring");
@@ -169,7 +157,6 @@ static void test_algo_choice(void **state)
 /* Where nodes differ, doubling between nodes has no place for a result of each rail. */
 static void test_even_nodes_alone(void **state)
 {
-	(void)state;
 	for (int n = 6; n <= 7; n++) {
 		struct topo *topo = cases_topo(n, SPLIT_THREES);
 		struct planner planner = new_planner(topo);
@@ -199,7 +186,6 @@ static void expect_in_rank_order(const struct planner *planner, const struct pla
 /* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine, whatever the row; be the ranks more than a fold waits for or not. */
 static void test_reproducible(void **state)
 {
-	(void)state;
 	int rows;
 	row_table(&rows);
 	for (int i = 0; i < 7 * NUM_SPLITS * 2; i++) {
@@ -227,7 +213,6 @@ static void test_reproducible(void **state)
 /* On more ranks than a fold waits for few bytes go by Bruck's messages; more, in cells that stay within bounds. */
 static void test_reproducible_on_many_ranks(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "node:2048 rank:1", "node:300 rank:8", "node:[8,1,3,1100]" };
 	for (int m = 0; m < 3; m++) {
 		struct topo *topo;
@@ -265,7 +250,6 @@ static void expect_same(const struct plan *a, const struct plan_cost *x, const s
 /* A row that costs less than a limit is cut and priced as without one; another one is told to cost no less. */
 static void test_prices_below_a_limit(void **state)
 {
-	(void)state;
 	static const double shares[] = { 0.3, 0.9, 0.999, 1.001, 1.1, 4 };
 	int rows, less = 0;
 	row_table(&rows);
@@ -302,7 +286,6 @@ static void test_prices_below_a_limit(void **state)
 /* No message is larger than a slot, whatever the algorithm, type and size. */
 static void test_messages_fit(void **state)
 {
-	(void)state;
 	int rows;
 	row_table(&rows);
 	struct topo *topos[] = { cases_topo(4, SPLIT_ONE_NODE), cases_topo(11, SPLIT_UNEVEN) };
@@ -339,7 +322,6 @@ static void test_messages_fit(void **state)
 /* Equal inputs, equal plans, to the last byte: ranks plan each for itself. */
 static void test_deterministic(void **state)
 {
-	(void)state;
 	struct topo *topos[] = { cases_topo(11, SPLIT_UNEVEN), cases_topo(11, SPLIT_UNEVEN) };
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
 		for (size_t count = 1; count < 1u << 28; count *= 16) {
@@ -362,7 +344,6 @@ static void test_deterministic(void **state)
 /* The model is within a factor of three of the simulation, which never beats the lower bound. */
 static void test_cost(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "rank:4", "node:2 rank:2", "node:4 gpu:8 nvlink:390 rail:50",
 						"node:[8,8,4,3] nvlink:390 rail:50", "node:9 rail:2" };
 	int rows;
@@ -449,7 +430,6 @@ static void expect_good_choice(const struct planner *planner, const char *machin
 
 static void test_good_choices(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "node:2 gpu:8 nvlink:390 rail:50",
 						"node:5 gpu:8 nvlink:390 rail:50",
 						"node:16 gpu:8 nvlink:390 rail:50",
@@ -518,7 +498,6 @@ static long most_messages(const char *machine, corale_coll coll)
  * them. */
 static void test_messages_of_small_calls(void **state)
 {
-	(void)state;
 	static const char *const rates[] = {
 		"rail_us:0.8 rail_send_us:6.5 rail_recv_us:2.6 rail:3.4 rail_core:6.8", /* sockets */
 		"rail_us:1.5 rail_send_us:0.15 rail_recv_us:0.15 rail:25 rail_core:0", /* RDMA */
@@ -585,7 +564,6 @@ static void expect_near(const char *machine, corale_coll coll, size_t bytes)
 /* From 1 MB on the model of an all_reduce of GPUs over nodes is within 15 % of what is simulated. */
 static void test_nodes_of_gpus(void **state)
 {
-	(void)state;
 	static const int nodes[] = { 2, 3, 4, 6, 7, 8, 12, 16, 24, 32, 64 };
 	uint64_t turn = 0;
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
@@ -604,7 +582,6 @@ static void test_nodes_of_gpus(void **state)
 /* Nodes of 8 GPUs with a NIC of 50 GB/s each, beside what no schedule can beat: docs/lab/nodes.md says the same. */
 static void test_near_the_bound(void **state)
 {
-	(void)state;
 	static const struct {
 		const char *machine;
 		size_t bytes;
@@ -630,7 +607,6 @@ static void test_near_the_bound(void **state)
 
 static void test_sim_finds_deadlock(void **state)
 {
-	(void)state;
 	struct plan_case c = { .topo = cases_topo(5, SPLIT_ONE_NODE), .count = 100, .channels = 1 };
 	struct plan plan;
 	struct sim_result result;

@@ -3,14 +3,7 @@
  * A row that is deleted from the table is gone from everywhere: no list of choices names it, which is what corale-plan prints and what calls look up,
  * and another row runs its calls. This program has a table of its own in place of the library's: the same, less one row.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/collectives.h"
 #include "net/gpu_planners.h"
@@ -141,7 +134,6 @@ static int has_rows(const struct machine *m, int coll)
 
 static void test_deleted_rows(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:2",        "gpu:4",
 						"gpu:8",  "node:2 gpu:8",  "node:16 gpu:1" };
 	int named = 0;
@@ -161,7 +153,6 @@ static void test_deleted_rows(void **state)
 /* Equal machines have equal hashes; whatever the choice looks at changes that of the inputs, and a row less that of what is chosen. */
 static void test_hashes(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
 		struct machine m, other;
@@ -196,7 +187,6 @@ static void test_hashes(void **state)
 /* Over nodes names decide between a codelet and the row that may be lowered in its place, also where the other one is faster. */
 static void test_names_over_nodes(void **state)
 {
-	(void)state;
 	static const struct {
 		const char *variable, *small, *large; /* rows */
 	} cases[] = {
@@ -251,7 +241,6 @@ static void check_exact(const struct planner *planner, corale_coll coll, const s
 
 static void test_exact_lists(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "rank:8",       "node:2 rank:1", "node:4 rank:4", "gpu:4",
 						"node:2 gpu:1", "node:3 gpu:4",  "node:16 gpu:8" };
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
@@ -274,7 +263,6 @@ static void test_exact_lists(void **state)
 /* Types of a kind choose alike. */
 static void test_kinds(void **state)
 {
-	(void)state;
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
 		struct choices of[CHOICES_KINDS] = { 0 }, list;
@@ -297,7 +285,6 @@ static void test_kinds(void **state)
 /* Communicators of one machine have the same lists, also one after the other; those of another machine have others. */
 static void test_shared_lists(void **state)
 {
-	(void)state;
 	const struct choices *list, *same, *another;
 	struct machine m, other;
 	open_machine(&m, "node:2 rank:4");

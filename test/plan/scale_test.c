@@ -3,15 +3,7 @@
  * Up to 16,384 ranks, where the whole machine is too much to run: what samples of ranks send is what their peers
  * expect, message by message, and what they write is the whole result. And a few hundred ranks through the checker.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "test/helpers/plan_cases.h"
 #include "plan/plan_eval.h"
@@ -172,7 +164,6 @@ static void spot_check(const char *machine, size_t count)
 
 static void test_many_ranks(void **state)
 {
-	(void)state;
 	spot_check("node:12 gpu:8", 1001);
 	spot_check("node:[16,8,3,16,1,7] rail:10", 5003);
 	spot_check("node:64 gpu:8", 9001);
@@ -184,7 +175,6 @@ static void test_many_ranks(void **state)
 /* Whole machines of a few hundred ranks through the checker, with as little data as shows the structure. */
 static void test_hundreds(void **state)
 {
-	(void)state;
 	int rows;
 	row_table(&rows);
 	struct topo *topo = cases_topo(131, SPLIT_EIGHTS);

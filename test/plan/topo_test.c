@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Machines: maps between ranks, nodes and local ranks, and the text form. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "corale.h"
 #include "plan/plan_eval.h"
@@ -43,7 +35,6 @@ static void check_maps(const struct topo *topo, int n, const uint64_t *id)
 
 static void test_maps(void **state)
 {
-	(void)state;
 	uint64_t id[64];
 	for (unsigned seed = 0; seed < 200; seed++) {
 		int n = (int)(seed % 64) + 1;
@@ -73,7 +64,6 @@ static void expect_machine(const char *text, int ranks, int nodes, int largest)
 
 static void test_text(void **state)
 {
-	(void)state;
 	expect_machine("node:512 gpu:8 nvlink:390 rail:50", 4096, 512, 8);
 	expect_machine("node:[8,8,4]", 20, 3, 8);
 	expect_machine("rank:4 memory:10", 4, 1, 4);
@@ -94,7 +84,6 @@ static void test_text(void **state)
 
 static void test_bad_text(void **state)
 {
-	(void)state;
 	static const char *const texts[] = { "node",
 					     "node:",
 					     "node:0",
@@ -147,7 +136,6 @@ static void test_bad_text(void **state)
 /* What is printed of the links between nodes is read back to the same, to the digits that are printed. */
 static void test_rails(void **state)
 {
-	(void)state;
 	struct topo *topo;
 	char error[200], text[200], again[200];
 	assert_int_equal(

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rates as a text: what is read, what is refused and where, what is printed; and that a rate changes a choice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/log.h"
 #include "comm/tuning_file.h"
@@ -31,7 +24,6 @@ static struct tuning parse(const char *text)
 
 static void test_read(void **state)
 {
-	(void)state;
 	const struct tuning none = parse(FIRST), some = parse(FIRST "\n# by hand\r\n"
 								    "host.node_ns\t142 \r\n"
 								    "network.net_gbs 0\n"
@@ -79,7 +71,6 @@ static void test_broken(void **state)
 		{ FIRST " host.node_ns 1\n", "expected a rate's name" },
 		{ FIRST "host.node_ns 1\x01\n", "expected text without control characters (character 15)" },
 	};
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct tuning tuning = { .given = 5 };
 		if (tuning_parse(cases[i].text, strlen(cases[i].text), &tuning, error) != CORALE_ESETTING)
@@ -95,7 +86,6 @@ static void test_bytes_that_are_no_text(void **state)
 	static const char with_nul[] = FIRST "host.node_ns 1\0\n";
 	char longest[TUNING_LINE + sizeof(FIRST) + 2] = FIRST;
 	struct tuning tuning;
-	(void)state;
 	assert_int_equal(tuning_parse(with_nul, sizeof(with_nul) - 1, &tuning, error), CORALE_ESETTING);
 	assert_non_null(strstr(error, "line 2: found \"host.node_ns 1\", expected text"));
 	memset(longest + sizeof(FIRST) - 1, '#', TUNING_LINE + 1);
@@ -109,7 +99,6 @@ static void test_round_trip(void **state)
 {
 	struct tuning all = { 0 };
 	char text[TUNING_TEXT], same[TUNING_TEXT];
-	(void)state;
 	for (int i = 0; i < tuning_count(); i++) {
 		assert_int_equal(tuning_find(tuning_name(i)), i);
 		tuning_set(&all, i, 0.0123456 + i * 1.7);
@@ -125,7 +114,6 @@ static void test_round_trip(void **state)
 /* The order and comments do not matter, every value and name does. */
 static void test_hash(void **state)
 {
-	(void)state;
 	const struct tuning a = parse(FIRST "host.node_ns 1\nhost.step_ns 2\n"),
 			    b = parse(FIRST "# b\nhost.step_ns 2.0\nhost.node_ns 1\n"),
 			    c = parse(FIRST "host.node_ns 2\nhost.step_ns 2\n"),
@@ -158,7 +146,6 @@ static uint64_t choose(const char *text, size_t bytes, int *algo)
 static void test_choice(void **state)
 {
 	int built_in, slow, same, turns;
-	(void)state;
 	const uint64_t a = choose(FIRST, 4096, &built_in),
 		       b = choose(FIRST "host.node_ns 10000\n", 4096, &slow),
 		       c = choose(FIRST "host.node_ns 150\n", 4096, &same),
@@ -183,7 +170,6 @@ static void test_file(void **state)
 {
 	char path[] = "/tmp/corale-tuning-XXXXXX", words[128];
 	const int fd = mkstemp(path);
-	(void)state;
 	log_open(LOG_NONE, NULL);
 	load("", NULL);
 	load("/nowhere/rates", "CORALE_TUNING=/nowhere/rates can't be read: No such file");

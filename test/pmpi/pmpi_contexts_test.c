@@ -3,16 +3,9 @@
  * The MPI door in programs that make CUDA contexts of their own (pmpi_glue/memory_cuda.c), by a driver that the test makes up: what the door does with memory it
  * does in the context of that memory, the thread's context is afterwards what it was, and no primary context is made for memory of another one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <cuda_runtime_api.h>
 
+#include "test/helpers/unit.h"
 #include "corale.h"
 #include "door.h"
 #include "kernels/pieces.h"
@@ -119,7 +112,6 @@ static CUresult address_range(CUdeviceptr *base, size_t *size, CUdeviceptr at)
 
 int cuda_load_driver(struct cuda_driver *out, char *why_not, size_t bytes)
 {
-	(void)why_not, (void)bytes;
 	*out = (struct cuda_driver){ .current_context = current_context,
 				     .push_context = push_context,
 				     .pop_context = pop_context,
@@ -160,7 +152,6 @@ cudaError_t cudaGetDevice(int *device)
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-	(void)bytes;
 	assert_int_equal(flags, cudaHostAllocPortable);
 	*memory = &driver;
 	return work();
@@ -174,19 +165,16 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-	(void)stream, (void)flags;
 	return work();
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	(void)stream;
 	return work();
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t stream)
 {
-	(void)to, (void)from, (void)bytes, (void)kind, (void)stream;
 	return work();
 }
 
@@ -200,14 +188,12 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 {
-	(void)memory;
 	memset(handle, ++driver.handles, sizeof *handle);
 	return work();
 }
 
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
-	(void)handle, (void)flags;
 	*memory = &driver;
 	return work();
 }
@@ -225,19 +211,16 @@ cudaError_t cudaGetLastError(void)
 
 const char *cudaGetErrorName(cudaError_t error)
 {
-	(void)error;
 	return "error";
 }
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-	(void)error;
 	return "error";
 }
 
 int codelets_copy_pieces(const struct pieces_args *args, void *stream)
 {
-	(void)args, (void)stream;
 	return work();
 }
 
@@ -272,7 +255,6 @@ static int copy(CUcontext now, const struct allocation *memory)
 static void test_own_context(void **state)
 {
 	const struct allocation memory = { .device = 0, .context = &own };
-	(void)state;
 	const int ordinal = copy(&own, &memory);
 	assert_true(ordinal >= PMPI_DEVICES && ordinal < PMPI_NO_ORDINAL);
 	assert_ptr_equal(driver.worked_in, &own);
@@ -305,7 +287,6 @@ static int export_at(const struct allocation *memory, size_t at, size_t bytes)
 static void test_export(void **state)
 {
 	struct allocation memory = { 0, &primary[0], 7, "" };
-	(void)state;
 	open_device(NULL);
 	driver.is_active[0] = 1;
 	assert_int_equal(export_at(&memory, 20, 10), 1);
@@ -322,7 +303,6 @@ static void test_export(void **state)
 static void test_primary_context(void **state)
 {
 	const struct allocation memory = { .device = 1, .context = &primary[1] }, pool = { .device = 1 };
-	(void)state;
 	assert_int_equal(copy(&own, &memory), 1);
 	assert_ptr_equal(driver.worked_in, &primary[1]);
 	assert_int_equal(copy(&primary[0], &memory), 1);
@@ -336,7 +316,6 @@ static void test_pinned(void **state)
 {
 	const struct allocation memory = { .device = 1, .context = &primary[1] };
 	void *pinned;
-	(void)state;
 	copy(&own, &memory);
 	assert_int_equal(pmpi_device_gpu->pin(1, &pinned), 0);
 	assert_ptr_equal(driver.worked_in, &primary[1]);
@@ -351,7 +330,6 @@ static void test_refused(void **state)
 	const struct allocation memory = { .device = 0, .context = &own };
 	const struct pmpi_device *device = open_device(NULL);
 	int before;
-	(void)state;
 	driver.refuses = 1;
 	assert_int_equal(device->enter(device->ordinal(&memory), &before), CORALE_EDEVICE);
 	assert_int_equal(driver.n, 0);
@@ -363,7 +341,6 @@ static void test_many(void **state)
 	struct emulated_context again = { .id = 100 };
 	const struct allocation memory = { .device = 0, .context = &again };
 	const struct pmpi_device *device = open_device(NULL);
-	(void)state;
 	const int first = device->ordinal(&memory);
 	assert_int_equal(device->ordinal(&memory), first);
 	for (int i = 1; first + i < PMPI_NO_ORDINAL; i++) {

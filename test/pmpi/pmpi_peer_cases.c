@@ -346,7 +346,6 @@ static void is_late(int signal)
 	void *frames[64];
 	char line[160];
 	const int n = snprintf(line, sizeof line, "# rank %d hangs in case %s:\n", rank, running);
-	(void)signal;
 	if (write(STDERR_FILENO, line, (size_t)n) > 0)
 		backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
 	sleep(1); /* so that the other rank prints, too */

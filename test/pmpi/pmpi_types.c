@@ -275,7 +275,6 @@ static int ignore_rows(void *arg, const struct pmpi_rows *rows)
 
 static int count_calls(void *arg, const struct pmpi_rows *rows)
 {
-	(void)rows;
 	++*(int *)arg;
 	return 0;
 }

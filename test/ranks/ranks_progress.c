@@ -18,7 +18,6 @@ static corale_comm *comm;
 static void progress(void *ctx)
 {
 	int found;
-	(void)ctx;
 	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
 }
 

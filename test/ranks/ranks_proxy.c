@@ -48,7 +48,6 @@ void proxy_world_give_up(const char *what)
 /* A rank may close its side while messages of its peers are under way, or awaited. */
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
-	(void)ctx, (void)peer, (void)code;
 	if (strcmp(reason, transport_peer_left))
 		proxy_world_give_up(reason);
 }

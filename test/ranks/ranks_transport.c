@@ -21,7 +21,6 @@ static struct transport_mpi_row over_mpi;
 
 static void barrier(struct cases_rank *me)
 {
-	(void)me;
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 

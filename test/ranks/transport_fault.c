@@ -33,7 +33,6 @@ static const unsigned char header[TRANSPORT_HEADER_BYTES];
 
 static void on_failure(void *ctx, int peer, int code, const char *reason)
 {
-	(void)ctx;
 	printf("# rank %d is lost (%s): %s\n", peer, corale_strerror(code), reason);
 	failures++;
 }

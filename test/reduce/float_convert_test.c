@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversions of narrow floats against a search in the table of all their values. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "reduce/float_convert.h"
 #include "test/helpers/slow_float.h"
 
@@ -52,7 +48,6 @@ static void expect_narrow(corale_type type, float value)
 
 static void test_widening_all_values(void **state)
 {
-	(void)state;
 	for (int t = 0; t < TYPES; t++) {
 		corale_type type = narrow_types[t];
 		for (uint32_t bits = 0; bits < 1u << 8 * corale_type_bytes(type); bits++) {
@@ -67,7 +62,6 @@ static void test_widening_all_values(void **state)
 /* Each value, the middle to its successor, and the float32 numbers next to both. */
 static void test_rounding_around_all_values(void **state)
 {
-	(void)state;
 	for (int t = 0; t < TYPES; t++) {
 		corale_type type = narrow_types[t];
 		uint32_t sign = 1u << (8 * corale_type_bytes(type) - 1);
@@ -100,7 +94,6 @@ static void test_rounding_random_and_special(void **state)
 					    0x477fe000, 0x477fefff, 0x477ff000 };
 	uint64_t random = 12345;
 
-	(void)state;
 	for (int t = 0; t < TYPES; t++) {
 		for (size_t i = 0; i < sizeof(special) / sizeof(*special); i++)
 			expect_narrow(narrow_types[t], float_of_bits(special[i]));
@@ -113,7 +106,6 @@ static void test_rounding_random_and_special(void **state)
 
 static void test_canonical_nans(void **state)
 {
-	(void)state;
 	for (int t = 0; t < TYPES; t++) {
 		assert_int_equal(narrow(narrow_types[t], NAN), slow_nan(narrow_types[t]));
 		assert_int_equal(narrow(narrow_types[t], -NAN), slow_nan(narrow_types[t]));

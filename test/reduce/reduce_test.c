@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce_fold, all types and operators and every vector level of its sums, bit for bit against slow_fold. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <fenv.h>
-#include <cmocka.h>
 
+#include "test/helpers/unit.h"
 #include "base/float_env.h"
 #include "reduce/reduce.h"
 #include "test/helpers/op_sets.h"

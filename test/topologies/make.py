@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the machines of this folder: make.py FOLDER. They are synthetic, with the few objects that hwloc needs to load them and that decide
-which RDMA adapter a GPU uses. No comments: hwloc's own parser, for where it has no libxml2, refuses them. Ids of the DGX are those of the machine as people have printed it; the others are made up."""
+which RDMA adapter a GPU uses, a host bridge a line. No comments: hwloc's own parser, for where it has no libxml2, refuses them. Ids of the DGX are those of the machine as people have printed it; the others are made up."""
 import os
 import sys
 
@@ -10,18 +10,24 @@ class Writer:
     def __init__(self):
         self.lines, self.depth, self.index = [], 0, 0
 
+    def add(self, text):
+        if self.depth > 2 or (text.startswith("</") and self.depth == 2):
+            self.lines[-1] += text
+        else:
+            self.lines.append("  " * self.depth + text)
+
     def open(self, kind, close=False, **attributes):
         self.index += 1
         text = "".join(f' {k}="{v}"' for k, v in attributes.items())
-        self.lines.append("  " * self.depth + f'<object type="{kind}"{text} gp_index="{self.index}"' + ("/>" if close else ">"))
+        self.add(f'<object type="{kind}"{text} gp_index="{self.index}"' + ("/>" if close else ">"))
         self.depth += 0 if close else 1
 
     def info(self, name, value):
-        self.lines.append("  " * self.depth + f'<info name="{name}" value="{value}"/>')
+        self.add(f'<info name="{name}" value="{value}"/>')
 
     def close(self):
         self.depth -= 1
-        self.lines.append("  " * self.depth + "</object>")
+        self.add("</object>")
 
 
 def sets(first, count):

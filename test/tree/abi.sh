@@ -15,10 +15,11 @@ report() # status, description
 }
 # Of MPI 3's functions alone: Open MPI 5 and MPICH have those of MPI 4, too, each others of them.
 door_names() { nm -D --defined-only "$1" | awk '$3 ~ /^MPI_/ { print $3 }' | LC_ALL=C sort; }
-dump() # library
+dump() # library: a declaration a line
 {
 	abidw --headers-dir "$top_srcdir/include" --drop-private-types --exported-interfaces-only --no-corpus-path --no-comp-dir-path --short-locs --no-elf-needed \
-		--no-parameter-names "$top_builddir/.libs/$1.so" | sed "s, line='[0-9]*' column='[0-9]*', line='1' column='1',"
+		--no-parameter-names "$top_builddir/.libs/$1.so" | sed "s, line='[0-9]*' column='[0-9]*', line='1' column='1'," |
+		awk '/^      |^    <\// { sub(/^ */, ""); printf "%s", $0; next } { printf "%s%s", (NR > 1 ? "\n" : ""), $0 } END { print "" }'
 }
 
 [ -e "$top_builddir/.libs/libcorale.so" ] || { echo "1..0 # SKIP no shared library in this build"; exit; }
