@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! Device buffers from Fortran, point to point and where they are refused: by `use mpi_f08` where the compiler has it (-DF08), else by `use mpi`. Memory is that of test/fake_device.
+! Device buffers from Fortran, point to point and where they are refused: by `use mpi_f08` (-DF08), mpif.h (-DMPIF) or `use mpi`. Memory is that of test/fake_device.
 ! TAP, by rank 0.
 module device
   use iso_c_binding
@@ -23,10 +23,13 @@ program main
   use device
 #ifdef F08
   use mpi_f08
-#else
+#elif !defined MPIF
   use mpi
 #endif
   implicit none
+#ifdef MPIF
+  include 'mpif.h'
+#endif
   integer, parameter :: n = 1000
   integer(c_size_t), parameter :: bytes = 4 * n
   integer :: rank, size, right, left, ierr, i, index, number, counted

@@ -30,4 +30,5 @@ run()
 
 run "use mpi"
 run "use mpi_f08" -DF08
+run "mpif.h" -DMPIF
 echo "1..$number"
