@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "corale.h"
 #include "door.h"
-#include "refused.h"
 #include "staging.h"
 
 static int is_device(const void *buffer, MPI_Count count, MPI_Datatype type)
@@ -17,36 +16,17 @@ static int is_device(const void *buffer, MPI_Count count, MPI_Datatype type)
 	return found;
 }
 
-static void say(const char *function, const void *buffer)
-{
-	log_error(CORALE_EINVAL, pmpi.rank,
-		  "%s: the buffer %p is in device memory, which the MPI beneath can't use and the door does "
-		  "not stage in this function: copy it to host memory and pass that",
-		  function, buffer);
-}
+/* A buffer of a call. */
+struct used {
+	const void *buffer;
+	MPI_Count count;
+	MPI_Datatype type;
+};
+#define USED(buffer, count, type) ((struct used){ buffer, count, type })
+#define NO_OTHER USED(NULL, 0, MPI_BYTE)
 
-int pmpi_refuse_for_comm(const char *function, const void *buffer, MPI_Comm comm)
-{
-	say(function, buffer);
-	PMPI_Comm_call_errhandler(comm, MPI_ERR_BUFFER);
-	return MPI_ERR_BUFFER;
-}
-
-int pmpi_refuse_for_window(const char *function, const void *buffer, MPI_Win window)
-{
-	say(function, buffer);
-	PMPI_Win_call_errhandler(window, MPI_ERR_BUFFER);
-	return MPI_ERR_BUFFER;
-}
-
-int pmpi_refuse_for_file(const char *function, const void *buffer, MPI_File file)
-{
-	say(function, buffer);
-	PMPI_File_call_errhandler(file, MPI_ERR_BUFFER);
-	return MPI_ERR_BUFFER;
-}
-
-const void *pmpi_refused_buffer(struct used a, struct used b)
+/* That of both which is in device memory; NULL: neither. */
+static const void *find_device(struct used a, struct used b)
 {
 	if (!pmpi.device)
 		return NULL;
@@ -55,14 +35,25 @@ const void *pmpi_refused_buffer(struct used a, struct used b)
 						      : NULL;
 }
 
-/* MPI's function, unless one of two buffers is a device's. */
-#define DEFINE(handle, name, parameters, arguments, used, other, of)                                         \
+/* Returns the error for the handler. */
+static int say(const char *function, const void *buffer)
+{
+	log_error(CORALE_EINVAL, pmpi.rank,
+		  "%s: the buffer %p is in device memory, which the MPI beneath can't use and the door does "
+		  "not stage in this function: copy it to host memory and pass that",
+		  function, buffer);
+	return MPI_ERR_BUFFER;
+}
+
+/* MPI's function, unless one of two buffers is a device's. Handle: Comm, Win or File. */
+#define DEFINE(Handle, name, parameters, arguments, used, other, of)                                         \
 	PMPI_ENTRY(MPI(name), parameters, arguments)                                                         \
 	{                                                                                                    \
-		const void *device = pmpi_refused_buffer(used, other);                                       \
-		if (device)                                                                                  \
-			return pmpi_refuse_for_##handle(TEXT(MPI(name)), device, of);                        \
-		return PMPI(name) arguments;                                                                 \
+		const void *device = find_device(used, other);                                               \
+		if (!device)                                                                                 \
+			return PMPI(name) arguments;                                                         \
+		PMPI_##Handle##_call_errhandler(of, say(TEXT(MPI(name)), device));                           \
+		return MPI_ERR_BUFFER;                                                                       \
 	}
 #define TEXT(name) TEXT_OF(name)
 #define TEXT_OF(name) #name
@@ -74,24 +65,24 @@ const void *pmpi_refused_buffer(struct used a, struct used b)
 #define MPI(name) SINGLE(name)
 #define PMPI(name) P_SINGLE(name)
 
-DEFINE(window, Win_attach, (MPI_Win window, void *base, MPI_Aint bytes), (window, base, bytes),
+DEFINE(Win, Win_attach, (MPI_Win window, void *base, MPI_Aint bytes), (window, base, bytes),
        USED(base, bytes, MPI_BYTE), NO_OTHER, window)
-DEFINE(window, Fetch_and_op,
+DEFINE(Win, Fetch_and_op,
        (const void *origin, void *result, MPI_Datatype type, int rank, MPI_Aint at, MPI_Op op,
 	MPI_Win window),
        (origin, result, type, rank, at, op, window), USED(origin, op == MPI_NO_OP ? 0 : 1, type),
        USED(result, 1, type), window)
-DEFINE(window, Compare_and_swap,
+DEFINE(Win, Compare_and_swap,
        (const void *origin, const void *compare, void *result, MPI_Datatype type, int rank, MPI_Aint at,
 	MPI_Win window),
        (origin, compare, result, type, rank, at, window),
        USED(is_device(compare, 1, type) ? compare : origin, 1, type), USED(result, 1, type), window)
-DEFINE(comm, Pack_external,
+DEFINE(Comm, Pack_external,
        (const char representation[], const void *in, int count, MPI_Datatype type, void *out, MPI_Aint bytes,
 	MPI_Aint *position),
        (representation, in, count, type, out, bytes, position), USED(in, count, type),
        USED(out, bytes, MPI_BYTE), MPI_COMM_WORLD)
-DEFINE(comm, Unpack_external,
+DEFINE(Comm, Unpack_external,
        (const char representation[], const void *in, MPI_Aint bytes, MPI_Aint *position, void *out, int count,
 	MPI_Datatype type),
        (representation, in, bytes, position, out, count, type), USED(in, bytes, MPI_BYTE),
@@ -105,7 +96,10 @@ PMPI_ENTRY(MPI_Win_create,
 	if (!is_device(base, bytes, MPI_BYTE))
 		return PMPI_Win_create(base, bytes, unit, info, comm, window);
 	const int ret = PMPI_Win_create(NULL, 0, unit, info, comm, window);
-	return ret ? ret : pmpi_refuse_for_comm("MPI_Win_create", base, comm);
+	if (ret)
+		return ret;
+	PMPI_Comm_call_errhandler(comm, say("MPI_Win_create", base));
+	return MPI_ERR_BUFFER;
 }
 
 #undef MPI
@@ -138,12 +132,12 @@ PMPI_ENTRY(MPI_Win_create,
 #undef PMPI
 #define MPI(name) SINGLE(name)
 #define PMPI(name) P_SINGLE(name)
-DEFINE(comm, Psend_init,
+DEFINE(Comm, Psend_init,
        (const void *buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
 	MPI_Info info, MPI_Request *request),
        (buffer, parts, count, type, to, tag, comm, info, request), USED(buffer, parts *count, type), NO_OTHER,
        comm)
-DEFINE(comm, Precv_init,
+DEFINE(Comm, Precv_init,
        (void *buffer, int parts, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
 	MPI_Info info, MPI_Request *request),
        (buffer, parts, count, type, from, tag, comm, info, request), USED(buffer, parts *count, type),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "call_path.h"
 #include "cuda/engine.h"
 #include "test/helpers/fake_engine.h"
 #include "host/host_fast.h"
@@ -16,7 +17,6 @@
 #include "test/helpers/team.h"
 
 enum { RANKS = 2, COUNT = 64, WARM_CALLS = 3, MOST_FUNCTIONS = 400 };
-#define UNTRACED __attribute__((no_instrument_function))
 
 /* The first functions that look whether messages have come: of the fast path, and of a plan's run. */
 #define FIRST_POLL_FAST ((void *)host_fast_run)
@@ -117,6 +117,12 @@ static UNTRACED int nccl_all_reduce(struct caller *c)
 	return ncclAllReduce(c->send, c->recv, COUNT, ncclFloat32, ncclSum, c->door, (cudaStream_t)c->stream);
 }
 
+static UNTRACED int mpi_all_reduce(struct caller *c)
+{
+	return call_path_mpi(
+	    &(struct call_path_mpi){ c->send, c->recv, COUNT, c->rank, RANKS, c->comm, c->stream });
+}
+
 static void trace_call(struct team_member *m, struct caller *c, const char *name,
 		       int (*call)(struct caller *c))
 {
@@ -162,11 +168,16 @@ static void on_gpus(struct team_member *m)
 	};
 	struct caller c = { .comm = m->comm, .door = &door, .stream = &stream, .rank = m->rank };
 	trace_call(m, &c, "nccl_all_reduce", nccl_all_reduce);
+	c.comm = m->comm;
+	if (call_path_mpi)
+		trace_call(m, &c, "mpi_all_reduce", mpi_all_reduce);
 }
 
 int main(void)
 {
 	corale_config gpus;
+	if (call_path_start_mpi)
+		call_path_start_mpi();
 	corale_config_init(&gpus);
 	gpus.device = CORALE_DEVICE_CUDA;
 	return team_run(RANKS, NULL, on_hosts, NULL) + team_run(RANKS, &gpus, on_gpus, NULL) != 0;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # How many functions a call enters from the public function to its first look at what its messages have done, and how deep it nests
-# them, on hosts, on a GPU and by the NCCL door, held to test/call/call_path.table: more fails, less asks for the table to be written anew. test/call/call_path.c is built here
+# them, on hosts, on a GPU and by the doors, held to test/call/call_path.table: more fails, less asks for the table to be written anew. test/call/call_path.c is built here
 # with all of the library it needs, without optimization, so that what a compiler inlines counts too. TAP.
 # "test/call/call_path.sh print" prints the table, "test/call/call_path.sh list" each function of each call, its depth first.
 top=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd) || exit 1
@@ -10,16 +10,25 @@ cc=${CC:-cc}
 table=$top/test/call/call_path.table
 for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 
+# Of the MPI door what a call enters; without an MPI none of it.
+mpi_flags=$({ ${MPICC:-mpicc} -showme:compile || ${MPICC:-mpicc} -compile-info | cut -d ' ' -f 2-; } 2>/dev/null)
+mpi_libs=$({ ${MPICC:-mpicc} -showme:link || ${MPICC:-mpicc} -link-info | cut -d ' ' -f 2-; } 2>/dev/null)
+mpi_files=${mpi_libs:+test/call/call_path_mpi.c}
+for name in coll_api coll_corale coll_fill coll_mpi coll_run coll_stage coll_wrong chain comm memory memory_none reduction route staging statistics types types_decode types_runs; do
+	[ -z "$mpi_libs" ] || mpi_files="$mpi_files pmpi_glue/$name.c"
+done
+
 # Object files by the source's path; the options of the build but for -O0 and the calls at entries and exits.
 build()
 {
 	cd "$top" || return 1
-	find lib nccl_glue/coll.c nccl_glue/group.c nccl_glue/comm_handle.c nccl_glue/error.c nccl_glue/log.c test/helpers/team.c test/call/call_path.c test/helpers/fake_engine.c test/helpers/fake_gpu_memory.c -name '*.c' | grep -vE '^lib/net/ucx/(transport_)?ucx|^lib/boot/|^lib/cuda/codelet/|cuda_|/nvml\.c|^lib/cuda/none\.c|/trace_nvtx\.c|/exporter|_cuda|_hwloc|_module\.c|/module(_start)?\.c|/ucx_find' |
+	# shellcheck disable=SC2086 # words
+	find lib $mpi_files nccl_glue/coll.c nccl_glue/group.c nccl_glue/comm_handle.c nccl_glue/error.c nccl_glue/log.c test/helpers/team.c test/call/call_path.c test/helpers/fake_engine.c test/helpers/fake_gpu_memory.c -name '*.c' | sort -u | grep -vE '^lib/net/ucx/(transport_)?ucx|^lib/boot/|^lib/cuda/codelet/|cuda_|/nvml\.c|^lib/cuda/none\.c|/trace_nvtx\.c|/exporter|_cuda|_hwloc|_module\.c|/module(_start)?\.c|/ucx_find' |
 		xargs -P "$(nproc)" -I FILE sh -c '
 			object=$1/$(echo FILE | tr / _).o
-			$2 -std=gnu11 -pthread -g -O0 -finstrument-functions -ffp-contract=off -fno-pie -Iinclude -Ilib -I. \
-				-iquote "$(dirname FILE)" -c FILE -o "$object" || exit 255' sh "$scratch" "$cc" &&
-		$cc -no-pie -pthread -Wl,--unresolved-symbols=ignore-all -o "$scratch/call_path" "$scratch"/*.o -lm # of the NCCL door only what a call enters
+			$2 -std=gnu11 -pthread -g -O0 -finstrument-functions -ffp-contract=off -fno-pie -Iinclude -Ilib -I. $3 \
+				-iquote "$(dirname FILE)" -iquote pmpi_glue -c FILE -o "$object" || exit 255' sh "$scratch" "$cc" "$mpi_flags" &&
+		$cc -no-pie -pthread -Wl,--unresolved-symbols=ignore-all -o "$scratch/call_path" "$scratch"/*.o $mpi_libs -lm # of the NCCL door only what a call enters
 }
 
 # A line for each function: call, depth, name. One of a header, which each file has for itself, is one: compilers differ in whose file they call it.
@@ -52,7 +61,7 @@ esac
 tell "the library is built with calls at each entry, and three calls run"
 print >"$scratch/new"
 while read -r call functions depth; do
-	case $call in '#') continue ;; esac
+	case $call in '#') continue ;; mpi_*) [ -n "$mpi_libs" ] || continue ;; esac
 	awk -v call="$call" '$1 == call' "$scratch/list" | awk '{ printf "%*s%s\n", 2 * $2, "", $3 }' >"$scratch/output"
 	# shellcheck disable=SC2046 # words
 	set -- $(awk -v call="$call" '$1 == call { print $2, $3 }' "$scratch/new")
