@@ -125,7 +125,7 @@ static void print_gpu(int i, int count, const enum engine_link *links)
 	int at, node;
 
 	snprintf(name, sizeof(name), "  GPU %d", i);
-	if (engine_cuda.gpu(i, &gpu)) {
+	if (engine_process.gpu(i, &gpu)) {
 		line(name, "it does not say what it is");
 		return;
 	}
@@ -170,9 +170,9 @@ static void print_gpus(const struct settings *settings)
 	int driver = 0, runtime = 0, count = 0;
 	enum engine_link *links;
 
-	if (engine_cuda.available(text, sizeof(text))) {
-		count = engine_cuda.count();
-		engine_cuda.versions(&driver, &runtime);
+	if (engine_process.available(text, sizeof(text))) {
+		count = engine_process.count();
+		engine_process.versions(&driver, &runtime);
 		snprintf(text, sizeof(text), "%d seen by this process; driver of CUDA %d.%d, runtime %d.%d",
 			 count, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 	}
@@ -182,7 +182,7 @@ static void print_gpus(const struct settings *settings)
 		free(links);
 		return;
 	}
-	engine_cuda.gpu_links(count, links);
+	engine_process.gpu_links(count, links);
 	for (int i = 0; i < count; i++)
 		print_gpu(i, count, links + i * count);
 	print_protocol(count, links, settings);
@@ -294,7 +294,7 @@ static void print_engines(const struct settings *settings)
 		snprintf(text, sizeof(text), "not used: CORALE_REFERENCE=no");
 	line("  process_vm_readv", text);
 	info_ways();
-	line("cuda", engine_cuda.available(text, sizeof(text)) ? "available" : text);
+	line("cuda", engine_process.available(text, sizeof(text)) ? "available" : text);
 }
 
 void info_transports(const struct settings *settings)
@@ -346,7 +346,7 @@ static void print_rates(const struct settings *settings, const struct tuning *tu
 static void print_tuning(const struct settings *settings, const struct tuning *tuning, int is_broken)
 {
 	struct engine_gpu gpu;
-	const int has_gpu = engine_cuda.count() > 0 && !engine_cuda.gpu(0, &gpu);
+	const int has_gpu = engine_process.count() > 0 && !engine_process.gpu(0, &gpu);
 	const struct rates *gpus = has_gpu ? rates_of_gpu(gpu.name) : rates_of_default_gpu();
 	char text[64];
 

@@ -42,7 +42,7 @@ static int by_pci(const void *a, const void *b)
 static int count_visible(void)
 {
 	char why_not[256];
-	return engine_cuda.available(why_not, sizeof(why_not)) ? engine_cuda.count() : 0;
+	return engine_process.available(why_not, sizeof(why_not)) ? engine_process.count() : 0;
 }
 
 static void find_gpus(struct info_net *net)
@@ -54,7 +54,7 @@ static void find_gpus(struct info_net *net)
 		if (net->adapters->object[i].is_gpu)
 			add_gpu(net, net->adapters->object[i].id, NULL);
 	for (int i = 0; i < visible; i++)
-		if (!engine_cuda.gpu(i, &gpu) && !adapters_parse_pci(gpu.pci, &id))
+		if (!engine_process.gpu(i, &gpu) && !adapters_parse_pci(gpu.pci, &id))
 			add_gpu(net, id, gpu.name);
 	qsort(net->gpu, (size_t)net->ngpus, sizeof(*net->gpu), by_pci);
 }
@@ -109,7 +109,7 @@ static void print_gpus(const struct info_net *net)
 					  ? net->gpu[i].name
 					  : "of the PCI tree; CUDA doesn't show it to this process");
 	if (!net->ngpus)
-		line("none", engine_cuda.available(why_not, sizeof(why_not))
+		line("none", engine_process.available(why_not, sizeof(why_not))
 				 ? "CUDA shows none, nor does the PCI tree"
 				 : why_not);
 }
@@ -230,7 +230,7 @@ static int gather_ranks(struct info_net *net)
 	if (!info_ranks_find(&self, &locals))
 		return 0;
 	self.adapters = adapters_key(net->adapters);
-	if (visible && !engine_cuda.gpu(self.local % visible, &gpu) && !adapters_parse_pci(gpu.pci, &id))
+	if (visible && !engine_process.gpu(self.local % visible, &gpu) && !adapters_parse_pci(gpu.pci, &id))
 		adapters_print_pci(id, self.gpu);
 	info_ranks_gather(&self, locals, net->rank);
 	net->nranks = locals;

@@ -217,7 +217,7 @@ static const struct rates *class_of(const struct plan_request *request)
 	struct engine_gpu gpu;
 	if (!request->device || request->machine)
 		return rates_of_default_gpu();
-	return rates_of_gpu(engine_cuda.gpu(0, &gpu) ? NULL : gpu.name);
+	return rates_of_gpu(engine_process.gpu(0, &gpu) ? NULL : gpu.name);
 }
 
 /* Messages of GPUs between nodes have the rates of hosts, and the way through proxies on top, as in a communicator. */
@@ -249,10 +249,10 @@ static int make_topo(const struct plan_request *request, const struct defaults *
 {
 	char text[64], error[256];
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	if (request->device && !engine_cuda.available(error, sizeof error))
+	if (request->device && !engine_process.available(error, sizeof error))
 		return fail("--device cuda", error);
 	if (request->device)
-		snprintf(text, sizeof(text), "gpu:%d", engine_cuda.count());
+		snprintf(text, sizeof(text), "gpu:%d", engine_process.count());
 	else
 		snprintf(text, sizeof(text), "rank:%ld", cores > 1 ? cores : 2);
 	int ret = machine_parse_with(request->machine ? request->machine : text, &defaults->hosts,

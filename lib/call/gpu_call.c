@@ -17,8 +17,8 @@
 /* Whether the memory of a target is still what was registered, where settings ask for that; 0, or CORALE_EINVAL. */
 static int find_target(const struct comm *comm, const void *recv, uint64_t bytes, uint64_t *target)
 {
-	*target = engine_cuda.find(comm->gpu, recv, bytes);
-	return *target && comm->settings.check_memory ? engine_cuda.verify(comm->gpu, *target) : 0;
+	*target = engine_memory.find(comm->gpu, recv, bytes);
+	return *target && comm->settings.check_memory ? engine_memory.verify(comm->gpu, *target) : 0;
 }
 
 /* Whether peers may store into the receive buffer. Ranks that pass different offsets or registrations have different signatures, so the call fails as a mismatch. */
@@ -39,7 +39,7 @@ static int memory_of(const struct comm *comm, const struct call *c)
 	int memory = scratch ? PLAN_MEMORY_SCRATCH : 0;
 	if (r->target)
 		memory |= PLAN_MEMORY_REGISTERED;
-	if (r->target && engine_cuda.is_exported(comm->gpu, r->target))
+	if (r->target && engine_memory.is_exported(comm->gpu, r->target))
 		memory |= PLAN_MEMORY_EXPORTED;
 	return memory;
 }
@@ -60,7 +60,7 @@ static struct gpu_launch *launches_of(struct comm *comm, const struct call *c, i
 				      const struct choices *choices)
 {
 	const corale_coll coll = c->record.coll;
-	struct gpu_launch **launches = &comm->launches[coll][choices_kind(c->record.type)][memory];
+	struct gpu_launch **launches = &comm->launched.launches[coll][choices_kind(c->record.type)][memory];
 	if (*launches)
 		return *launches;
 	if (!(*launches = calloc((size_t)choices->n, sizeof **launches)))
@@ -128,7 +128,7 @@ static int find_any_launch(struct comm *comm, const struct call *c, struct plan_
 			   struct gpu_launch *own, const struct gpu_launch **out)
 {
 	struct shared_plan *held = c->plan;
-	struct latest_launch *latest = &comm->latest[key->coll];
+	struct latest_launch *latest = &comm->launched.latest[key->coll];
 	if (held && held->memory == key->memory && is_prepared(&held->launch, key)) {
 		*out = &held->launch;
 		return 0;

@@ -13,7 +13,7 @@ enum { FEW_RANKS = 16 };
 
 static int lower(struct comm *comm, const struct plan *plan, enum remote_use use, int root, int *list)
 {
-	const struct remote remote = engine_cuda.remote(comm->gpu, NULL);
+	const struct remote remote = engine_memory.remote(comm->gpu, NULL);
 	struct lowered lowered;
 	const char *why;
 	int ret = (comm->proxy ? lower_plan_rolled : lower_plan)(plan, &comm->gpu_topo.map, comm->rank, root,
@@ -83,7 +83,8 @@ int gpu_plans_open(struct comm *comm)
 {
 	int rows, ret = 0;
 	const struct row *algo = row_table(&rows);
-	const struct remote remote = comm->proxy ? engine_cuda.remote(comm->gpu, NULL) : (struct remote){ 0 };
+	const struct remote remote =
+	    comm->proxy ? engine_memory.remote(comm->gpu, NULL) : (struct remote){ 0 };
 	comm->gpu_topo = *comm->topo;
 	topo_set_gpus(&comm->gpu_topo, comm->machine.rates);
 	if (comm->proxy)
@@ -106,7 +107,7 @@ static void free_launches(struct comm *comm)
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
 		for (int kind = 0; kind < CHOICES_KINDS; kind++)
 			for (int memory = 0; memory < PLAN_MEMORY_CLASSES; memory++)
-				free(comm->launches[coll][kind][memory]);
+				free(comm->launched.launches[coll][kind][memory]);
 }
 
 void gpu_plans_close(struct comm *comm)

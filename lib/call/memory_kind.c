@@ -7,5 +7,5 @@ int corale_memory_kind(const void *pointer, corale_memory *memory)
 {
 	if (!memory)
 		return log_error(CORALE_EINVAL, -1, "corale_memory_kind: no place for the answer");
-	return engine_cuda.memory_kind(pointer, memory);
+	return engine_process.memory_kind(pointer, memory);
 }

@@ -243,8 +243,8 @@ static int meet(struct comm *comm, int status, struct hello **hellos)
 	set_access(comm, &mine);
 	if (!comm->traits.shares_nothing && comm->settings.node_size <= 0)
 		hello_offer_memory(&mine);
-	if (!status && comm->wants_gpu && comm->size > 1 && engine_cuda.identify)
-		engine_cuda.identify(&mine.id);
+	if (!status && comm->wants_gpu && comm->size > 1 && engine_process.identify)
+		engine_process.identify(&mine.id);
 	mine.tuning = tuning_hash(&comm->tuning);
 	if (!status)
 		hello_probe(&mine, &comm->settings, comm->transport_row);
@@ -265,7 +265,8 @@ static int make_counts(struct comm *comm)
 static int open_comm(struct comm *comm, struct hello *hellos)
 {
 	comm->id = hellos[0].token ? hellos[0].token : 1;
-	int ret = comm->wants_gpu && comm->size > 1 && engine_cuda.links ? gpu_find_links(comm, hellos) : 0;
+	int ret =
+	    comm->wants_gpu && comm->size > 1 && engine_process.links ? gpu_find_links(comm, hellos) : 0;
 	ret = ret ? ret : map_ranks(comm, hellos);
 	if (ret)
 		return ret;

@@ -42,7 +42,7 @@ int corale_comm_local_rank(const corale_comm *handle)
 /* window: of its bytes, those that count. */
 static size_t memory_of(const struct comm *comm, size_t window)
 {
-	return (comm->gpu ? engine_cuda.memory(comm->gpu) : 0) + sizeof *comm + window +
+	return (comm->gpu ? engine_memory.memory(comm->gpu) : 0) + sizeof *comm + window +
 	       (comm->peers ? (size_t)comm->size * sizeof *comm->peers : 0) +
 	       host_engine_memory(&comm->engine) + plans_bytes(&comm->plans) + plans_bytes(&comm->gpu_plans);
 }
@@ -66,13 +66,13 @@ void comm_publish(corale_comm *handle, const void *buffer, size_t bytes)
 {
 	const struct comm *comm = comm_get(handle, "comm_publish");
 	if (comm && comm->gpu)
-		engine_cuda.publish(comm->gpu, buffer, bytes);
+		engine_memory.publish(comm->gpu, buffer, bytes);
 }
 
 size_t comm_device_memory(const corale_comm *handle)
 {
 	const struct comm *comm = comm_get(handle, "comm_device_memory");
-	return comm && comm->gpu ? engine_cuda.memory(comm->gpu) : corale_comm_memory(handle);
+	return comm && comm->gpu ? engine_memory.memory(comm->gpu) : corale_comm_memory(handle);
 }
 
 size_t comm_pinned_memory(const corale_comm *handle)
@@ -80,7 +80,7 @@ size_t comm_pinned_memory(const corale_comm *handle)
 	const struct comm *comm = comm_get(handle, "comm_pinned_memory");
 	if (!comm)
 		return 0;
-	return comm->gpu ? engine_cuda.pinned_memory(comm->gpu) : atomic_load(&comm->engine.memory);
+	return comm->gpu ? engine_memory.pinned_memory(comm->gpu) : atomic_load(&comm->engine.memory);
 }
 
 void corale_config_init(corale_config *config)

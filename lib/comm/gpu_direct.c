@@ -242,7 +242,7 @@ static int find_rails(struct comm *comm, int *any)
 	struct gpu_direct_outcome o = { 0 };
 	struct findings f;
 	const size_t behind = gpu_direct_probe_bytes(&comm->topo->map, comm->rank, comm->nrails);
-	o.code = engine_cuda.slab_open(comm->gpu, behind, &comm->direct->slab, o.why, sizeof o.why);
+	o.code = engine_memory.slab_open(comm->gpu, behind, &comm->direct->slab, o.why, sizeof o.why);
 	int ret = settle(comm, 0, &o, 1, &f), good = f.good, broken = 0;
 	for (int rail = 0; !ret && good && rail < comm->nrails; rail++) {
 		ret = find_rail(comm, rail, &f);
@@ -298,7 +298,7 @@ int gpu_direct_open(struct comm *comm)
 	}
 	if (!ret && any) {
 		atomic_store(&comm->direct->settled, 1);
-		engine_cuda.slab_use(comm->gpu, channels_of(comm));
+		engine_memory.slab_use(comm->gpu, channels_of(comm));
 		if (!comm->rank)
 			log_line(LOG_INFO, comm->rank,
 				 "GPUDirect RDMA: messages between nodes go from and to the GPUs' memory, "

@@ -63,7 +63,7 @@ static int ask(const struct comm *comm, const struct hello *hellos, int most, ui
 		if (hellos[r].node == hellos[comm->rank].node)
 			gpus[n++] = hellos[r].id;
 	if (!ret)
-		engine_cuda.links(gpus, n, found);
+		engine_process.links(gpus, n, found);
 	for (int r = 0, k = 0; !ret && r < comm->size; r++)
 		if (hellos[r].node == hellos[comm->rank].node) {
 			const struct hello *mine = &hellos[comm->rank];
@@ -179,8 +179,8 @@ static int host_windows_work(struct comm *comm, const struct hello *hellos, int 
 		beside += hellos[r].node == hellos[comm->rank].node;
 	uint8_t mine = 1;
 	if (beside > 1)
-		mine =
-		    (uint8_t)engine_cuda.host_window_works(comm->rank, beside * comm->settings.host_window);
+		mine = (uint8_t)engine_process.host_window_works(comm->rank,
+								 beside * comm->settings.host_window);
 	uint8_t *all =
 	    comm_gather(comm, ret, "find out whether its GPU takes host memory", &mine, sizeof mine);
 	int work = all != NULL;

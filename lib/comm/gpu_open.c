@@ -30,7 +30,7 @@ static int most_blocks(const struct comm *comm)
 static int open_engine(struct comm *comm)
 {
 	char why_not[256] = "";
-	if (!engine_cuda.available(why_not, sizeof why_not))
+	if (!engine_process.available(why_not, sizeof why_not))
 		return log_error(CORALE_ENOTSUP, comm->rank,
 				 "a CUDA communicator: no GPU can be used here: %s", why_not);
 	const struct settings *s = &comm->settings;
@@ -359,7 +359,7 @@ int gpu_open(struct comm *comm)
 	engine_cuda.describe(comm->gpu, &comm->machine);
 	if (comm->scratch == COMM_SCRATCH_OPEN && comm->size > 1 && comm->topo->map.nodes == 1)
 		/* Choices made before the first large call and behind it must be the same: one rank's log may ask for them early. */
-		comm->machine.scratch_bytes = engine_cuda.scratch_bytes(comm->gpu);
+		comm->machine.scratch_bytes = engine_memory.scratch_bytes(comm->gpu);
 	comm->make_scratch = mem_make_scratch;
 	comm->trace = trace_open();
 	gpu_machine_settings(&comm->machine, &comm->topo->map, &comm->settings);
@@ -368,7 +368,7 @@ int gpu_open(struct comm *comm)
 		return ret;
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
-		 engine_cuda.memory(comm->gpu), comm->machine.max_blocks);
+		 engine_memory.memory(comm->gpu), comm->machine.max_blocks);
 	log_choices(comm);
 	return 0;
 }

@@ -68,7 +68,7 @@ static int start_proxy(struct comm *comm)
 	memcpy(params.rails, comm->rails, sizeof params.rails);
 	if (comm->direct)
 		memcpy(params.slabs, comm->direct->used, sizeof params.slabs);
-	params.remote = engine_cuda.remote(comm->gpu, &params.bytes);
+	params.remote = engine_memory.remote(comm->gpu, &params.bytes);
 	int ret = proxy_open(&params, &comm->proxy);
 	engine_cuda.set_proxy(comm->gpu, comm->proxy, comm->gpu_index);
 	return ret;
@@ -115,7 +115,7 @@ static void sweep(void)
 			continue;
 		}
 		*at = e->next;
-		engine_cuda.free_kept(e->memory);
+		engine_memory.free_kept(e->memory);
 		free(e);
 	}
 	pthread_mutex_unlock(&lock);
@@ -128,10 +128,10 @@ static void keep(struct kept kept, struct engine *engine, int slab_alone)
 		sweep();
 	if (is_through(&kept)) {
 		if (slab_alone)
-			engine_cuda.free_kept(engine_cuda.keep(engine, 1));
+			engine_memory.free_kept(engine_memory.keep(engine, 1));
 		return; /* the rest is freed with the engine */
 	}
-	struct engine_kept *memory = engine_cuda.keep(engine, slab_alone);
+	struct engine_kept *memory = engine_memory.keep(engine, slab_alone);
 	struct entry *e = malloc(sizeof *e);
 	if (!e) /* it is kept for ever */
 		return;
@@ -166,8 +166,8 @@ static int open(struct comm *comm)
 /* UCX may call CUDA when it opens devices and registers memory. */
 int gpu_remote_open(struct comm *comm)
 {
-	const int mode = engine_cuda.spare_captures(), ret = open(comm);
-	engine_cuda.end_spare(mode);
+	const int mode = engine_process.spare_captures(), ret = open(comm);
+	engine_process.end_spare(mode);
 	return ret;
 }
 

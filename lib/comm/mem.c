@@ -116,7 +116,7 @@ static void share(struct comm *comm, struct sharing *s, void *buffer, size_t byt
 {
 	if (s->mine.status || !comm->gpu || comm->size == 1 || comm->proxy)
 		return;
-	s->mine.shared = !engine_cuda.share(comm->gpu, buffer, bytes, s->mine.handle, &s->fd) &&
+	s->mine.shared = !engine_memory.share(comm->gpu, buffer, bytes, s->mine.handle, &s->fd) &&
 			 !fdpass_listen(&s->pass, s->mine.name);
 	s->mine.by_fd = s->fd >= 0;
 }
@@ -139,13 +139,13 @@ static int attach(struct comm *comm, struct sharing *s, void *buffer, int *regio
 		s->pass = NULL;
 	}
 	if (!ret)
-		ret = engine_cuda.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
+		ret = engine_memory.attach(comm->gpu, s->all->handle, sizeof *s->all, fds, buffer, &made);
 	comm_close_fds(comm, 1, fds);
 	s->mine.shared = !ret;
 	s->mine.status = ret == CORALE_EPEER ? ret : 0; /* others: the memory is used like any other */
 	ret = exchange(comm, &s->mine, s->all);
 	if (s->mine.shared && (ret || !all_shared(comm, s->all)))
-		engine_cuda.detach(comm->gpu, made, 0);
+		engine_memory.detach(comm->gpu, made, 0);
 	else if (s->mine.shared)
 		*region = made;
 	return ret;
@@ -201,7 +201,7 @@ static void forget(struct comm *comm, struct registration **at)
 {
 	struct registration *r = *at;
 	if (r->region != MEM_NO_REGION)
-		engine_cuda.detach(comm->gpu, r->region, 1);
+		engine_memory.detach(comm->gpu, r->region, 1);
 	*at = r->next;
 	free(r);
 }
@@ -251,7 +251,7 @@ static int free_outlived(const corale_comm *comm, void *buffer)
 	if (!o)
 		return 0;
 	if (o->on_gpu)
-		engine_cuda.free(NULL, buffer, 0);
+		engine_memory.free(NULL, buffer, 0);
 	else
 		free(buffer);
 	free(o);
@@ -274,7 +274,7 @@ void mem_close(struct comm *comm)
 static int allocate(struct comm *comm, size_t bytes, void **made)
 {
 	if (comm->gpu)
-		return engine_cuda.alloc(comm->gpu, bytes ? bytes : 1, made);
+		return engine_memory.alloc(comm->gpu, bytes ? bytes : 1, made);
 	if (!posix_memalign(made, MEM_ALIGN, bytes ? bytes : 1))
 		return 0;
 	return log_error(CORALE_ENOMEM, comm->rank, "corale_mem_alloc: no memory for %zu bytes", bytes);
@@ -283,7 +283,7 @@ static int allocate(struct comm *comm, size_t bytes, void **made)
 static void release(struct comm *comm, void *buffer, int used)
 {
 	if (comm->gpu && buffer)
-		engine_cuda.free(comm->gpu, buffer, used);
+		engine_memory.free(comm->gpu, buffer, used);
 	else
 		free(buffer);
 }
@@ -322,7 +322,7 @@ int corale_mem_alloc(corale_comm *handle, size_t bytes, void **buffer)
 int mem_make_scratch(struct comm *comm, const struct call *for_call)
 {
 	struct mem_vote mine = { .kind = MEM_SCRATCH, .target = for_call->record.target };
-	size_t bytes = engine_cuda.scratch_bytes(comm->gpu) * (size_t)(comm->size - 1);
+	size_t bytes = engine_memory.scratch_bytes(comm->gpu) * (size_t)(comm->size - 1);
 	void *made = NULL;
 	int region = MEM_NO_REGION, ret = 0;
 	if (bytes) { /* or on no rank */
@@ -331,7 +331,7 @@ int mem_make_scratch(struct comm *comm, const struct call *for_call)
 	}
 	comm->scratch = region == MEM_NO_REGION ? COMM_SCRATCH_NONE : COMM_SCRATCH_MADE;
 	if (region != MEM_NO_REGION) {
-		engine_cuda.keep_scratch(comm->gpu, made, region);
+		engine_memory.keep_scratch(comm->gpu, made, region);
 		engine_cuda.describe(comm->gpu, &comm->machine);
 	} else {
 		comm->machine.scratch_bytes = 0;
@@ -401,7 +401,7 @@ static int register_memory(struct comm *comm, void *buffer, size_t bytes, void *
 	}
 	*out = keep(comm, made, (struct registration){ .buffer = buffer, .region = region });
 	if (comm->gpu && bytes) /* calls that read it where it lies need not wait for their third */
-		engine_cuda.publish(comm->gpu, buffer, bytes);
+		engine_memory.publish(comm->gpu, buffer, bytes);
 	return 0;
 }
 

@@ -51,7 +51,7 @@ static int add(struct comm *comm, const struct comm_premul *made, corale_op *op)
 			 "a communicator has at most %d premultiplied sums at a time", COMM_MAX_PREMUL);
 }
 
-/* Each call checks the memory of a scalar on the GPU (engine_ops.admit). */
+/* Each call checks the memory of a scalar on the GPU (engine_cuda.admit). */
 static int create(struct comm *comm, const char *name, const void *scalar, corale_type type, int on_gpu,
 		  corale_op *op)
 {

@@ -116,9 +116,8 @@ struct engine_own_gpu {
 	int bus_gbs; /* where windows lie in host memory: nvml_bus_gbs */
 };
 
-struct engine_ops {
-	const char *name; /* "cuda" */
-
+/* Of this process and its GPUs, without an engine. */
+struct engine_process_ops {
 	/* Any thread: 1 if it can be used here; else 0, and why_not says in a sentence why. */
 	int (*available)(char *why_not, size_t bytes);
 	/* Any thread: the GPUs that this process sees; what each is, 0 or CORALE_EDEVICE; how the first n reach each other, GPU i to GPU k
@@ -129,14 +128,6 @@ struct engine_ops {
 	void (*versions)(int *driver, int *runtime);
 	/* As corale_memory_kind; makes no context. Any thread. */
 	int (*memory_kind)(const void *memory, corale_memory *out);
-
-	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
-	 * CORALE_EDEVICE. */
-	int (*open)(const struct engine_params *params, struct engine **out);
-
-	/* The engine's GPU is the thread's current one until leave, which is given what enter returned: around admit, run and run_messages. */
-	int (*enter)(const struct engine *engine);
-	void (*leave)(const struct engine *engine, int entered);
 
 	/* What this thread, or a library that it calls, does with CUDA until end_spare(what spare_captures returned) ends no other thread's capture. */
 	int (*spare_captures)(void);
@@ -150,6 +141,79 @@ struct engine_ops {
 	/* The same: 1 if so many bytes of host memory can be windows of this GPU (engine_params.host_window); 0: not, which a WARN line explains. Where the
 	 * process has no engine it may wait for the GPU's work. */
 	int (*host_window_works)(int rank, size_t bytes);
+};
+
+/* Memory of an engine and of the user. */
+struct engine_memory_ops {
+	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
+	struct remote (*remote)(const struct engine *engine, size_t *bytes);
+
+	/* Takes that memory and the slab, or the slab alone, from the engine, as an adapter may still store there; free_kept frees them. NULL:
+	 * there was none, or it is never freed: a graph may name it, or there was no memory to note it. */
+	struct engine_kept *(*keep)(struct engine *engine, int slab_alone);
+	void (*free_kept)(struct engine_kept *kept); /* NULL is allowed */
+
+	/* Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: adapters can't reach this GPU's
+	 * memory, and why_not says why; CORALE_ENOMEM, CORALE_EDEVICE. slab_use: the slots of these channels (a bit each) lie in the slab from
+	 * now on; all others lie in pinned memory. */
+	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
+			 size_t bytes);
+	void (*slab_use)(struct engine *engine, uint32_t channels);
+
+	/* From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
+	 * communicator has failed, so calls may be under way, and are waited for; else that rank has ended all its calls. Later collectives are
+	 * refused. By one thread, beside calls of another one. CORALE_EDEVICE. */
+	int (*unmap)(struct engine *engine, int rank, int failed);
+
+	/* Bytes of GPU memory held; of pinned host memory: for messages between nodes, a window. Any thread. */
+	size_t (*memory)(const struct engine *engine);
+	size_t (*pinned_memory)(const struct engine *engine);
+
+	/* Memory of this GPU for the user, in units of 2 MB. free waits as finish does, unless no call has used the memory.
+	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */
+	int (*alloc)(struct engine *engine, size_t bytes, void **out);
+	void (*free)(struct engine *engine, void *memory, int used);
+
+	/*
+	 * Memory of the user that peers map. share describes the allocation that holds the buffer, with a descriptor that the caller closes (-1:
+	 * the peers need none). The ranks exchange both, and each attaches all: rank r's, its own too, at handles + r * stride, and fds[r], which
+	 * stays the caller's (fds NULL: no rank has one). attach gives the lowest free region, so that equal sequences of calls give equal
+	 * regions. When all ranks have detached, the owner may free. CORALE_ENOTSUP, logged at level info: of share, no peer can map such
+	 * memory; of attach, a peer's can't be mapped here.
+	 */
+	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
+		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
+	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
+		      void *buffer, int *region);
+	void (*detach)(struct engine *engine, int region, int used);
+
+	/* Scratch of large calls: bytes of GPU memory for each sender (0: the cap has no room). All ranks share and attach it like memory of the
+	 * user, by the same one of their calls; then the engine keeps it. */
+	size_t (*scratch_bytes)(const struct engine *engine);
+	void (*keep_scratch)(struct engine *engine, void *memory, int region);
+
+	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
+	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
+
+	/* 1 if all ranks' memory of a target's region came by descriptors: copy engines store into that at the link's speed. Equal on all ranks. */
+	int (*is_exported)(const struct engine *engine, uint64_t target);
+
+	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
+	int (*verify)(const struct engine *engine, uint64_t target);
+
+	/* Large calls will use this buffer: peers may map its allocation at once, rather than after some calls, as long as it lives. Any thread; never blocks. */
+	void (*publish)(struct engine *engine, const void *buffer, size_t bytes);
+};
+
+/* An engine from its opening to its end, and its calls. */
+struct engine_ops {
+	/* Picks the current GPU, loads all kernels, makes the window. May wait for other work of this GPU. CORALE_ENOMEM,
+	 * CORALE_EDEVICE. */
+	int (*open)(const struct engine_params *params, struct engine **out);
+
+	/* The engine's GPU is the thread's current one until leave, which is given what enter returned: around admit, run and run_messages. */
+	int (*enter)(const struct engine *engine);
+	void (*leave)(const struct engine *engine, int entered);
 
 	/* As the driver has it. */
 	const struct engine_own_gpu *(*own_gpu)(const struct engine *engine);
@@ -173,24 +237,9 @@ struct engine_ops {
 	 */
 	int (*try_peers)(struct engine *engine, uint64_t seed, double timeout_s, unsigned char *wrong);
 
-	/* Pinned memory of the messages to and from ranks of other nodes, and its bytes (NULL: not asked): for the proxy, which uses it until close. */
-	struct remote (*remote)(const struct engine *engine, size_t *bytes);
-
 	/* Before the first call over nodes: the proxy of which calls open connections, and each rank's index: among the ranks of this node; of other
 	 * nodes' ranks, their index among those, plus the ranks of this node. Both stay the caller's. */
 	void (*set_proxy)(struct engine *engine, struct proxy *proxy, const int *index_of);
-
-	/* Takes that memory and the slab, or the slab alone, from the engine, as an adapter may still store there; free_kept frees them. NULL:
-	 * there was none, or it is never freed: a graph may name it, or there was no memory to note it. */
-	struct engine_kept *(*keep)(struct engine *engine, int slab_alone);
-	void (*free_kept)(struct engine_kept *kept); /* NULL is allowed */
-
-	/* Before the first call: makes a slab with room for all slots, and so many bytes behind. CORALE_ENOTSUP: adapters can't reach this GPU's
-	 * memory, and why_not says why; CORALE_ENOMEM, CORALE_EDEVICE. slab_use: the slots of these channels (a bit each) lie in the slab from
-	 * now on; all others lie in pinned memory. */
-	int (*slab_open)(struct engine *engine, size_t behind, struct engine_slab *out, char *why_not,
-			 size_t bytes);
-	void (*slab_use)(struct engine *engine, uint32_t channels);
 
 	/* Writes what is to be sent, poisons where it is to arrive, and starts a kernel on a stream of its own that looks at what comes: by *words,
 	 * one of each sender, which it shares with the caller until probe_end. The kernel ends when all messages have come, or when probe_end
@@ -255,54 +304,12 @@ struct engine_ops {
 	 * whole. CORALE_EDEVICE. */
 	int (*finish)(struct engine *engine);
 
-	/* From its return on nothing that this GPU runs stores into a rank's registered memory, not even a graph that is replayed. failed: the
-	 * communicator has failed, so calls may be under way, and are waited for; else that rank has ended all its calls. Later collectives are
-	 * refused. By one thread, beside calls of another one. CORALE_EDEVICE. */
-	int (*unmap)(struct engine *engine, int rank, int failed);
-
-	/* Bytes of GPU memory held; of pinned host memory: for messages between nodes, a window. Any thread. */
-	size_t (*memory)(const struct engine *engine);
-	size_t (*pinned_memory)(const struct engine *engine);
-
-	/* Memory of this GPU for the user, in units of 2 MB. free waits as finish does, unless no call has used the memory.
-	 * engine NULL: its engine is closed. CORALE_ENOMEM, CORALE_EDEVICE. */
-	int (*alloc)(struct engine *engine, size_t bytes, void **out);
-	void (*free)(struct engine *engine, void *memory, int used);
-
-	/*
-	 * Memory of the user that peers map. share describes the allocation that holds the buffer, with a descriptor that the caller closes (-1:
-	 * the peers need none). The ranks exchange both, and each attaches all: rank r's, its own too, at handles + r * stride, and fds[r], which
-	 * stays the caller's (fds NULL: no rank has one). attach gives the lowest free region, so that equal sequences of calls give equal
-	 * regions. When all ranks have detached, the owner may free. CORALE_ENOTSUP, logged at level info: of share, no peer can map such
-	 * memory; of attach, a peer's can't be mapped here.
-	 */
-	int (*share)(struct engine *engine, const void *buffer, size_t bytes,
-		     unsigned char handle[ENGINE_HANDLE_BYTES], int *fd);
-	int (*attach)(struct engine *engine, const unsigned char *handles, size_t stride, const int *fds,
-		      void *buffer, int *region);
-	void (*detach)(struct engine *engine, int region, int used);
-
-	/* Scratch of large calls: bytes of GPU memory for each sender (0: the cap has no room). All ranks share and attach it like memory of the
-	 * user, by the same one of their calls; then the engine keeps it. */
-	size_t (*scratch_bytes)(const struct engine *engine);
-	void (*keep_scratch)(struct engine *engine, void *memory, int region);
-
-	/* The target of a buffer: where in which region it lies; 0 if all of it is in none. Host only, never blocks. */
-	uint64_t (*find)(const struct engine *engine, const void *buffer, size_t bytes);
-
-	/* 1 if all ranks' memory of a target's region came by descriptors: copy engines store into that at the link's speed. Equal on all ranks. */
-	int (*is_exported)(const struct engine *engine, uint64_t target);
-
-	/* 0 if the memory of a target's region is still the allocation that was attached; else CORALE_EINVAL, logged. */
-	int (*verify)(const struct engine *engine, uint64_t target);
-
-	/* Large calls will use this buffer: peers may map its allocation at once, rather than after some calls, as long as it lives. Any thread; never blocks. */
-	void (*publish)(struct engine *engine, const void *buffer, size_t bytes);
-
 	/* Waits until what was enqueued has ended, then frees everything that no captured graph may still name. */
 	void (*close)(struct engine *engine);
 };
 
+extern const struct engine_process_ops engine_process;
+extern const struct engine_memory_ops engine_memory;
 extern const struct engine_ops engine_cuda;
 
 #endif

@@ -22,6 +22,10 @@ static int memory_kind(const void *memory, corale_memory *out)
 	return 0;
 }
 
-const struct engine_ops engine_cuda = {
-	.name = "cuda", .available = available, .count = count, .memory_kind = memory_kind
+const struct engine_process_ops engine_process = {
+	.available = available,
+	.count = count,
+	.memory_kind = memory_kind,
 };
+const struct engine_memory_ops engine_memory;
+const struct engine_ops engine_cuda;

@@ -81,7 +81,7 @@ void diagnose_control(void *ctx, int peer, const void *message, size_t bytes)
 	if (bytes == sizeof c)
 		memcpy(&c, message, sizeof c);
 	if (bytes != sizeof c || !is_sound(comm, &c, peer)) {
-		if (!atomic_fetch_add(&comm->damaged, 1))
+		if (!atomic_fetch_add(&comm->watch.damaged, 1))
 			log_line(LOG_WARN, comm->rank,
 				 "a control message of %zu bytes of rank %d is damaged, or no rank of this "
 				 "communicator sent it: it is dropped; see docs/security.md",

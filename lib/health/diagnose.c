@@ -195,7 +195,7 @@ void diagnose_other_nodes(struct comm *comm)
 {
 	struct transport *t = comm->engine.transport;
 	for (int i = 0; t && t->ops->lose && i < LOOKS && i < comm->size; i++) {
-		const int r = comm->looked_at++ % comm->size;
+		const int r = comm->watch.looked_at++ % comm->size;
 		struct comm_peer *peer = &comm->peers[r];
 		if (!peer->has_pid || host_is_local(&comm->engine, r) || presence_of(comm, r) != IS_PRESENT ||
 		    !liveness_gone(peer->pid))

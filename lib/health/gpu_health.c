@@ -63,10 +63,10 @@ static void look_for_stall(struct comm *comm, enum proxy_state state)
 {
 	const struct record call = gpu_last_call(comm);
 	const struct stall_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
-	if (!comm->idle_looks || state != PROXY_RUNNING)
-		comm->idle_ns = wait_now_ns();
+	if (!comm->watch.idle_looks || state != PROXY_RUNNING)
+		comm->watch.idle_ns = wait_now_ns();
 	else
-		stall_look(comm, &wait, comm->idle_ns);
+		stall_look(comm, &wait, comm->watch.idle_ns);
 }
 
 /* Compares this rank's call record with those of remote ranks: finds mismatches that no header shows. */
@@ -75,19 +75,19 @@ int gpu_remote_look(struct comm *comm)
 	const uint64_t moved = proxy_moved(comm->proxy);
 	const enum proxy_state state = proxy_state(comm->proxy);
 	int ret = 0;
-	if (moved != comm->messages_seen || state == PROXY_IDLE) {
-		comm->messages_seen = moved;
-		comm->idle_looks = 0;
+	if (moved != comm->watch.messages_seen || state == PROXY_IDLE) {
+		comm->watch.messages_seen = moved;
+		comm->watch.idle_looks = 0;
 		return 0;
 	}
 	look_for_stall(comm, state);
-	if (++comm->idle_looks < STILL_LOOKS)
+	if (++comm->watch.idle_looks < STILL_LOOKS)
 		return 0;
-	if (comm->idle_looks >= LEFT_LOOKS && atomic_load(&comm->has_gone) && (ret = find_gone(comm)))
+	if (comm->watch.idle_looks >= LEFT_LOOKS && atomic_load(&comm->has_gone) && (ret = find_gone(comm)))
 		return ret;
-	if (comm->idle_looks == STILL_LOOKS && (ret = find_refused(comm)))
+	if (comm->watch.idle_looks == STILL_LOOKS && (ret = find_refused(comm)))
 		return ret;
-	for (int r = 0; !ret && comm->idle_looks == STILL_LOOKS && r < comm->size; r++)
+	for (int r = 0; !ret && comm->watch.idle_looks == STILL_LOOKS && r < comm->size; r++)
 		if (gpu_is_remote(comm, r))
 			ret = diagnose_stalled(comm, r);
 	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);

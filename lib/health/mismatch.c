@@ -35,7 +35,7 @@ int diagnose_stalled(struct comm *comm, int peer)
 	if (!e->transport || !records_get(comm, comm->rank, number).number)
 		return 0;
 	if (peer >= 0 && !host_is_local(e, peer) &&
-	    atomic_exchange(&comm->last_notified, notified) != notified)
+	    atomic_exchange(&comm->watch.last_notified, notified) != notified)
 		diagnose_send_calls(comm, peer);
 	if (comm->gpu) /* where calls are made before others have run: theirs may be an earlier one */
 		return records_first_difference(comm) ? CORALE_EMISMATCH : 0;

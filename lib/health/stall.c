@@ -168,16 +168,16 @@ void stall_look(struct comm *comm, const struct stall_wait *wait, int64_t since_
 {
 	const int64_t now = wait_now_ns();
 	if (!comm->peers) {
-		if (now - since_ns >= NODE_NS && is_first(&comm->stall_reported_ns, since_ns, now))
+		if (now - since_ns >= NODE_NS && is_first(&comm->watch.stall_reported_ns, since_ns, now))
 			stall_log(comm, wait, 1e-9 * (double)(now - since_ns));
 		return;
 	}
 	if (now - since_ns < ASK_NS)
 		return;
-	if (is_first(&comm->stall_asked_ns, since_ns, now))
+	if (is_first(&comm->watch.stall_asked_ns, since_ns, now))
 		ask(comm, wait);
-	const int64_t asked = atomic_load(&comm->stall_asked_ns);
+	const int64_t asked = atomic_load(&comm->watch.stall_asked_ns);
 	if (asked >= since_ns && now - asked >= ANSWER_NS &&
-	    is_first(&comm->stall_reported_ns, since_ns, now))
+	    is_first(&comm->watch.stall_reported_ns, since_ns, now))
 		stall_log(comm, wait, 1e-9 * (double)(now - since_ns));
 }

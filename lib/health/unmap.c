@@ -78,10 +78,10 @@ static void *work(void *arg)
 {
 	struct helper *h = arg;
 	struct comm *comm = h->comm;
-	if (!engine_cuda.unmap(comm->gpu, h->local, h->failed))
+	if (!engine_memory.unmap(comm->gpu, h->local, h->failed))
 		answer(comm, h->local);
 	free(h);
-	atomic_store_explicit(&comm->unmapping, 0, memory_order_release);
+	atomic_store_explicit(&comm->watch.unmapping, 0, memory_order_release);
 	return NULL;
 }
 
@@ -93,13 +93,13 @@ static void start(struct comm *comm, int local)
 	if (!h)
 		return;
 	*h = (struct helper){ comm, local, atomic_load(&comm->error) != 0 };
-	atomic_store(&comm->unmapping, 1);
+	atomic_store(&comm->watch.unmapping, 1);
 	int error = process_thread(&thread, work, h);
 	if (!error) {
 		pthread_detach(thread);
 		return;
 	}
-	atomic_store(&comm->unmapping, 0);
+	atomic_store(&comm->watch.unmapping, 0);
 	free(h);
 	log_line(LOG_WARN, comm->rank, "no thread to answer rank %d, which gives up its memory: %s",
 		 comm_local_rank(comm, local), strerror(error));
@@ -109,7 +109,7 @@ void unmap_answer(struct comm *comm)
 {
 	const struct host_engine *e = &comm->engine;
 	const struct window_control *mine = control_of(comm, e->local);
-	for (int p = 0; p < e->locals && !atomic_load(&comm->unmapping); p++)
+	for (int p = 0; p < e->locals && !atomic_load(&comm->watch.unmapping); p++)
 		if (p != e->local && atomic_load(&control_of(comm, p)->asks_unmap) &&
 		    !atomic_load(&mine->unmapped[p]))
 			start(comm, p);
@@ -118,7 +118,7 @@ void unmap_answer(struct comm *comm)
 static int poll_idle(void *arg)
 {
 	struct comm *comm = arg;
-	return !atomic_load_explicit(&comm->unmapping, memory_order_acquire);
+	return !atomic_load_explicit(&comm->watch.unmapping, memory_order_acquire);
 }
 
 void unmap_finish(struct comm *comm)

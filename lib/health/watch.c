@@ -35,11 +35,11 @@ static struct watch {
 static void look_all(void)
 {
 	liveness_look();
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched) {
+	for (struct comm *comm = watch.first; comm; comm = comm->watch.next) {
 		diagnose_deaths(comm);
 		diagnose_other_nodes(comm);
 	}
-	for (struct comm *comm = watch.first; comm && !watch.exits; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm && !watch.exits; comm = comm->watch.next)
 		if (comm->gpu)
 			gpu_watch(comm);
 }
@@ -69,7 +69,7 @@ static void at_exit(void)
 	if (process_is_forked())
 		return;
 	pthread_mutex_lock(&watch.lock);
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm; comm = comm->watch.next)
 		if (comm->gpu && comm->traits.holds) /* a held stream would keep the runtime from ending */
 			engine_cuda.release(comm->gpu);
 	liveness_exiting();
@@ -88,7 +88,7 @@ static void leave_transport(struct transport *t, int64_t until_ns)
 static void leave_transports(void)
 {
 	const int64_t until = wait_now_ns() + LEAVE_NS;
-	for (struct comm *comm = watch.first; comm; comm = comm->next_watched) {
+	for (struct comm *comm = watch.first; comm; comm = comm->watch.next) {
 		for (int rail = 1; rail < comm->nrails; rail++)
 			leave_transport(comm->rails[rail], until);
 		leave_transport(comm->engine.transport, until);
@@ -101,7 +101,7 @@ __attribute__((destructor)) static void at_end(void)
 	if (process_is_forked())
 		return;
 	pthread_mutex_lock(&watch.lock);
-	for (struct comm *comm = watch.first; comm && watch.exits != EXITED; comm = comm->next_watched)
+	for (struct comm *comm = watch.first; comm && watch.exits != EXITED; comm = comm->watch.next)
 		diagnose_exit(comm); /* before the process's end shows */
 	if (watch.exits != EXITED) {
 		leave_transports();
@@ -147,7 +147,7 @@ void watch_add(struct comm *comm)
 	transport_on_exit(at_end);
 	if (!handled) /* later than what the GPU's libraries have for exit, so it comes before */
 		handled = !atexit(at_exit);
-	comm->next_watched = watch.first;
+	comm->watch.next = watch.first;
 	watch.first = comm;
 	pthread_cond_broadcast(&watch.changed);
 	pthread_mutex_unlock(&watch.lock);
@@ -158,8 +158,8 @@ void watch_remove(struct comm *comm)
 	pthread_mutex_lock(&watch.lock);
 	struct comm **at = &watch.first;
 	while (*at && *at != comm)
-		at = &(*at)->next_watched;
+		at = &(*at)->watch.next;
 	if (*at)
-		*at = comm->next_watched;
+		*at = comm->watch.next;
 	pthread_mutex_unlock(&watch.lock);
 }

@@ -80,12 +80,32 @@ struct comm_peer {
 	struct journal_entry calls[COMM_PEER_CALLS]; /* the last that it has sent; written under error_lock */
 };
 
-/* One of comm.launches, and what besides bytes and alignment calls must have for it. */
+/* One of comm_launches, and what besides bytes and alignment calls must have for it. */
 struct latest_launch {
 	const struct gpu_launch *launch; /* NULL: none yet */
 	corale_type type;
 	corale_op op;
 	int memory;
+};
+
+/* What lib/health keeps of a communicator between two looks at it. */
+struct comm_watch {
+	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
+	int idle_looks; /* and for how many looks so; */
+	int64_t idle_ns; /* since when, while a kernel runs */
+	_Atomic uint64_t last_notified; /* the call, and the rank of another node, that was sent it last */
+	_Atomic int64_t stall_asked_ns,
+	    stall_reported_ns; /* when other ranks were last asked; the last line (stall.c) */
+	_Atomic int damaged; /* control messages that no rank sent; the first is logged */
+	struct comm *next; /* watch.c */
+	int looked_at; /* the next rank at whose process the watch looks */
+	_Atomic int unmapping; /* unmap.c: a thread is at it */
+};
+
+/* Launches on GPUs that are kept for later calls (call/gpu_call.c). */
+struct comm_launches {
+	struct latest_launch latest[CORALE_NUM_COLLS]; /* of the last call of each collective */
+	struct gpu_launch *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* as choices */
 };
 
 struct comm {
@@ -121,12 +141,7 @@ struct comm {
 	_Atomic unsigned nmakings;
 	_Atomic int has_gone; /* some rank of another node has left comm, or is lost */
 	struct gpu_direct *direct; /* slots in GPUs' memory; NULL: none (comm/gpu_direct.h) */
-	uint64_t messages_seen; /* messages of it at the watch thread's last look, */
-	int idle_looks; /* and for how many looks so; */
-	int64_t idle_ns; /* since when, while a kernel runs */
-	struct latest_launch latest[CORALE_NUM_COLLS]; /* of the last call of each collective */
-	struct gpu_launch
-	    *launches[CORALE_NUM_COLLS][CHOICES_KINDS][PLAN_MEMORY_CLASSES]; /* call/gpu_call.c: as choices */
+	struct comm_launches launched;
 	struct gpu_journal *gpu_journal; /* calls on the GPU */
 	struct gpu_wait *gpu_waits; /* [local rank]: for whom kernels wait; gpu_waits.c */
 	struct gpu_machine
@@ -160,14 +175,8 @@ struct comm {
 	pthread_mutex_t error_lock;
 	char failure[COMM_ERROR_BYTES]; /* why comm failed: written once, by any thread */
 	char last_error[COMM_ERROR_BYTES]; /* of a call that has not ended comm */
-	_Atomic uint64_t last_notified; /* the call, and the rank of another node, that was sent it last */
 	struct comm_peer *peers; /* [rank]; NULL: one node */
-	_Atomic int64_t stall_asked_ns,
-	    stall_reported_ns; /* when other ranks were last asked; the last line (stall.c) */
-	_Atomic int damaged; /* control messages that no rank sent; the first is logged */
-	struct comm *next_watched; /* watch.c */
-	int looked_at; /* the next rank at whose process the watch looks */
-	_Atomic int unmapping; /* unmap.c: a thread is at it */
+	struct comm_watch watch;
 };
 
 /* The public handle outlives its communicator (base/handles.h). */

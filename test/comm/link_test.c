@@ -173,7 +173,10 @@ static int host_window_works(int rank, size_t bytes)
 	return works >> rank & 1;
 }
 
-const struct engine_ops engine_cuda = { .links = links, .host_window_works = host_window_works };
+const struct engine_process_ops engine_process = {
+	.links = links,
+	.host_window_works = host_window_works,
+};
 
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {

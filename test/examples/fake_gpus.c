@@ -40,4 +40,10 @@ static int gpu(int i, struct engine_gpu *out)
 	return 0;
 }
 
-const struct engine_ops engine_cuda = { .name = "cuda", .available = available, .count = count, .gpu = gpu };
+const struct engine_process_ops engine_process = {
+	.available = available,
+	.count = count,
+	.gpu = gpu,
+};
+const struct engine_memory_ops engine_memory;
+const struct engine_ops engine_cuda;

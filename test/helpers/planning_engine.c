@@ -16,4 +16,11 @@ static int add_list(struct engine *engine, struct lowered *list, int *index)
 	return 0;
 }
 
-const struct engine_ops engine_cuda = { .name = "test", .remote = remote, .add_list = add_list };
+const struct engine_process_ops engine_process;
+const struct engine_memory_ops engine_memory = {
+	.remote = remote,
+};
+
+const struct engine_ops engine_cuda = {
+	.add_list = add_list,
+};
