@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "test/helpers/unit.h"
+#include "test/helpers/fake_driver.h"
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
 
-enum { RANKS = 2, PROCESSORS = 132, UNIT = 2 << 20 };
+enum { RANKS = 2, PROCESSORS = 132 };
 
 static _Atomic int whole_waits; /* for all work of the GPU */
-static _Atomic int open_now; /* what is mapped, reserved or made and has not been given back */
 
 /* ---- The driver ------------------------------------------------------------------------------------------------ */
 
@@ -57,34 +57,10 @@ static CUresult pop_context(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wanted, uint64_t flags)
-{
-	*at = (CUdeviceptr)aligned_alloc(4096, bytes);
-	open_now++;
-	return CUDA_SUCCESS;
-}
-
-static CUresult unreserve(CUdeviceptr at, size_t bytes)
-{
-	free((void *)at);
-	open_now--;
-	return CUDA_SUCCESS;
-}
-
-static CUresult unmap(CUdeviceptr at, size_t bytes)
-{
-	return CUDA_SUCCESS;
-}
-
-static CUresult release(CUmemGenericAllocationHandle handle)
-{
-	return CUDA_SUCCESS;
-}
-
 static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 {
 	*base = at;
-	*bytes = UNIT;
+	*bytes = FAKE_UNIT;
 	return CUDA_SUCCESS;
 }
 
@@ -105,10 +81,10 @@ int cuda_need_driver(struct cuda_driver *driver, int rank)
 	*driver = (struct cuda_driver){ .current_context = current_context,
 					.push_context = push_context,
 					.pop_context = pop_context,
-					.reserve = reserve,
-					.unreserve = unreserve,
-					.unmap = unmap,
-					.release = release,
+					.reserve = fake_reserve,
+					.unreserve = fake_unreserve,
+					.unmap = fake_unmap,
+					.release = fake_release,
 					.address_range = address_range,
 					.pointer_attribute = pointer_attribute,
 					.device_attribute = device_attribute };
@@ -123,51 +99,6 @@ int cuda_report(int rank, int device, int error, const char *what)
 int cuda_report_driver(struct cuda_device device, CUresult error, const char *what)
 {
 	return cuda_report(device.rank, device.ordinal, error, what);
-}
-
-int cuda_memory_unit(struct cuda_device device, size_t *unit)
-{
-	*unit = UNIT;
-	return 0;
-}
-
-int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
-		     CUmemGenericAllocationHandle *handle)
-{
-	*handle = 1;
-	return 0;
-}
-
-int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
-		    CUmemGenericAllocationHandle handle)
-{
-	return 0;
-}
-
-int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle handle, size_t bytes,
-		      void **out)
-{
-	open_now++;
-	*out = aligned_alloc(4096, bytes);
-	return 0;
-}
-
-int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes, void **out)
-{
-	*bytes = (*bytes + UNIT - 1) / UNIT * UNIT;
-	return cuda_memory_place(device, 0, *bytes, out);
-}
-
-void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes)
-{
-	free(memory);
-	open_now--;
-}
-
-int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)
-{
-	*handle = 2;
-	return 0;
 }
 
 int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd)
@@ -365,16 +296,6 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
 	return cudaSuccess;
 }
 
-cudaError_t cudaGetLastError(void)
-{
-	return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-	return "";
-}
-
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	const enum cudaStreamCaptureMode before = capture_mode;
@@ -401,7 +322,7 @@ static struct engine *open_engine(int ranks, int world_ranks)
 					      .nodes = world_ranks / ranks,
 					      .pinned_bytes = 4 << 20 };
 	struct engine *e = NULL;
-	const int fds[RANKS * ENGINE_FDS] = { -1, -1, 5, -1 };
+	const int fds[RANKS * ENGINE_FDS] = { -1, -1, FAKE_FD, -1 };
 	assert_int_equal(engine_open(&params, load, &e), 0);
 	assert_int_equal(engine_connect(e, fds, 0), 0);
 	return e;
@@ -439,7 +360,7 @@ static void test_idle(void **state)
 		e->state->done = e->counted;
 		engine_close(e);
 		assert_int_equal(whole_waits, 0);
-		assert_int_equal(open_now, 0);
+		assert_int_equal(fake_open_now, 0);
 	}
 }
 
@@ -455,7 +376,7 @@ static void test_waits_for_its_own(void **state)
 	__atomic_store_n(done, 24, __ATOMIC_RELEASE);
 	pthread_join(ending.thread, NULL);
 	assert_int_equal(whole_waits, 0);
-	assert_int_equal(open_now, 0);
+	assert_int_equal(fake_open_now, 0);
 }
 
 static void test_waits_for_its_copies(void **state)
@@ -474,13 +395,13 @@ static void test_memory(void **state)
 {
 	struct engine *e = open_engine(RANKS, RANKS);
 	void *memory;
-	assert_int_equal(engine_alloc(e, UNIT, &memory), 0);
+	assert_int_equal(engine_alloc(e, FAKE_UNIT, &memory), 0);
 	engine_count(e, 1);
 	e->state->done = e->counted;
 	engine_free(e, memory, 1);
 	engine_close(e);
 	assert_int_equal(whole_waits, 0);
-	assert_int_equal(open_now, 0);
+	assert_int_equal(fake_open_now, 0);
 }
 
 /* Kernels that fail count nothing, nor does a launch that has failed. */
@@ -497,7 +418,7 @@ static void test_failed(void **state)
 			e->lost_count = 1;
 		engine_close(e);
 		assert_int_equal(atomic_exchange(&whole_waits, 0), 1);
-		assert_int_equal(open_now, 0);
+		assert_int_equal(fake_open_now, 0);
 	}
 }
 
@@ -543,7 +464,7 @@ static unsigned char *window_at(const struct engine *e, int rank)
 /* Two ranks see what the other one stores, at one stride; the memory is unregistered when no engine is left, as that waits for the GPU. */
 static void test_host_windows(void **state)
 {
-	const int open_before = open_now;
+	const int open_before = fake_open_now;
 	struct engine *e[RANKS], *other = open_engine(1, 1);
 	size_t pool;
 	int fds[RANKS * ENGINE_FDS];
@@ -574,13 +495,13 @@ static void test_host_windows(void **state)
 	engine_close(other);
 	assert_int_equal(registered, pool);
 	assert_int_equal(atomic_exchange(&whole_waits, 0), RANKS * RANKS);
-	assert_int_equal(open_now, open_before);
+	assert_int_equal(fake_open_now, open_before);
 }
 
 /* A peer that passes on less than a window, or memory that it may take away. */
 static void test_host_windows_of_peers(void **state)
 {
-	const int open_before = open_now;
+	const int open_before = fake_open_now;
 	int fds[RANKS * ENGINE_FDS];
 	struct engine *e = open_host(0, fds);
 	part_bytes = e->stride;
@@ -591,7 +512,7 @@ static void test_host_windows_of_peers(void **state)
 	close(fds[0]);
 	close(fds[ENGINE_FDS]);
 	engine_close(e);
-	assert_int_equal(open_now, open_before);
+	assert_int_equal(fake_open_now, open_before);
 	whole_waits = 0;
 }
 

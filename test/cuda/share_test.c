@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "test/helpers/unit.h"
+#include "test/helpers/fake_driver.h"
 #include "cuda/engine_cuda.h"
 #include "base/log.h"
 
-enum { RANKS = 2, ALLOCATION = 1 << 16, FD = 5 };
+enum { RANKS = 2, ALLOCATION = 1 << 16 };
 
 /* As lib/cuda/engine_cuda_share.c lays it out. */
 struct handle {
@@ -21,7 +22,6 @@ struct handle {
 };
 
 static unsigned char mine[ALLOCATION], theirs[ALLOCATION];
-static _Atomic int open_now; /* mappings of the peer's memory */
 
 /* ---- The driver, and the rest of the engine ---- */
 
@@ -44,11 +44,6 @@ static CUresult retain(CUmemGenericAllocationHandle *handle, void *memory)
 	return CUDA_SUCCESS;
 }
 
-static CUresult release(CUmemGenericAllocationHandle handle)
-{
-	return CUDA_SUCCESS;
-}
-
 /* As a driver may that leaves it to the caller to close descriptors on exec. */
 static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, int kind, uint64_t flags)
 {
@@ -60,20 +55,20 @@ static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, in
 static const struct cuda_driver driver = { .address_range = address_range,
 					   .pointer_attribute = pointer_attribute,
 					   .retain = retain,
-					   .release = release,
+					   .release = fake_release,
 					   .export_handle = export_handle };
 
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
-	*memory = theirs;
-	open_now++;
+	*memory = fake_last_placed = theirs;
+	fake_open_now++;
 	return cudaSuccess;
 }
 
 cudaError_t cudaIpcCloseMemHandle(void *memory)
 {
 	assert_ptr_equal(memory, theirs);
-	open_now--;
+	fake_open_now--;
 	return cudaSuccess;
 }
 
@@ -88,64 +83,8 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 	return cudaSuccess;
 }
 
-cudaError_t cudaGetLastError(void)
-{
-	return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-	return "";
-}
-
 void engine_mfree(struct engine *e, void *memory, size_t bytes)
 {
-}
-
-int cuda_memory_unit(struct cuda_device device, size_t *unit)
-{
-	*unit = 4096;
-	return 0;
-}
-
-int cuda_memory_make(struct cuda_device device, size_t bytes, int for_adapters,
-		     CUmemGenericAllocationHandle *handle)
-{
-	*handle = 1;
-	return 0;
-}
-
-int cuda_memory_map(struct cuda_device device, CUdeviceptr at, size_t bytes,
-		    CUmemGenericAllocationHandle handle)
-{
-	return 0;
-}
-
-int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle handle, size_t bytes,
-		      void **out)
-{
-	*out = theirs;
-	open_now++;
-	return 0;
-}
-
-int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes, void **out)
-{
-	return CORALE_ENOTSUP;
-}
-
-void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes)
-{
-	assert_ptr_equal(memory, theirs);
-	sched_yield(); /* a driver takes a while */
-	open_now--;
-}
-
-int cuda_memory_import(struct cuda_device device, int fd, CUmemGenericAllocationHandle *handle)
-{
-	assert_int_equal(fd, FD);
-	*handle = 1;
-	return 0;
 }
 
 struct cuda_device engine_device(const struct engine *e)
@@ -188,17 +127,17 @@ static int attach(uint64_t allocation_bytes, uint64_t offset, uint64_t bytes)
 		{ .allocation_bytes = allocation_bytes, .offset = offset, .bytes = bytes }
 	};
 	unsigned char raw[RANKS][ENGINE_HANDLE_BYTES];
-	const int fds[RANKS] = { -1, FD };
+	const int fds[RANKS] = { -1, FAKE_FD };
 	int region = -1;
 	for (int r = 0; r < RANKS; r++)
 		memcpy(raw[r], &handles[r], sizeof(handles[r]));
 	int ret = engine_attach(&e, raw[0], sizeof(raw[0]), fds, mine, &region);
 	if (!ret) {
-		assert_int_equal(open_now, 1);
-		assert_ptr_equal(e.regions[region].peers[1], theirs + offset);
+		assert_int_equal(fake_open_now, 1);
+		assert_ptr_equal(e.regions[region].peers[1], fake_last_placed + offset);
 		engine_detach(&e, region, 0);
 	}
-	assert_int_equal(open_now, 0);
+	assert_int_equal(fake_open_now, 0);
 	return ret;
 }
 
@@ -257,7 +196,7 @@ static void test_two_threads(void **state)
 	struct handle handles[RANKS] = { { .allocation_bytes = ALLOCATION, .bytes = 1024 },
 					 { .allocation_bytes = ALLOCATION, .bytes = 1024 } };
 	unsigned char raw[RANKS][ENGINE_HANDLE_BYTES];
-	const int fds[RANKS] = { -1, FD };
+	const int fds[RANKS] = { -1, FAKE_FD };
 	int region = -1;
 	pthread_mutex_init(&e.opened_lock, NULL);
 	for (int r = 0; r < RANKS; r++)
@@ -270,7 +209,7 @@ static void test_two_threads(void **state)
 			sched_yield();
 		engine_detach(&e, region, 0);
 		pthread_join(thread, NULL);
-		assert_int_equal(open_now, 0);
+		assert_int_equal(fake_open_now, 0);
 	}
 	pthread_mutex_destroy(&e.opened_lock);
 }
