@@ -2,15 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # corale-info: its sections, values with their origin, unknown names, malformed values, wrong arguments. TAP.
 info=$top_builddir/examples/corale-info
-number=0
+. "${top_srcdir:-$(dirname "$0")/../..}/test/run/tap.sh"
 for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
-
-# result STATUS DESCRIPTION
-result()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 
 # has REGULAR-EXPRESSION DESCRIPTION: of the last output
 has()
@@ -119,8 +112,7 @@ rank()
 	PMIX_NAMESPACE=info.$$ OMPI_COMM_WORLD_RANK=$(($1 + 4)) OMPI_COMM_WORLD_LOCAL_RANK=$1 OMPI_COMM_WORLD_LOCAL_SIZE=$2 \
 		timeout 60 "$info" --net 2>&1
 }
-others=$(mktemp) || exit 1
-trap 'rm -f "$others"' EXIT
+others=$scratch/others
 rank 2 3 >>"$others" &
 CORALE_NET_DEVICES=mlx5_7:1 rank 1 3 >>"$others" &
 output=$(rank 0 3)

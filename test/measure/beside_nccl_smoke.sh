@@ -63,8 +63,7 @@ if command -v python3 >/dev/null; then
 	says '^| scatter | wrong: nccl |  |  |$' && says '^| all | 1.00 | 1.00 | 1.00 |$' && says '^Below 0.95: 1 of 3.$'
 	tell "wrong results have no ratio, nor have lines that were cut off"
 else
-	echo "ok $((number + 1)) - tables # SKIP no python3"
-	number=$((number + 1))
+	skip "tables" "no python3"
 fi
 FAKE_FAILS='*--only*'
 export FAKE_FAILS

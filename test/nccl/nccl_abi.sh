@@ -2,26 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # nccl_glue/nccl.h and nccl_device_host.h against the table of what NCCL promises to compiled programs, as C and as C++, with and without CUDA's headers; and
 # what the library exports, where this build has one. TAP.
-cd "${top_srcdir:-$(dirname "$0")/../..}" || exit 1
+cd "${top_srcdir:-$(dirname "$0")/../..}" && top_srcdir=$PWD || exit 1
 cc=${CC:-cc}
 header=$PWD/nccl_glue/nccl.h
 refused=$PWD/nccl_glue/nccl_device_host.h # which includes the other
 table=$PWD/test/nccl/nccl_abi.table
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-result() # status, description, file with the reasons
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-	[ "$1" = 0 ] || head -n 20 "$3" | sed 's/^/# /'
-}
-skip() # description, reason
-{
-	number=$((number + 1))
-	echo "ok $number - $1 # SKIP $2"
-}
+. "$top_srcdir/test/run/tap.sh"
 
 # A C program that does not compile if a line of the table is not true of the header.
 assertions()

@@ -3,19 +3,11 @@
 # How programs get libnccl.so.2: what it needs and runs when it is loaded, whether the functions that PyTorch, CuPy and JAX import are all
 # there when symbols are bound at once, and dlopen as XLA does it. TAP.
 # test/nccl_imports/*.txt: undefined nccl symbols of libtorch_cuda, of CuPy's extension, and names of XLA's table of stubs.
-cd "${top_srcdir:-$(dirname "$0")/../..}" || exit 1
+cd "${top_srcdir:-$(dirname "$0")/../..}" && top_srcdir=$PWD || exit 1
 source=$PWD
 cc=${CC:-cc}
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
+. "$top_srcdir/test/run/tap.sh"
 
-result() # status, description, file with the reasons
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-	[ "$1" = 0 ] || head -n 20 "$3" | sed 's/^/# /'
-}
 skip_all() # reason
 {
 	echo "1..0 # SKIP $1"

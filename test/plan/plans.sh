@@ -3,21 +3,13 @@
 # Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference.
 # And corale-plan's other manners. TAP. "test/plan/plans.sh update" (in a build tree) writes the files anew.
 plan=${top_builddir:-.}/examples/corale-plan
-plans=${top_srcdir:-$(dirname "$0")/../..}/test/plans
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-number=0
+top_srcdir=${top_srcdir:-$(dirname "$0")/../..}
+plans=$top_srcdir/test/plans
+. "$top_srcdir/test/run/tap.sh"
 for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 # One chunk size and channel, so that what is measured one day on other machines changes no golden plan.
 CORALE_CHUNK_BYTES=65536 CORALE_MAX_CHANNELS=1 CORALE_SLOTS=4 CORALE_SLOT_BYTES=65536
 export CORALE_CHUNK_BYTES CORALE_MAX_CHANNELS CORALE_SLOTS CORALE_SLOT_BYTES
-
-# result STATUS DESCRIPTION
-result()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 
 # make FILE: the output that FILE's first line asks for, without times
 make_plan()
@@ -34,23 +26,23 @@ corale_plan()
 }
 
 for file in "$plans"/*.plan; do
-	make_plan "$file" >"$work/new"
+	make_plan "$file" >"$scratch/new"
 	if [ "$1" = update ]; then
-		cp "$work/new" "$file"
+		cp "$scratch/new" "$file"
 		continue
 	fi
-	diff -u "$file" "$work/new" >"$work/diff"
+	diff -u "$file" "$scratch/new" >"$scratch/diff"
 	result $? "$(basename "$file" .plan)"
-	sed 's/^/# /' "$work/diff"
+	sed 's/^/# /' "$scratch/diff"
 done
 [ "$1" = update ] && exit 0
 
 # refuses ARGUMENTS...: exit status 2 and one line that says what is wrong
 refuses()
 {
-	"$plan" "$@" >"$work/out" 2>"$work/err"
-	[ $? = 2 ] && [ "$(wc -l <"$work/err")" = 1 ]
-	result $? "refuses $*: $(cat "$work/err")"
+	"$plan" "$@" >"$scratch/out" 2>"$scratch/err"
+	[ $? = 2 ] && [ "$(wc -l <"$scratch/err")" = 1 ]
+	result $? "refuses $*: $(cat "$scratch/err")"
 }
 refuses "node:2 gpus:4"
 refuses "node:[8,8"
@@ -70,20 +62,20 @@ CORALE_ALGO=rnig refuses "rank:4"
 CORALE_TIMEOUT=1e10 refuses "rank:4"
 CORALE_ALGO=hier "$plan" "rank:1" >/dev/null 2>&1
 result $? "one rank needs no algorithm"
-CORALE_ALGO=all_to_all:^pairwise "$plan" "rank:4" all_to_all >/dev/null 2>"$work/err"
-[ $? = 1 ] && grep -q "CORALE_ALGO=all_to_all:^pairwise" "$work/err"
+CORALE_ALGO=all_to_all:^pairwise "$plan" "rank:4" all_to_all >/dev/null 2>"$scratch/err"
+[ $? = 1 ] && grep -q "CORALE_ALGO=all_to_all:^pairwise" "$scratch/err"
 result $? "says that CORALE_ALGO leaves nothing"
 
-"$plan" -n --plot "$work/plot.svg" "node:2 gpu:4 nvlink:390 rail:50" all_reduce 8M >"$work/out" &&
-	grep -q '^drawn:' "$work/out" && [ "$(grep -c '<rect' "$work/plot.svg")" -gt 100 ] &&
-	[ "$(tail -n 1 "$work/plot.svg")" = "</svg>" ]
+"$plan" -n --plot "$scratch/plot.svg" "node:2 gpu:4 nvlink:390 rail:50" all_reduce 8M >"$scratch/out" &&
+	grep -q '^drawn:' "$scratch/out" && [ "$(grep -c '<rect' "$scratch/plot.svg")" -gt 100 ] &&
+	[ "$(tail -n 1 "$scratch/plot.svg")" = "</svg>" ]
 result $? "draws"
-"$plan" >"$work/out" && grep -q '^machine: this one' "$work/out" && grep -Eq '^ +1G .*\*' "$work/out"
+"$plan" >"$scratch/out" && grep -q '^machine: this one' "$scratch/out" && grep -Eq '^ +1G .*\*' "$scratch/out"
 result $? "this machine, with a table"
-"$plan" "node:2048 gpu:8 nvlink:390 rail:50" all_reduce 1G >"$work/out" && grep -q 'by hier' "$work/out"
+"$plan" "node:2048 gpu:8 nvlink:390 rail:50" all_reduce 1G >"$scratch/out" && grep -q 'by hier' "$scratch/out"
 result $? "16384 ranks"
-"$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$work/out" && grep -q '^no room:.* broadcast flat (none)' "$work/out" &&
-	! grep '^choices:' "$work/out" | grep -q ' flat,'
+"$plan" -n "node:64 gpu:8 nvlink:390 rail:50" broadcast 64M >"$scratch/out" && grep -q '^no room:.* broadcast flat (none)' "$scratch/out" &&
+	! grep '^choices:' "$scratch/out" | grep -q ' flat,'
 result $? "names the algorithms without room for their connections, and lists none of them"
 
 [ "$("$plan" -n -s 0 "rank:4" all_reduce 64MB | sed 1q)" = "$("$plan" -n -s 0 "rank:4" all_reduce 64M | sed 1q)" ] && "$plan" "rank:4" all_reduce 64B >/dev/null

@@ -7,20 +7,8 @@ door=$top_builddir/.libs/libcorale_pmpi.so
 device=$top_builddir/.libs/${TEST_DEVICE:-libfake_device.so}
 program=$top_builddir/test/pmpi/pmpi_cases
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number - $2"
-	else
-		echo "not ok $number - $2"
-		tail -n 20 "$scratch/log" | sed 's/^/# /'
-	fi
-}
+. "$top_srcdir/test/run/tap.sh"
+reasons=$scratch/log
 
 # run RANKS [VARIABLE=VALUE]... COMMAND...
 run()
@@ -89,8 +77,7 @@ case $("$MPIRUN" --version 2>&1) in
 	recovery=
 	;;
 *)
-	number=$((number + 1))
-	echo "ok $number - a rank dies # SKIP MPICH's launcher ends the other ranks"
+	skip "a rank dies" "MPICH's launcher ends the other ranks"
 	;;
 esac
 

@@ -8,22 +8,10 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none
 program=$top_builddir/test/pmpi/pmpi_peer
 scenes=$top_builddir/test/pmpi/pmpi_p2p.mpi
 [ -x "$program" ] && [ -x "$scenes" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
+reasons=$scratch/log
 seed=${TEST_SEED:-$RANDOM}
 echo "# TEST_SEED=$seed"
-number=0
-
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number - $2"
-	else
-		echo "not ok $number - $2"
-		grep -v '^ok' "$scratch/log" | tail -n 20 | sed 's/^/# /'
-	fi
-}
 
 # run RANKS [VARIABLE=VALUE]... COMMAND...
 run()

@@ -7,17 +7,9 @@ door=$top_builddir/.libs/libcorale_pmpi.so
 device=$top_builddir/.libs/${TEST_DEVICE:-libfake_device.so}
 program=$top_builddir/test/pmpi/pmpi_random
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
 seed=${TEST_SEED:-$RANDOM}
 echo "# TEST_SEED=$seed"
-number=0
-
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 
 # run RANKS FILE MEMORY [VARIABLE=VALUE]...
 run()

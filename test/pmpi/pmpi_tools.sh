@@ -8,19 +8,9 @@ launcher=$(command -v "$MPIRUN")
 compiler() { echo "${launcher%/*}/$(basename "$MPIRUN" | sed "s/mpirun\|mpiexec/$1/")"; } # of the launcher's MPI
 mpicc=$(compiler mpicc)
 run=$(readlink -f "$top_builddir/nccl_glue/corale-run")
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
+reasons=$scratch/log
 unset LD_PRELOAD
-number=0
-
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else
-		echo "not ok $number - $2"
-		tail -n 20 "$scratch/log" | cut -c-300 | sed 's/^/# /'
-	fi
-}
 skip() # reason, description
 {
 	number=$((number + 1))

@@ -3,22 +3,12 @@
 # The compiler makes packed instructions of the sums in lib/reduce/reduce_sum.c at -O2, and no fused multiply-add.
 CC=${CC:-cc}
 top_srcdir=${top_srcdir:-.}
-tests=0
-
-# report STATUS NAME
-report() {
-	tests=$((tests + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $tests - $2"
-	else
-		echo "not ok $tests - $2"
-	fi
-}
+. "$top_srcdir/test/run/tap.sh"
 
 # expect FUNCTION INSTRUCTION REGISTER: somewhere between FUNCTION's label and its .size line
 expect() {
 	printf '%s\n' "$assembly" | sed -n "/^$1:/,/\.size[[:space:]]*$1,/p" | grep -Eq "[[:space:]]$2[[:space:]].*%$3"
-	report $? "$1 uses $2 of $3"
+	result $? "$1 uses $2 of $3"
 }
 
 if ! printf '#ifndef __x86_64__\n#error\n#endif\n' | $CC -E - >/dev/null 2>&1; then
@@ -27,7 +17,7 @@ if ! printf '#ifndef __x86_64__\n#error\n#endif\n' | $CC -E - >/dev/null 2>&1; t
 fi
 assembly=$($CC -std=gnu11 -O2 -fopenmp-simd -ffp-contract=off -I"$top_srcdir/include" -I"$top_srcdir/lib" \
 	-S -o - "$top_srcdir/lib/reduce/reduce_sum.c")
-report $? "lib/reduce/reduce_sum.c compiles"
+result $? "lib/reduce/reduce_sum.c compiles"
 for type in float32 float16 bfloat16; do
 	expect ${type}_baseline addps xmm
 	expect ${type}_avx2 vaddps ymm
@@ -37,5 +27,5 @@ for type in float32 bfloat16; do
 done
 expect float16_avx2 vcvtph2ps ymm
 ! printf '%s\n' "$assembly" | grep -Eq 'vfn?m(add|sub)'
-report $? "no fused multiply-add"
-echo "1..$tests"
+result $? "no fused multiply-add"
+echo "1..$number"

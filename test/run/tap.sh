@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by tests whose programs print into $scratch/output: that folder, which goes at the end, and TAP lines.
+# Sourced by tests that are scripts: $scratch, a folder that goes at the end, and TAP lines. Programs print into $scratch/output, or into $reasons.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-number=0
+number=0 reasons=
 
-tell() # DESCRIPTION, after a command
+# result STATUS DESCRIPTION [FILE]: a case, and where it failed the beginning and the end of the file with the reasons ($reasons where none is named).
+result()
 {
-	[ $? = 0 ] && word=ok || word="not ok"
+	[ "$1" = 0 ] && word=ok || word="not ok"
 	number=$((number + 1))
-	echo "$word $number - $1"
-	[ "$word" = ok ] || sed 's/^/# /' "$scratch/output"
+	echo "$word $number - $2"
+	set -- "${3:-$reasons}"
+	[ "$word" = ok ] || [ -z "$1" ] || awk '{ line[NR] = $0 } END { for (i = 1; i <= NR; i++) if (i <= 30 || i > NR - 30) print "# " line[i] }' "$1"
+}
+tell() { result $? "$1" "$scratch/output"; } # DESCRIPTION, after a command
+skip() # DESCRIPTION REASON
+{
+	number=$((number + 1))
+	echo "ok $number - $1 # SKIP $2"
 }

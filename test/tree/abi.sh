@@ -4,15 +4,8 @@
 # functions of libcorale_pmpi by name. (Of libnccl: test/nccl/nccl_abi.sh.) TAP. `test/tree/abi.sh update` in the environment of a test records anew.
 # A difference may want another SONAME_INFO: its rules are in Makefile.am.
 records=$top_srcdir/test/abi
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
-report() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-	[ "$1" = 0 ] || head -n 60 "$scratch/diff" | sed 's/^/# /'
-}
+. "$top_srcdir/test/run/tap.sh"
+reasons=$scratch/diff
 # Of MPI 3's functions alone: Open MPI 5 and MPICH have those of MPI 4, too, each others of them.
 door_names() { nm -D --defined-only "$1" | awk '$3 ~ /^MPI_/ { print $3 }' | LC_ALL=C sort; }
 dump() # library: a declaration a line
@@ -31,17 +24,16 @@ fi
 for name in libcorale libcorale_mpi; do # libcorale_mpi of Open MPI: an MPI_Comm of MPICH is another type
 	library=$top_builddir/.libs/$name.so
 	if ! command -v abidiff >/dev/null || [ ! -e "$library" ] || ! readelf -S "$library" | grep -q '\.debug_info' || readelf -d "$library" | grep -q libmpich; then
-		number=$((number + 1))
-		echo "ok $number - $name: the recorded ABI # SKIP no abidiff (package abigail-tools), no $name.so, no debug information in it, or another MPI"
+		skip "$name: the recorded ABI" "no abidiff (package abigail-tools), no $name.so, no debug information in it, or another MPI"
 		continue
 	fi
 	abidiff --headers-dir1 "$top_srcdir/include" --headers-dir2 "$top_srcdir/include" "$records/$name.abi" "$library" >"$scratch/diff" 2>&1
-	report $? "$name: the recorded ABI"
+	result $? "$name: the recorded ABI"
 done
 door=$top_builddir/.libs/libcorale_pmpi.so
 if [ -e "$door" ]; then
 	door_names "$door" | LC_ALL=C comm -23 "$records/libcorale_pmpi.functions" - >"$scratch/diff"
 	[ ! -s "$scratch/diff" ]
-	report $? "libcorale_pmpi: the recorded functions"
+	result $? "libcorale_pmpi: the recorded functions"
 fi
 echo "1..$number"

@@ -1,12 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What the shared libraries export is what the headers declare, libcorale does not need MPI, and no code of proxies calls CUDA. TAP.
-number=0
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
+. "$top_srcdir/test/run/tap.sh"
 declared() { sed 's,/\*.*\*/,,' "$1" | grep -oE '\bcorale_[a-z0-9_]+\(' | tr -d '(' | sort -u; }
 exported() { nm -D --defined-only "$1" | awk '$2 ~ /[TDBRV]/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^CORALE_' | sort -u; }
 
@@ -25,8 +20,6 @@ check() # library, header
 	sed 's/^/# /' "$scratch/diff"
 }
 
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
 check libcorale corale.h
 if [ -e "$top_builddir/.libs/libcorale.so" ]; then
 	! readelf -d "$top_builddir/.libs/libcorale.so" | grep -E 'NEEDED.*(libmpi|libpmpi)' >/dev/null

@@ -2,12 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The shared libraries are built with stack guards, checked string functions, and tables of the dynamic linker that nobody can write
 # later. $hardening and $sanitizer are what configure found. TAP.
-number=0
-result() # status, description
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
+. "$top_srcdir/test/run/tap.sh"
 has() { printf '%s\n' "$1" | grep -Eq "$2"; }
 
 check() # library
