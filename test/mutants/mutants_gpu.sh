@@ -19,7 +19,7 @@ die()
 
 [ -f .libs/libcore.a ] && [ -x test/net/gpu_order_test ] || die "there is no build here with gpu_order_test: make check TESTS="
 libs=$(printf 'include Makefile\nprint-libs:\n\t@echo $(CORE_LIBS) $(CMOCKA_LIBS) $(LIBS)\n' | make -s -f - print-libs)
-objects=$(echo test/net/gpu_order_test-*.o)
+objects=$(echo test/net/gpu_order_test-*.o test/helpers/net_gpu_order_test-*.o)
 
 # build FILE: the test with that in the place of the file of its name in lib/net/ucx
 build_with()
