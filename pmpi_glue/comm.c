@@ -101,18 +101,17 @@ void pmpi_comms_end(void)
 
 /* ---- What is known of a communicator */
 
-/* Ranks of other worlds may have another door, or none. */
-static int is_of_world(MPI_Comm handle, int size)
+int pmpi_comm_is_of_world(MPI_Comm handle, int size, int *world)
 {
-	int *ranks = malloc(2 * sizeof(int) * (size_t)size), is_inside = ranks != NULL;
+	int *ranks = malloc(sizeof(int) * (size_t)size), is_inside = 1;
 	MPI_Group group;
 	if (!ranks || PMPI_Comm_group(handle, &group))
-		return free(ranks), 0;
+		return free(ranks), -1;
 	for (int i = 0; i < size; i++)
 		ranks[i] = i;
-	PMPI_Group_translate_ranks(group, size, ranks, pmpi.world, ranks + size);
+	PMPI_Group_translate_ranks(group, size, ranks, pmpi.world, world);
 	for (int i = 0; i < size; i++)
-		is_inside &= ranks[size + i] != MPI_UNDEFINED;
+		is_inside &= world[i] != MPI_UNDEFINED;
 	PMPI_Group_free(&group);
 	free(ranks);
 	return is_inside;
@@ -131,10 +130,10 @@ static struct pmpi_comm *make(MPI_Comm handle)
 	comm->peers = comm->size;
 	if (comm->is_inter)
 		PMPI_Comm_remote_size(handle, &comm->peers);
-	comm->is_plain = !comm->is_inter && comm->size > 1 && is_of_world(handle, comm->size);
-	if (comm->is_plain)
-		comm->arrays = malloc(4 * sizeof *comm->arrays * (size_t)comm->size);
-	if ((comm->is_plain && !comm->arrays) || PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
+	comm->arrays = malloc(4 * sizeof *comm->arrays * (size_t)comm->size);
+	comm->is_plain = comm->arrays && !comm->is_inter && comm->size > 1 &&
+			 pmpi_comm_is_of_world(handle, comm->size, (int *)comm->arrays) > 0;
+	if (!comm->arrays || PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
 		free(comm->arrays);
 		free(comm);
 		return NULL;

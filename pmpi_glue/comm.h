@@ -42,6 +42,9 @@ int pmpi_comms_start(void); /* an MPI error code */
 /* At MPI_Finalize: ends all communicators of Corale. */
 void pmpi_comms_end(void);
 
+/* Whether all ranks of an intracommunicator are MPI_COMM_WORLD's, as those of others may have another door, or none; world: their numbers there. -1: no memory. */
+int pmpi_comm_is_of_world(MPI_Comm comm, int size, int *world);
+
 /* NULL: no memory; the call is passed on, staged. */
 struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
 

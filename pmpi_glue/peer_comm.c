@@ -25,25 +25,15 @@ void pmpi_group_put(struct pmpi_group *group)
 static struct pmpi_group *translate(MPI_Comm comm, int size, int *is_inside)
 {
 	struct pmpi_group *group = malloc(sizeof *group + (size_t)size * sizeof(int));
-	int *ranks = malloc((size_t)size * sizeof(int));
-	MPI_Group members = MPI_GROUP_NULL;
-	*is_inside = 1;
-	if (group && ranks && !PMPI_Comm_group(comm, &members)) {
-		for (int i = 0; i < size; i++)
-			ranks[i] = i;
-		PMPI_Group_translate_ranks(members, size, ranks, pmpi.world, group->ranks);
-		PMPI_Group_free(&members);
-		for (int i = 0; i < size; i++)
-			*is_inside &= group->ranks[i] != MPI_UNDEFINED;
-		for (int i = 0; i < size && *is_inside; i++)
-			if (!pmpi_peer.takes[group->ranks[i]])
-				group->ranks[i] = -1;
-	} else {
-		free(group);
-		group = NULL;
-	}
-	free(ranks);
-	return group;
+	const int found = group ? pmpi_comm_is_of_world(comm, size, group->ranks) : -1;
+	*is_inside = found != 0;
+	for (int i = 0; i < size && found > 0; i++)
+		if (!pmpi_peer.takes[group->ranks[i]])
+			group->ranks[i] = -1;
+	if (found > 0)
+		return group;
+	free(group);
+	return NULL;
 }
 
 /* 0: one of the ranks has none. */

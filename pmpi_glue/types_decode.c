@@ -170,27 +170,19 @@ static void add_named(struct pmpi_runs *list, MPI_Datatype type)
 	pmpi_runs_add(list, (ptrdiff_t)((value + sizeof(int) - 1) / sizeof(int) * sizeof(int)), sizeof(int));
 }
 
-static int decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n);
-
-static void free_part_type(MPI_Datatype type)
-{
-	int integers, addresses, types, combiner;
-	PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-	if (!is_named(combiner))
-		PMPI_Type_free(&type);
-}
-
 /* Decodes all parts, even after an error: their types must be freed. */
 static int find_parts(const struct contents *c, struct part *parts)
 {
 	int ret = MPI_SUCCESS;
 	for (int i = 0; i < c->n_types; i++) {
 		MPI_Aint from, extent;
+		int is_named_part = 1;
 		PMPI_Type_get_extent(c->types[i], &from, &extent);
 		parts[i].extent = extent;
-		if (!ret)
-			ret = decode(c->types[i], &parts[i].runs, &parts[i].n);
-		free_part_type(c->types[i]);
+		const int failed = pmpi_decode(c->types[i], &parts[i].runs, &parts[i].n, &is_named_part);
+		if (!is_named_part)
+			PMPI_Type_free(&c->types[i]);
+		ret = ret ? ret : failed;
 	}
 	return ret;
 }
@@ -242,28 +234,19 @@ static int has_large_counts(MPI_Datatype type)
 #endif
 }
 
-static int decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n)
-{
-	struct contents c = { 0 };
-	if (has_large_counts(type))
-		return pmpi_decode_by_packing(type, runs, n);
-	int ret = PMPI_Type_get_envelope(type, &c.n_integers, &c.n_addresses, &c.n_types, &c.combiner);
-	if (ret)
-		return ret;
-	if (!is_named(c.combiner))
-		return decode_derived(type, &c, runs, n);
-	struct pmpi_runs list = { 0 };
-	add_named(&list, type);
-	return pmpi_runs_end(&list, runs, n);
-}
-
 int pmpi_decode(MPI_Datatype type, struct pmpi_run **runs, size_t *n, int *named)
 {
-	int integers, addresses, types, combiner = MPI_COMBINER_NAMED;
-	if (!has_large_counts(type))
-		PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-	else
-		combiner = MPI_COMBINER_CONTIGUOUS;
-	*named = is_named(combiner);
-	return decode(type, runs, n);
+	struct contents c = { 0 };
+	struct pmpi_runs list = { 0 };
+	*named = 0;
+	if (has_large_counts(type))
+		return pmpi_decode_by_packing(type, runs, n);
+	const int ret = PMPI_Type_get_envelope(type, &c.n_integers, &c.n_addresses, &c.n_types, &c.combiner);
+	*named = ret || is_named(c.combiner);
+	if (ret)
+		return ret;
+	if (!*named)
+		return decode_derived(type, &c, runs, n);
+	add_named(&list, type);
+	return pmpi_runs_end(&list, runs, n);
 }
