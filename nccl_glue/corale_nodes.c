@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "net/module.h"
-#include "net/ucx_find.h"
 
 int main(int argc, char **argv)
 {

@@ -13,7 +13,7 @@
 
 #include "base/call.h"
 #include "comm/comm_doors.h"
-#include "boot/boot.h"
+#include "boot/boot_tcp.h"
 #include "config.h"
 #include "device.h"
 #include "error.h"

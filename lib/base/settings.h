@@ -40,7 +40,7 @@ struct settings {
 	char mpi_library[512]; /* CORALE_MPI_LIBRARY, for corale-run alone */
 	char net_devices[256]; /* CORALE_NET_DEVICES: for UCX; "": by the variables of NCCL below */
 	char ib_hca
-	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.h) */
+	    [256]; /* NCCL_IB_HCA: adapters that GPUs may use where net_devices is "" (adapters_names.c) */
 	/* NCCL_SOCKET_IFNAME and the like, "": unset. Texts: what is malformed is told by who uses it, and fails no program (net/network.h) */
 	char socket_ifname[256], socket_family[32], nccl_net[64], ib_disable[32];
 	char ib_gid_index[32], ib_tc[32], ib_sl[32], ib_timeout[32], ib_retry_cnt[32];

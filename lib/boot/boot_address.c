@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "boot_address.h"
+#include "boot_wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -31,6 +31,10 @@ enum {
 int comm_open_windows(struct comm *comm, struct hello *hellos, int status);
 void comm_close_windows(struct comm *comm);
 
+/* comm_destroy.c: gives back all that its creation has made, and then the communicator. */
+void comm_close(struct comm *comm);
+void comm_free(struct comm *comm);
+
 /* Collective. Opens the transport if there are several nodes. */
 int comm_open_transport(struct comm *comm, const struct hello *hellos);
 /* The transport that all ranks can use; else an error on all ranks, which says why there is none. */

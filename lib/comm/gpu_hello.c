@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "gpu_hello.h"
+#include "gpu.h"
 #include "gpu_blocks.h"
 
 #include <string.h>

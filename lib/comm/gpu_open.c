@@ -10,7 +10,6 @@
 #include "gpu.h"
 #include "call/gpu_call.h"
 #include "gpu_blocks.h"
-#include "gpu_hello.h"
 #include "base/log.h"
 #include "net/gpu_planners.h"
 #include "plan/choose/choices.h"

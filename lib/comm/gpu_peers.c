@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "comm_create.h"
 #include "gpu.h"
-#include "gpu_hello.h"
 
 enum { MOST_PAIRS = 256, PAIR_BYTES = 2 * ENGINE_UUID_BYTES };
 

@@ -8,7 +8,6 @@
 
 #include "corale.h"
 #include "adapters.h"
-#include "adapters_names.h"
 #include "base/log.h"
 #include "network.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "adapters_names.h"
+#include "network.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "ucx_find.h"
 
 enum { PATH = 1024, WHY = 1024 };
 

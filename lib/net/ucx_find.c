@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "ucx_find.h"
+#include "module.h"
 
 #include <dlfcn.h>
 #include <link.h>

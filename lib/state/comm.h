@@ -208,7 +208,7 @@ struct comm *comm_get(const corale_comm *handle, const char *call);
 struct comm *comm_look_up(const corale_comm *handle, int is_one, const char *call);
 
 /* The same by the thread that makes calls, until comm_leave, which follows in any case: corale_comm_destroy in another thread ends the call and waits for
- * it. Plain stores to a word that only this thread writes: the destroying thread makes them visible (comm_create.c). May be nested. */
+ * it. Plain stores to a word that only this thread writes: the destroying thread makes them visible (comm_destroy.c). May be nested. */
 static inline struct comm *comm_enter(corale_comm *handle, const char *call)
 {
 	const int is_one = handles_has(&comm_handles, handle);

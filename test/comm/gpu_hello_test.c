@@ -2,7 +2,7 @@
 /* What a CUDA communicator makes of where its ranks are: in which processes, on which GPUs. */
 #include "test/helpers/unit.h"
 #include "base/settings.h"
-#include "comm/gpu_hello.h"
+#include "comm/gpu.h"
 #include "kernels/codelets.h"
 #include "plan/choose/planner.h"
 

@@ -7,7 +7,7 @@
 #include "corale.h"
 #include "base/log.h"
 #include "net/adapters.h"
-#include "net/adapters_names.h"
+#include "net/network.h"
 
 enum { GPUS = 8 };
 

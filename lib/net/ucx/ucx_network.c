@@ -11,7 +11,7 @@
 #include "base/interfaces.h"
 #include "base/log.h"
 #include "corale.h"
-#include "net/adapters_names.h"
+#include "net/network.h"
 #include "ucx_devices.h"
 #include "ucx_worker.h"
 
