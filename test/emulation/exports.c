@@ -251,11 +251,6 @@ void exports_ended(int rank)
 		set(&board->ended[rank], get(&board->named[rank]));
 }
 
-uint64_t exports_named(int rank)
-{
-	return get(&board->named[rank]);
-}
-
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
 /* One of a graph names what it was captured with. */

@@ -38,7 +38,4 @@ void exports_capture(int captured);
 /* All calls that a rank has made have ended. */
 void exports_ended(int rank);
 
-/* How many calls a rank has made with its buffers named. */
-uint64_t exports_named(int rank);
-
 #endif
