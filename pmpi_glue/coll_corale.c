@@ -281,14 +281,14 @@ int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 {
 	struct coll_routed c = { .call = call, .comm = comm, .core = comm->core, .stream = comm->stream };
 	int before = -1;
-	int ret = pmpi_comm_enter(comm, &before);
+	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
 		return ret;
 	if (call->function == PMPI_BARRIER)
 		ret = run_barrier(&c);
 	else
 		ret = coll_kind(call)->has_op ? run_reduction(&c) : run_move(&c);
-	pmpi_comm_leave(before);
+	pmpi_leave(before);
 	return ret;
 }
 

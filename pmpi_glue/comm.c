@@ -56,13 +56,13 @@ static void close_core(struct pmpi_comm *comm)
 	if (comm->state != PMPI_CORE_READY)
 		return;
 	comm->state = PMPI_CORE_NEVER;
-	const int is_entered = !pmpi_comm_enter(comm, &before);
+	const int is_entered = !pmpi_enter(comm->ordinal, &before);
 	corale_comm_destroy(comm->core);
 	comm->core = NULL;
 	if (comm->stream)
 		pmpi.device->stream_destroy(comm->stream);
 	if (is_entered)
-		pmpi_comm_leave(before);
+		pmpi_leave(before);
 	give_room(1);
 }
 
@@ -217,13 +217,13 @@ static int create(struct pmpi_comm *comm)
 static int create_on_device(struct pmpi_comm *comm)
 {
 	int before = -1;
-	int ret = pmpi_comm_enter(comm, &before);
+	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
 		return ret;
 	ret = create(comm);
 	if (!ret && pmpi.device && pmpi.device->corale_device == CORALE_DEVICE_CUDA)
 		ret = pmpi.device->stream_create(&comm->stream);
-	pmpi_comm_leave(before);
+	pmpi_leave(before);
 	return ret;
 }
 
@@ -288,17 +288,6 @@ int pmpi_comm_open(struct pmpi_comm *comm, int ordinal, size_t bytes)
 	return error;
 }
 
-int pmpi_comm_enter(struct pmpi_comm *comm, int *before)
-{
-	return pmpi.device ? pmpi_enter(comm->ordinal, before) : 0;
-}
-
-void pmpi_comm_leave(int before)
-{
-	if (pmpi.device)
-		pmpi.device->leave(before);
-}
-
 int pmpi_comm_wait(const struct pmpi_comm *comm)
 {
 	if (!comm->stream) /* the call has ended with its own status; what others do since is the next call's */
@@ -310,13 +299,13 @@ int pmpi_comm_wait(const struct pmpi_comm *comm)
 static int vote_by_core(struct pmpi_comm *comm, int mine, int *any)
 {
 	int before = -1;
-	int ret = pmpi_comm_enter(comm, &before);
+	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
 		return ret;
 	ret = corale_all_reduce(&mine, any, 1, CORALE_INT32, CORALE_MAX, comm->core, comm->stream);
 	if (!ret)
 		ret = pmpi_comm_wait(comm);
-	pmpi_comm_leave(before);
+	pmpi_leave(before);
 	return ret;
 }
 

@@ -58,9 +58,7 @@ int pmpi_comm_open(struct pmpi_comm *comm, int ordinal, size_t bytes);
 /* *any: whether a rank's `mine` is 1. By core, where it is there, so that the death of a rank ends a vote as it ends a call. An MPI error code. */
 int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any);
 
-/* Between these the thread uses core's device; wait: until what was called on the stream is complete. CORALE_E*, logged. */
-int pmpi_comm_enter(struct pmpi_comm *comm, int *before);
-void pmpi_comm_leave(int before);
+/* Until what was called on the stream is complete. CORALE_E*, logged. */
 int pmpi_comm_wait(const struct pmpi_comm *comm);
 
 #endif

@@ -32,6 +32,8 @@ int pmpi_ordinal_reaches(int ordinal, int memory)
 
 int pmpi_enter(int ordinal, int *before)
 {
+	if (!pmpi.device)
+		return 0;
 	if (ordinal < 0 || ordinal >= PMPI_NO_ORDINAL)
 		return log_error(CORALE_ENOTSUP, pmpi.rank,
 				 "a buffer is in the memory of GPU %d or higher, or in one of more than %d "
@@ -39,6 +41,12 @@ int pmpi_enter(int ordinal, int *before)
 				 "buffer; use the GPU's primary context (cudaSetDevice)",
 				 PMPI_DEVICES, PMPI_NO_ORDINAL - PMPI_DEVICES);
 	return pmpi.device->enter(ordinal, before);
+}
+
+void pmpi_leave(int before)
+{
+	if (pmpi.device)
+		pmpi.device->leave(before);
 }
 
 /*
@@ -157,7 +165,7 @@ static int start_pieces(struct pmpi_copying *c, size_t n, int by_kernel)
 		ret = take_stream(c->ordinal, &c->stream);
 	if (!ret)
 		ret = start_on(c->pieces, n, by_kernel, c->stream->of_device);
-	pmpi.device->leave(before);
+	pmpi_leave(before);
 	return ret;
 }
 

@@ -76,8 +76,9 @@ extern const struct pmpi_device *const pmpi_device_gpu;
 int pmpi_ordinal(const void *p);
 /* Whether what runs at one ordinal takes memory of another, and of the host (-1). */
 int pmpi_ordinal_reaches(int ordinal, int memory);
-/* As enter of the device, with an error for PMPI_NO_ORDINAL. The thread leaves by leave. */
+/* As enter and leave of the device, with an error for PMPI_NO_ORDINAL; nothing without a device. */
 int pmpi_enter(int ordinal, int *before);
+void pmpi_leave(int before);
 
 /* Until all work of the stream is complete. MPI goes on where that takes longer than 50 us. 0 or a CORALE_E* code, logged. */
 int pmpi_wait(void *stream);

@@ -191,6 +191,9 @@ int pmpi_peer_finish(void);
 /* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
 int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
 
+/* As pmpi_p2p_passed. */
+int pmpi_recv_passed(const struct pmpi_incoming *in, double begin, int ret);
+
 /* Functions of MPI. */
 int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status);
 int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request);

@@ -131,11 +131,6 @@ static int take(const struct pmpi_incoming *in, MPI_Message message, struct pmpi
 	return 1;
 }
 
-static int passed(const struct pmpi_incoming *in, double begin, int ret)
-{
-	return pmpi_p2p_passed(PMPI_RECV, in->count, in->type, begin, ret);
-}
-
 /* A message that was probed and is no header belongs to no communicator that can be asked: errors are MPI_COMM_WORLD's. */
 int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status)
 {
@@ -146,7 +141,7 @@ int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status 
 	if (is_ours < 0)
 		return pmpi_fail(MPI_COMM_WORLD);
 	if (!is_ours)
-		return passed(
+		return pmpi_recv_passed(
 		    in, begin,
 		    PMPI_ANY_COUNT(Mrecv)(in->buffer, (pmpi_count)in->count, in->type, message, status));
 	if (status == MPI_STATUS_IGNORE)
@@ -166,7 +161,7 @@ int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Reques
 	if (is_ours < 0)
 		return pmpi_fail(MPI_COMM_WORLD);
 	if (!is_ours)
-		return passed(
+		return pmpi_recv_passed(
 		    in, begin,
 		    PMPI_ANY_COUNT(Imrecv)(in->buffer, (pmpi_count)in->count, in->type, message, request));
 	const int error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->count, r->type, message, request);

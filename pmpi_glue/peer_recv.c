@@ -39,7 +39,7 @@ static void unmap(const struct pmpi_mapping *m)
 	if (pmpi_enter(m->ordinal, &before))
 		return;
 	pmpi.device->unmap(m->allocation);
-	pmpi.device->leave(before);
+	pmpi_leave(before);
 }
 
 static struct pmpi_mapping *find_mapping(int owner, int ordinal, uint64_t id)
@@ -99,7 +99,7 @@ static struct pmpi_mapping *map(int owner, int ordinal, const struct pmpi_export
 	if (m || pmpi_enter(ordinal, &before))
 		return m;
 	const int failed = pmpi.device->map(memory, &allocation);
-	pmpi.device->leave(before);
+	pmpi_leave(before);
 	if (failed)
 		return NULL;
 	m = make_room();
@@ -557,7 +557,7 @@ static int take(const struct pmpi_incoming *in, struct pmpi_staged *s, struct pm
 	return 0;
 }
 
-static int passed(const struct pmpi_incoming *in, double begin, int ret)
+int pmpi_recv_passed(const struct pmpi_incoming *in, double begin, int ret)
 {
 	return pmpi_p2p_passed(PMPI_RECV, in->count, in->type, begin, ret);
 }
@@ -573,7 +573,7 @@ int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
 	MPI_Status own;
 	int ret;
 	if (!take(in, &s, &group))
-		return passed(in, begin, PMPI_ANY_COUNT(Recv)(ARGUMENTS(in), status));
+		return pmpi_recv_passed(in, begin, PMPI_ANY_COUNT(Recv)(ARGUMENTS(in), status));
 	if (pmpi_receiving_begin(&r, &s, group, in->comm))
 		return pmpi_fail(in->comm);
 	if (status == MPI_STATUS_IGNORE)
@@ -591,9 +591,9 @@ int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *r
 	struct pmpi_staged s;
 	struct pmpi_group *group;
 	if (!take(in, &s, &group))
-		return passed(in, begin,
-			      (is_persistent ? PMPI_ANY_COUNT(Recv_init)
-					     : PMPI_ANY_COUNT(Irecv))(ARGUMENTS(in), request));
+		return pmpi_recv_passed(in, begin,
+					(is_persistent ? PMPI_ANY_COUNT(Recv_init)
+						       : PMPI_ANY_COUNT(Irecv))(ARGUMENTS(in), request));
 	struct pmpi_receiving *r = pmpi_receiving_make(&s, group, in->comm);
 	if (!r)
 		return pmpi_fail(in->comm);
