@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What runs each call is what chosen.table says: all collectives, on hosts and GPUs, from one element to 8 GiB, over the machines
- * below. A line of the table is "collective kinds: row to SIZE; row to SIZE; ..." with the exact sizes at which the row changes;
- * kinds that choose alike share it, and the first line is the hash of all choices. A difference is told with machine, collective,
+ * below. A line of the table is "collectives kinds: row to SIZE; row to SIZE; ..." with the exact sizes at which the row changes;
+ * collectives and kinds that choose alike share it, and the first line is the hash of all choices. A difference is told with machine, collective,
  * sizes, the row that was and the row that is.
  *
  * If a choice is meant to change: make test/plan/chosen_test && test/plan/chosen_test print >chosen.table, in the build directory, replaces
@@ -191,17 +191,22 @@ static int is_word(const char *text, const char *word)
 	return !strncmp(text, word, strlen(word)) && strchr(" :", text[strlen(word)]);
 }
 
-/* The text of a table's runs for a kind; NULL: it has none. */
+static int has_word(const char *at, const char *end, const char *word)
+{
+	for (; at < end; at += 1 + strcspn(at, " :"))
+		if (is_word(at, word))
+			return 1;
+	return 0;
+}
+
+/* The text of a table's runs for a collective and a kind; NULL: it has none. */
 static const char *find_line(const char *table, const char *machine, const char *coll, const char *kind)
 {
 	const char *at = strstr(table, machine);
 	for (at = at ? strchr(at, '\n') : NULL; at && at[1] && at[1] != '['; at = strchr(at, '\n')) {
 		const char *end = strchr(++at, ':');
-		if (!end || !is_word(at, coll))
-			continue;
-		for (const char *word = at + strlen(coll); word < end; word += 1 + strcspn(word + 1, " :"))
-			if (is_word(word + 1, kind) || is_word(word + 1, "any"))
-				return end + 1;
+		if (end && has_word(at, end, coll) && (has_word(at, end, kind) || has_word(at, end, "any")))
+			return end + 1;
 	}
 	return NULL;
 }
@@ -270,9 +275,8 @@ static void compare(struct all *all, const char *machine, const char *coll, cons
 	all->differences += tell_differences(call, &was, is);
 }
 
-/* Kinds with the same runs share a line. */
-static void add_lines(struct text *text, const char *coll, const struct kind *kinds, int n,
-		      const struct text *lines)
+/* Kinds with the same runs share a line, which lacks its collective here. */
+static void add_lines(struct text *text, const struct kind *kinds, int n, const struct text *lines)
 {
 	int is_done[MOST_KINDS] = { 0 };
 	for (int i = 0; i < n; i++) {
@@ -281,7 +285,6 @@ static void add_lines(struct text *text, const char *coll, const struct kind *ki
 			alike += !strcmp(lines[i].at, lines[k].at);
 		if (is_done[i])
 			continue;
-		add(text, "%s", coll);
 		if (alike == n)
 			add(text, " any");
 		for (int k = i; k < n; k++)
@@ -294,7 +297,24 @@ static void add_lines(struct text *text, const char *coll, const struct kind *ki
 	}
 }
 
-static void add_coll(struct all *all, struct chosen *chosen, const struct chosen_machine *m, corale_coll coll)
+/* Collectives with the same lines share them. */
+static void add_colls(struct text *text, const struct text *blocks)
+{
+	for (int i = 0; i < CORALE_NUM_COLLS; i++) {
+		int is_first = blocks[i].n > 0;
+		for (int k = 0; k < i; k++)
+			is_first = is_first && strcmp(blocks[i].at, blocks[k].at);
+		for (const char *line = blocks[i].at; is_first && *line; line = strchr(line, '\n') + 1) {
+			for (int k = i; k < CORALE_NUM_COLLS; k++)
+				if (!strcmp(blocks[i].at, blocks[k].at))
+					add(text, "%s%s", k > i ? " " : "", corale_coll_name((corale_coll)k));
+			add(text, "%.*s\n", (int)strcspn(line, "\n"), line);
+		}
+	}
+}
+
+static void add_coll(struct all *all, struct chosen *chosen, const struct chosen_machine *m, corale_coll coll,
+		     struct text *block)
 {
 	static struct runs runs;
 	static struct text lines[MOST_KINDS];
@@ -319,20 +339,24 @@ static void add_coll(struct all *all, struct chosen *chosen, const struct chosen
 		if (all->golden)
 			compare(all, machine, name, kinds[i].name, &runs);
 	}
-	add_lines(&all->text, name, kinds, n, lines);
+	add_lines(block, kinds, n, lines);
 }
 
 static void make_all(struct all *all)
 {
+	static struct text blocks[CORALE_NUM_COLLS];
 	char machine[200];
 	all->hash = 0xcbf29ce484222325u;
 	for (int i = 0; i < MACHINES; i++) {
 		struct chosen *chosen = chosen_open(&machines[i]);
 		name_machine(&machines[i], machine);
 		add(&all->text, "%s", machine);
-		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
+			blocks[coll].n = blocks[coll].at[0] = 0;
 			if (!coll_is_pair(coll))
-				add_coll(all, chosen, &machines[i], (corale_coll)coll);
+				add_coll(all, chosen, &machines[i], (corale_coll)coll, &blocks[coll]);
+		}
+		add_colls(&all->text, blocks);
 		chosen_close(chosen);
 	}
 }
