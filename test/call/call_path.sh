@@ -35,7 +35,7 @@ build()
 list()
 {
 	timeout -k 5 60 "$scratch/call_path" >"$scratch/functions" || return 1
-	find "$top/lib" "$top/nccl_glue" "$top/test" -name '*.h' -exec sed -n 's/^static inline .*[ *]\([a-z0-9_]*\)(.*/\1/p' {} + >"$scratch/inline"
+	find "$top/lib" "$top/nccl_glue" "$top/pmpi_glue" "$top/test" -name '*.h' -exec sed -n 's/^\(static inline\|[A-Z]*_FN\) .*[ *]\([a-z0-9_]*\)(.*/\2/p' {} + >"$scratch/inline"
 	awk '{ print $3 }' "$scratch/functions" | addr2line -f -e "$scratch/call_path" | paste -d ' ' - - |
 		paste -d ' ' "$scratch/functions" - |
 		awk -v inline="$scratch/inline" 'BEGIN { while ((getline name_of < inline) > 0) of_header[name_of] = 1 }
