@@ -5,6 +5,12 @@
 #include "request_table.h"
 
 #if PMPI_HAS_MPI41
+/* MPI 4.1's requests are constant here; those of MPICH 4.2 are not. */
+typedef __typeof__(_Generic(&PMPI_Request_get_status_any,
+			    int (*)(int, const MPI_Request *, int *, int *, MPI_Status *)
+			    : (const MPI_Request *)NULL, default
+			    : (MPI_Request *)NULL)) requests_in;
+
 /* is_active: not null, and started. MPI alone knows that; its word that the request is complete may be of a header. */
 static int look(MPI_Request request, int *is_active, int *flag, MPI_Status *status)
 {
@@ -14,8 +20,7 @@ static int look(MPI_Request request, int *is_active, int *flag, MPI_Status *stat
 	return ret || !*flag || !*is_active ? ret : pmpi_look_at(request, flag, status);
 }
 
-PMPI_ENTRY(MPI_Request_get_status_all,
-	   (int n, const MPI_Request requests[], int *flag, MPI_Status statuses[]),
+PMPI_ENTRY(MPI_Request_get_status_all, (int n, requests_in requests, int *flag, MPI_Status statuses[]),
 	   (n, requests, flag, statuses))
 {
 	int ret = MPI_SUCCESS;
@@ -31,7 +36,7 @@ PMPI_ENTRY(MPI_Request_get_status_all,
 }
 
 PMPI_ENTRY(MPI_Request_get_status_any,
-	   (int n, const MPI_Request requests[], int *index, int *flag, MPI_Status *status),
+	   (int n, requests_in requests, int *index, int *flag, MPI_Status *status),
 	   (n, requests, index, flag, status))
 {
 	int any_active = 0, ret = MPI_SUCCESS;
@@ -49,7 +54,7 @@ PMPI_ENTRY(MPI_Request_get_status_any,
 }
 
 PMPI_ENTRY(MPI_Request_get_status_some,
-	   (int n, const MPI_Request requests[], int *count, int indices[], MPI_Status statuses[]),
+	   (int n, requests_in requests, int *count, int indices[], MPI_Status statuses[]),
 	   (n, requests, count, indices, statuses))
 {
 	int any_active = 0, ret = MPI_SUCCESS;
