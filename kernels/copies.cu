@@ -80,7 +80,7 @@ __device__ static __noinline__ bool wait_job_apart(const codelet_args &a, uint64
 	return wait_job(a, epoch, job);
 }
 
-/* At most 32 registers. */
+/* At most 32 registers where a multiprocessor holds 2,048 threads. */
 __global__ __launch_bounds__(CODELET_THREADS, SM_THREADS / CODELET_THREADS) void step(const __grid_constant__ codelet_step s)
 {
 	const awaited w = { call_epoch(s.args), s.sequence, s.wait, s.of, s.headers != 0 };
@@ -306,7 +306,7 @@ template <class Wait, class Run> __device__ static __forceinline__ void run_jobs
 	call_count(a);
 }
 
-/* At most 32 registers: blocks of a warp find room beside a kernel that fills the GPU. */
+/* At most 32 registers where a multiprocessor holds 2,048 threads: blocks of a warp find room beside a kernel that fills the GPU. */
 __global__ __launch_bounds__(CODELET_WORK_THREADS, SM_THREADS / CODELET_WORK_THREADS) void copying_lean(const __grid_constant__ codelet_work w)
 {
 	run_jobs(w, wait_job, [&](const codelet_job &job) {

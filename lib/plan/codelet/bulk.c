@@ -14,18 +14,6 @@ enum {
 	IN_FLIGHT = 3 /* at a time: both where they are not too short */
 };
 
-/* A vector in parts, by two exchanges; else blocks, by one. */
-static int has_parts(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST || coll == CORALE_REDUCE;
-}
-
-/* Ranks that own a part, all but a root; 1: all data are blocks. */
-static uint64_t owners(corale_coll coll, int ranks)
-{
-	return has_parts(coll) && ranks > 1 ? (uint64_t)(ranks - coll_is_rooted(coll)) : 1;
-}
-
 /* Without a codelet for small calls. */
 static int is_lowered_else(corale_coll coll)
 {
@@ -35,7 +23,7 @@ static int is_lowered_else(corale_coll coll)
 /* A block's room for one exchange with one peer. */
 static uint64_t room_of(int blocks, uint64_t room, corale_coll coll)
 {
-	return room / ((uint64_t)blocks * (has_parts(coll) ? 2 : 1));
+	return room / ((uint64_t)blocks * (slots_have_parts(coll) ? 2 : 1));
 }
 
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -72,24 +60,9 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 						  : codelet_us(row, machine, call);
 }
 
-static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
-{
-	return has_parts(row->coll) ? codelet_sent_in_parts(row, machine, bytes)
-				    : codelet_sent_to_all(row, machine, bytes);
-}
-
-/* Of a rooted call one part. */
-static uint64_t to_peer(const struct launch *l)
-{
-	size_t begin;
-	if (l->coll == CORALE_ALL_REDUCE)
-		return launch_two_parts(l);
-	return plan_cut(l->bytes, PLAN_UNIT_BYTES, owners(l->coll, l->machine->ranks), 0, &begin);
-}
-
 static uint64_t message_of(const struct launch *l, uint64_t room)
 {
-	const uint64_t parts = owners(l->coll, l->machine->ranks),
+	const uint64_t parts = slots_owners(l->coll, l->machine->ranks),
 		       pieces = parts * (uint64_t)l->grid.blocks * LEAST_MESSAGES;
 	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
@@ -124,5 +97,6 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, kernel, buf, bytes);
 }
 
-const struct codelet bulk_codelet = { "bulk", codelet_index_bulk, PLAN_SM, can,     us,    rate,
-				      sent,   codelet_one_piece,  cut,     to_peer, print, zero_copy_pays };
+const struct codelet bulk_codelet = { "bulk", codelet_index_bulk, PLAN_SM,           can, us,
+				      rate,   slots_sent,         codelet_one_piece, cut, slots_to_peer,
+				      print,  zero_copy_pays };

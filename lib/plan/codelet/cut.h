@@ -29,6 +29,13 @@ int packets_long_threads(const struct gpu_machine *machine);
 /* 1 if the kernels for few ranks run it. */
 int packets_have_few_ranks(const struct launch *launch);
 
+/* A vector in parts, by two exchanges; else blocks, by one. */
+int slots_have_parts(corale_coll coll);
+/* Ranks that own a part, all but a root; 1: all data are blocks. */
+uint64_t slots_owners(corale_coll coll, int ranks);
+/* As struct codelet has them. */
+double slots_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
+uint64_t slots_to_peer(const struct launch *launch);
 /* Bytes of a slot where so much room is cut for so many channels of so many rings; at most so many bytes. */
 uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most);
 /* The room of one sender: large calls use scratch, if there is any, because longer runs to one peer are faster. */

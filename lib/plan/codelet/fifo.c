@@ -16,12 +16,6 @@ enum {
 };
 #define LONG_BROADCAST ((uint64_t)100 << 20)
 
-/* A vector in parts, by two exchanges; else blocks, by one. */
-static int has_parts(corale_coll coll)
-{
-	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST;
-}
-
 /* With registered receive buffers a row by DIRECT runs the call, if the collective has one. */
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
@@ -58,12 +52,6 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 	return slots_rate_of_moves(ranks);
 }
 
-static double sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
-{
-	return has_parts(row->coll) ? codelet_sent_in_parts(row, machine, bytes)
-				    : codelet_sent_to_all(row, machine, bytes);
-}
-
 /* Bytes of a message at most. Long runs to one peer are faster, but no rank sends while a block takes out its last message: so the last one is half as
  * long as the others. */
 static uint64_t most_of_message(const struct launch *l)
@@ -83,9 +71,9 @@ static uint64_t most_of_message(const struct launch *l)
 static uint64_t message_of_broadcast(const struct launch *l)
 {
 	const uint64_t blocks = (uint64_t)l->machine->max_blocks,
-		       owners = (uint64_t)(l->machine->ranks > 1 ? l->machine->ranks - 1 : 1),
 		       all = l->bytes < LONG_BROADCAST ? BROADCAST_IN_FLIGHT : LONG_BROADCAST_IN_FLIGHT,
-		       piece = l->bytes / (blocks * owners), most = all / blocks;
+		       piece = l->bytes / (blocks * slots_owners(l->coll, l->machine->ranks)),
+		       most = all / blocks;
 	return plan_round(piece / (piece / most + 1) + 1, LAUNCH_LINE);
 }
 
@@ -100,19 +88,11 @@ static uint8_t variant_of(const struct launch *l)
 
 static void cut(struct launch *l)
 {
-	const int slotted = 1 + (has_parts(l->coll) && !l->direct); /* exchanges through slots */
+	const int slotted = 1 + (slots_have_parts(l->coll) && !l->direct); /* exchanges through slots */
 	l->variant = variant_of(l);
 	l->message = l->variant == FIFO_BROADCAST ? message_of_broadcast(l) : most_of_message(l);
 	if (l->variant == FIFO_DIRECT || !l->direct)
 		l->message = slots_message(l, slotted, l->message);
-}
-
-static uint64_t to_peer(const struct launch *l)
-{
-	size_t begin;
-	if (l->coll == CORALE_BROADCAST) /* the first owner's part */
-		return plan_cut(l->bytes, PLAN_UNIT_BYTES, (size_t)l->machine->ranks - 1, 0, &begin);
-	return l->coll == CORALE_ALL_REDUCE ? launch_two_parts(l) : l->bytes;
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)
@@ -124,5 +104,7 @@ static size_t print(const struct launch *l, char *buf, size_t bytes)
 	return launch_print_kernel(l, kernels[l->variant], buf, bytes);
 }
 
-const struct codelet fifo_codelet = { "fifo", codelet_index_fifo, PLAN_SM, can,     codelet_us, rate,
-				      sent,   codelet_one_piece,  cut,     to_peer, print,      NULL };
+const struct codelet fifo_codelet = {
+	"fifo",     codelet_index_fifo, PLAN_SM, can,           codelet_us, rate,
+	slots_sent, codelet_one_piece,  cut,     slots_to_peer, print,      NULL
+};

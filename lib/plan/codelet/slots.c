@@ -2,6 +2,32 @@
 /* How calls by messages through slots are cut, and the parts of a reduce-scatter and an all-gather. */
 #include "cut.h"
 
+#include "base/collectives.h"
+
+int slots_have_parts(corale_coll coll)
+{
+	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST || coll == CORALE_REDUCE;
+}
+
+uint64_t slots_owners(corale_coll coll, int ranks)
+{
+	return slots_have_parts(coll) && ranks > 1 ? (uint64_t)(ranks - coll_is_rooted(coll)) : 1;
+}
+
+double slots_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
+{
+	return slots_have_parts(row->coll) ? codelet_sent_in_parts(row, machine, bytes)
+					   : codelet_sent_to_all(row, machine, bytes);
+}
+
+uint64_t slots_to_peer(const struct launch *l)
+{
+	size_t begin;
+	if (l->coll == CORALE_ALL_REDUCE)
+		return launch_two_parts(l);
+	return plan_cut(l->bytes, PLAN_UNIT_BYTES, slots_owners(l->coll, l->machine->ranks), 0, &begin);
+}
+
 uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most)
 {
 	uint64_t bytes = room / ((uint64_t)(channels * rings) * depth);
