@@ -10,7 +10,7 @@
  *
  * The files: init.c starts and ends the door; memory.* knows devices; route.* decides; comm.* has Corale's communicators; coll.h, coll_*.c are collectives;
  * p2p*.c, peer_*.c, request.*, staging.*, types.* are point to point, requests that deliver, pipelined copies, and derived types; table.* counts calls;
- * chain.* stands between tools and MPI. Fortran of either MPI calls the functions of C, by MPI_ or PMPI_ names.
+ * tools.* stands between tools and MPI. Fortran of either MPI calls the functions of C, by MPI_ or PMPI_ names.
  */
 #ifndef PMPI_DOOR_H
 #define PMPI_DOOR_H
@@ -18,7 +18,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-#include "chain.h"
+#include "tools.h"
 #include "memory.h"
 
 /* The MPI functions that the library replaces are visible; all else is hidden. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank's record of a call, as other ranks read it: in windows, in messages between nodes, and where a failure names an earlier call. A journal is a
- * ring of a rank's last records. One thread at a time writes it; any thread of any process may read it meanwhile, and gets a record whole or not at all.
+ * ring buffer of a rank's last records. One thread at a time writes it; any thread of any process may read it meanwhile, and gets a record whole or not at all.
  */
 #ifndef JOURNAL_H
 #define JOURNAL_H

@@ -30,7 +30,7 @@ struct settings {
 	int cta_policy; /* CORALE_CTA_POLICY, enum settings_cta_policy: how many blocks calls on GPUs take */
 	int check_memory; /* CORALE_CHECK_MEMORY: calls on GPUs look whether registered memory still is what it was */
 	size_t slot_bytes; /* CORALE_SLOT_BYTES: the most that one message through a window carries */
-	int slots; /* CORALE_SLOTS: messages in flight per ring of a window */
+	int slots; /* CORALE_SLOTS: messages in flight per queue of a window */
 	size_t chunk_bytes; /* CORALE_CHUNK_BYTES: forces the chunk; 0: the planner chooses */
 	int reference; /* CORALE_REFERENCE, enum settings_choice: large messages inside a node by reference */
 	size_t reference_bytes; /* CORALE_REFERENCE_BYTES: from this size of message on */

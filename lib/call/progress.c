@@ -88,7 +88,7 @@ static void show_wait(struct comm *comm, const struct call *call, int peer)
 									    number, peer));
 }
 
-/* A long wait looks whether others have made another call: two calls may listen on different rings, or wait for each other, and never
+/* A long wait looks whether others have made another call: two calls may listen on different queues, or wait for each other, and never
  * meet. Channels first to first + n of the run are this thread's. */
 static int look_at_others(struct comm *comm, struct stall *stall, const struct run_item *item, int first,
 			  int n)

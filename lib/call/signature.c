@@ -21,10 +21,10 @@ uint64_t signature_next(struct comm *comm, const struct call *call)
 	hash = r->target ? mix(hash, r->target) : hash;
 	const uint64_t number = atomic_load_explicit(&comm->number, memory_order_relaxed) + 1;
 	atomic_store_explicit(&comm->number, number, memory_order_release);
-	comm->chain = mix(comm->chain, hash);
+	comm->signature_chain = mix(comm->signature_chain, hash);
 	struct record record = *r;
 	record.number = number;
-	record.signature = comm->chain << 32 | (number & 0xffffffff);
+	record.signature = comm->signature_chain << 32 | (number & 0xffffffff);
 	record.op = op_kind(r->op);
 	struct window_control *own = comm->engine.windows[comm->engine.local];
 	journal_write(own->calls, WINDOW_CALLS, number, number, &record);

@@ -35,7 +35,7 @@ int diagnose_peers(struct comm *comm);
 int64_t diagnose_patience(const struct comm *comm);
 
 /* CORALE_EMISMATCH if a rank of this node, or (0) one of another, is known to have made another call under the number of the last one here, else 0:
- * for long waits, as two calls may listen on different rings and never meet. */
+ * for long waits, as two calls may listen on different queues and never meet. */
 int diagnose_differs(struct comm *comm, int on_this_node);
 
 /* The same of ranks of other nodes, for calls that stand still: sends what was called here to the rank whose message this one waits for (or

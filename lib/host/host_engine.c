@@ -6,33 +6,33 @@
 
 #include "base/log.h"
 
-static void open_out(struct host_engine *e, int d, int channel, int ring, _Atomic uint64_t **readers)
+static void open_out(struct host_engine *e, int d, int channel, int queue, _Atomic uint64_t **readers)
 {
-	struct host_out *out = host_out(e, d, channel, ring);
+	struct host_out *out = host_out(e, d, channel, queue);
 	struct window_control *control = e->windows[e->local];
 	int all = d == e->locals, queue_to = all ? e->local : d;
-	out->headers = window_headers(&e->layout, control, queue_to, channel, ring);
-	out->payload = window_payload(&e->layout, control, queue_to, channel, ring);
+	out->headers = window_headers(&e->layout, control, queue_to, channel, queue);
+	out->payload = window_payload(&e->layout, control, queue_to, channel, queue);
 	out->readers = readers;
 	out->can_reference = 1;
 	for (int q = 0; q < e->locals; q++) {
 		if (q == e->local || (!all && q != d))
 			continue;
 		out->readers[out->nreaders++] =
-		    window_consumed(&e->layout, e->windows[q], e->local, all, channel, ring);
+		    window_consumed(&e->layout, e->windows[q], e->local, all, channel, queue);
 		struct window_control *reader = e->windows[q];
 		out->crosses |= e->pids[q] != 0;
 		out->can_reference &= atomic_load(&reader->can_read[e->local]);
 	}
 }
 
-static void open_in(struct host_engine *e, int q, int all, int channel, int ring)
+static void open_in(struct host_engine *e, int q, int all, int channel, int queue)
 {
-	struct host_in *in = host_in(e, q, all, channel, ring);
+	struct host_in *in = host_in(e, q, all, channel, queue);
 	int queue_to = all ? q : e->local;
-	in->headers = window_headers(&e->layout, e->windows[q], queue_to, channel, ring);
-	in->payload = window_payload(&e->layout, e->windows[q], queue_to, channel, ring);
-	in->consumed = window_consumed(&e->layout, e->windows[e->local], q, all, channel, ring);
+	in->headers = window_headers(&e->layout, e->windows[q], queue_to, channel, queue);
+	in->payload = window_payload(&e->layout, e->windows[q], queue_to, channel, queue);
+	in->consumed = window_consumed(&e->layout, e->windows[e->local], q, all, channel, queue);
 	in->pid = e->pids[q];
 }
 
@@ -88,12 +88,12 @@ int host_engine_open(struct host_engine *e)
 	}
 	for (int d = 0; d <= e->locals; d++) {
 		for (size_t p = 0; p < paths; p++) {
-			int channel = (int)p / PLAN_MAX_QUEUES, ring = (int)p % PLAN_MAX_QUEUES;
-			open_out(e, d, channel, ring, readers);
+			int channel = (int)p / PLAN_MAX_QUEUES, queue = (int)p % PLAN_MAX_QUEUES;
+			open_out(e, d, channel, queue, readers);
 			readers += d == e->locals ? e->locals : 1;
 			if (d < e->locals) {
-				open_in(e, d, 0, channel, ring);
-				open_in(e, d, 1, channel, ring);
+				open_in(e, d, 0, channel, queue);
+				open_in(e, d, 1, channel, queue);
 			}
 		}
 	}

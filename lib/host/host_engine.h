@@ -20,7 +20,7 @@
 
 enum { HOST_LINK_DEPTH = 8 };
 
-/* ---- Ends of rings ----------------------------------------------------------- */
+/* ---- Ends of queues ---------------------------------------------------------- */
 
 /* Messages that this rank sends through its window: to one local peer, or to ALL of them. */
 struct host_out {
@@ -77,8 +77,8 @@ struct host_engine {
 	struct transport *transport;
 	struct host_out *outs; /* [queue to d or ALL], as window_queue counts */
 	struct host_in *ins; /* [2 * queue of q], + 1 for its ALL queue */
-	uint64_t (*tokens)[2]; /* [channel * rings]: signals to oneself: sent, received */
-	struct link_table links; /* to ranks of other nodes: index channel * PLAN_MAX_QUEUES + ring */
+	uint64_t (*tokens)[2]; /* [channel * queues]: signals to oneself: sent, received */
+	struct link_table links; /* to ranks of other nodes: index channel * PLAN_MAX_QUEUES + queue */
 	struct transport_slots slots; /* of links */
 	_Atomic size_t memory; /* bytes of links' slots */
 	_Atomic uint64_t
@@ -104,20 +104,20 @@ void host_engine_close(struct host_engine *engine);
 /* Bytes of links' slots and of what is kept for calls. Any thread. */
 size_t host_engine_memory(const struct host_engine *engine);
 
-static inline struct host_out *host_out(struct host_engine *e, int d, int channel, int ring)
+static inline struct host_out *host_out(struct host_engine *e, int d, int channel, int queue)
 {
-	return &e->outs[window_queue(&e->layout, d, channel, ring)];
+	return &e->outs[window_queue(&e->layout, d, channel, queue)];
 }
 
-static inline struct host_in *host_in(struct host_engine *e, int q, int all, int channel, int ring)
+static inline struct host_in *host_in(struct host_engine *e, int q, int all, int channel, int queue)
 {
-	return &e->ins[2 * window_queue(&e->layout, q, channel, ring) + (size_t)all];
+	return &e->ins[2 * window_queue(&e->layout, q, channel, queue) + (size_t)all];
 }
 
-/* Signals to oneself on a ring: sent, received. */
-static inline uint64_t *host_token(const struct host_engine *e, int channel, int ring)
+/* Signals to oneself on a queue: sent, received. */
+static inline uint64_t *host_token(const struct host_engine *e, int channel, int queue)
 {
-	return e->tokens[channel * PLAN_MAX_QUEUES + ring];
+	return e->tokens[channel * PLAN_MAX_QUEUES + queue];
 }
 
 static inline int host_group_size(const struct host_engine *e, int group)
@@ -134,9 +134,9 @@ static inline int host_member(const struct host_engine *e, const struct plan_act
 /* Fills e->slots, which the caller gives to the transport. */
 void host_engine_slots(struct host_engine *e);
 /* The link to a rank of another node, made on first use; NULL: host_no_link is why. */
-static inline struct link *host_link(struct host_engine *e, int rank, int channel, int ring)
+static inline struct link *host_link(struct host_engine *e, int rank, int channel, int queue)
 {
-	return link_table_get(&e->links, rank, channel * PLAN_MAX_QUEUES + ring);
+	return link_table_get(&e->links, rank, channel * PLAN_MAX_QUEUES + queue);
 }
 
 /* Logs that there is no link to a rank, with this thread's last error as the cause, and returns its code: no memory, or the rank can't be reached. */

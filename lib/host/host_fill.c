@@ -67,14 +67,14 @@ static int window_source(struct move *m, int rank, const struct host_in *in, str
 static int message_source(struct move *m, int rank, struct host_source *out)
 {
 	struct host_engine *e = m->run->engine;
-	int ring = m->a->from_queue, channel = m->ch->env.channel;
+	int queue = m->a->from_queue, channel = m->ch->env.channel;
 	if (!host_is_local(e, rank)) {
-		const struct link_message *message = link_next(host_link(e, rank, channel, ring));
+		const struct link_message *message = link_next(host_link(e, rank, channel, queue));
 		*out = (struct host_source){ message->data, REDUCE_LOCAL, 0, 0, 0 };
 		return 0;
 	}
 	return window_source(
-	    m, rank, host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring), out);
+	    m, rank, host_in(e, e->map.local_of[rank], m->run->plan->queues[queue].all, channel, queue), out);
 }
 
 int move_gather_sources(struct move *m)

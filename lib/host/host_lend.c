@@ -69,8 +69,8 @@ int host_lend_answer(struct host_run *run, const struct host_channel *ch)
 	struct host_engine *e = run->engine;
 	int ret = 0;
 	for (int d = 0; d <= e->locals; d++) {
-		for (int ring = 0; ring < run->plan->nqueues; ring++) {
-			struct host_out *out = host_out(e, d, ch->env.channel, ring);
+		for (int queue = 0; queue < run->plan->nqueues; queue++) {
+			struct host_out *out = host_out(e, d, ch->env.channel, queue);
 			for (int i = 0; !ret && out->reference > out->consumed && i < out->nreaders; i++)
 				ret = answer(e, out, i);
 		}
@@ -92,8 +92,8 @@ int host_lend_awaits(const struct host_run *run, int channel)
 	struct host_engine *e = run->engine;
 	const int first = e->map.node_first[e->map.node_of[e->rank]];
 	for (int d = 0; run->channels[channel].referenced && d <= e->locals; d++) {
-		for (int ring = 0; ring < run->plan->nqueues; ring++) {
-			const int q = late_reader(e, host_out(e, d, channel, ring), d);
+		for (int queue = 0; queue < run->plan->nqueues; queue++) {
+			const int q = late_reader(e, host_out(e, d, channel, queue), d);
 			if (q >= 0)
 				return e->map.member[first + q];
 		}

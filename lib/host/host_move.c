@@ -178,10 +178,11 @@ static int send_remotes(struct move *m)
 static int release_message(const struct move *m, int rank)
 {
 	struct host_engine *e = m->run->engine;
-	int ring = m->a->from_queue, channel = m->ch->env.channel;
+	int queue = m->a->from_queue, channel = m->ch->env.channel;
 	if (!host_is_local(e, rank))
-		return link_release(host_link(e, rank, channel, ring));
-	struct host_in *in = host_in(e, e->map.local_of[rank], m->run->plan->queues[ring].all, channel, ring);
+		return link_release(host_link(e, rank, channel, queue));
+	struct host_in *in =
+	    host_in(e, e->map.local_of[rank], m->run->plan->queues[queue].all, channel, queue);
 	atomic_store_explicit(in->consumed, ++in->received, memory_order_release);
 	return 0;
 }

@@ -126,9 +126,9 @@ static int targets_free(struct host_run *run, struct host_channel *ch, const str
 	struct host_engine *e = run->engine;
 	if (a->to == PLAN_NONE)
 		return 1;
-	const struct plan_queue *ring = &run->plan->queues[a->to_queue];
+	const struct plan_queue *queue = &run->plan->queues[a->to_queue];
 	int depth =
-	    ring->sync == PLAN_PARITY ? WINDOW_HEADERS : ring->depth; /* parity: the window's room is all */
+	    queue->sync == PLAN_PARITY ? WINDOW_HEADERS : queue->depth; /* parity: the window's room is all */
 	if (a->to == e->rank) {
 		const uint64_t *t = host_token(run->engine, ch->env.channel, a->to_queue);
 		return t[0] - t[1] < (uint64_t)depth;
@@ -194,8 +194,8 @@ static int drained(struct host_run *run, struct host_channel *ch)
 {
 	struct host_engine *e = run->engine;
 	for (int d = 0; d <= e->locals; d++) {
-		for (int ring = 0; ring < run->plan->nqueues; ring++) {
-			struct host_out *out = host_out(e, d, ch->env.channel, ring);
+		for (int queue = 0; queue < run->plan->nqueues; queue++) {
+			struct host_out *out = host_out(e, d, ch->env.channel, queue);
 			if (out->reference > out->consumed) {
 				host_out_free(out, 0);
 				if (out->reference > out->consumed)

@@ -35,23 +35,23 @@ void window_layout_init(struct window_layout *layout, int locals, int channels, 
 }
 
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
-				     int ring)
+				     int queue)
 {
-	size_t at = layout->headers + window_queue(layout, d, channel, ring) * WINDOW_HEADERS * WINDOW_LINE;
+	size_t at = layout->headers + window_queue(layout, d, channel, queue) * WINDOW_HEADERS * WINDOW_LINE;
 	return (struct window_header *)((unsigned char *)window + at);
 }
 
-unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring)
+unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int queue)
 {
 	return (unsigned char *)window + layout->payload +
-	       window_queue(layout, d, channel, ring) * layout->queue_bytes;
+	       window_queue(layout, d, channel, queue) * layout->queue_bytes;
 }
 
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
-				  int channel, int ring)
+				  int channel, int queue)
 {
-	size_t queue = window_queue(layout, sender, channel, ring) * 2 + (size_t)all;
-	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + queue * WINDOW_LINE);
+	size_t index = window_queue(layout, sender, channel, queue) * 2 + (size_t)all;
+	return (_Atomic uint64_t *)((unsigned char *)window + layout->consumed + index * WINDOW_LINE);
 }
 
 static int map(int fd, size_t bytes, int rank, void **window)
@@ -135,10 +135,10 @@ void window_touch(const struct window_layout *layout, void *window, int is_owner
 	size_t bytes = most < WINDOW_CACHED ? most : WINDOW_CACHED;
 	bytes = bytes < layout->queue_bytes ? bytes : layout->queue_bytes;
 	for (int d = 0; d < layout->locals; d++) {
-		for (int ring = 0; ring < PLAN_MAX_QUEUES; ring++) {
-			touch((unsigned char *)window_headers(layout, window, d, 0, ring),
+		for (int queue = 0; queue < PLAN_MAX_QUEUES; queue++) {
+			touch((unsigned char *)window_headers(layout, window, d, 0, queue),
 			      WINDOW_HEADERS * WINDOW_LINE, is_owner);
-			touch(window_payload(layout, window, d, 0, ring), bytes, is_owner);
+			touch(window_payload(layout, window, d, 0, queue), bytes, is_owner);
 		}
 	}
 }

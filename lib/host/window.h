@@ -2,7 +2,7 @@
 /*
  * A rank's window: shared memory that all ranks of its node map. Its layout is a pure function of agreed numbers. It holds:
  *   control    abort word, the owner's last calls
- *   consumed   one counter per sender, ring and channel: how many of the sender's messages the owner has read
+ *   consumed   one counter per sender, queue and channel: how many of the sender's messages the owner has read
  *   headers    WINDOW_HEADERS lines for every queue that the owner sends on, used in turn; a queue leads to one local rank, or to ALL of them
  *   slots      the payloads of those messages: room for two of the largest, or for many small ones
  * A rank's queue to itself is its queue to ALL. The only rank of a node has no slots. No payload ever lies where headers do, so that no stale byte can
@@ -122,19 +122,20 @@ struct window_layout {
 void window_layout_init(struct window_layout *layout, int locals, int channels, int slots, size_t slot_bytes);
 
 /* The index of a queue to local rank d among the queues of its kind. */
-static inline size_t window_queue(const struct window_layout *layout, int d, int channel, int ring)
+static inline size_t window_queue(const struct window_layout *layout, int d, int channel, int queue)
 {
-	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_QUEUES + (size_t)ring;
+	return ((size_t)d * (size_t)layout->channels + (size_t)channel) * PLAN_MAX_QUEUES + (size_t)queue;
 }
 
 /* Of the owner's queue to local rank d; d is the owner: to ALL. */
 struct window_header *window_headers(const struct window_layout *layout, void *window, int d, int channel,
-				     int ring);
-unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel, int ring);
+				     int queue);
+unsigned char *window_payload(const struct window_layout *layout, void *window, int d, int channel,
+			      int queue);
 /* How many messages of local rank `sender`'s queue (the one to the owner, or its ALL queue) the owner has read. The word behind it (window_asked): 1 + the
  * message that came by reference from memory that the owner can't read. The next one (window_took): what it took the owner to read a message (host_path.c). */
 _Atomic uint64_t *window_consumed(const struct window_layout *layout, void *window, int sender, int all,
-				  int channel, int ring);
+				  int channel, int queue);
 
 static inline _Atomic uint64_t *window_asked(_Atomic uint64_t *consumed)
 {

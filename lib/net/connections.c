@@ -5,7 +5,7 @@ enum {
 	EIGHTHS_OF_PAIRS = 3,
 	EIGHTHS_OF_SINGLE = 1,
 	EIGHTHS_OF_PLANS = 4,
-	RINGS_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
+	QUEUES_OF_PLANS = 2, /* that a plan uses between nodes; few use more */
 	/* Many slots that UCX sends without a handshake fill a network best. With fewer than four, each message costs a credit. */
 	DEEPEST = 32,
 	DEEP = 8,
@@ -99,7 +99,7 @@ struct remote connections_shape(int ranks, int nodes, int most_each, int least_e
 		     single = share(REMOTE_OF_SINGLE_CHANNEL, cap), ends = 2 * far * PLAN_MAX_QUEUES;
 	r.slots[REMOTE_OF_PLANS] =
 	    slots_of_lists(share(REMOTE_OF_PLANS, cap), 2 * few_peers(nodes, most_each, stands_for, peers) *
-							    REMOTE_CHANNELS * RINGS_OF_PLANS);
+							    REMOTE_CHANNELS * QUEUES_OF_PLANS);
 	r.slots[REMOTE_OF_SINGLE_CHANNEL] =
 	    most_each == 1 ? slots_of_singles(single, ends) : slots_of_lists(single, ends);
 	r.slots[REMOTE_OF_PAIRS] = slots_of_pairs(share(REMOTE_OF_PAIRS, cap), all, &r.pair_channels);

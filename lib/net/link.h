@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A link is a path to one rank of another node, both directions; links to one peer differ in index (channel x queue). Each direction has a ring of slots
+ * A link is a path to one rank of another node, both directions; links to one peer differ in index (channel x queue). Each direction has a queue of slots
  * at both ends: the sender fills its slot of message k and posts it, it lands in the receiver's slot of message k, and the receiver releases that, so
  * that the sender may post one more. A message is neither announced nor asked for. A header of TRANSPORT_HEADER_BYTES travels with it.
  *

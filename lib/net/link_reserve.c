@@ -22,7 +22,7 @@ int link_reserve(const struct transport_slots *slots, int rank)
 	if (before <= slots->cap && before + (size_t)depth * slots->bytes > slots->cap)
 		log_line(LOG_WARN, rank,
 			 "CORALE_MEMORY_CAP leaves %zu bytes for messages between nodes; %d slots for each "
-			 "peer of another node, ring "
+			 "peer of another node, queue "
 			 "and direction take more, from here on: raise it, or lower CORALE_SLOT_BYTES (%zu)",
 			 slots->cap, LEAST, slots->bytes);
 	return depth;

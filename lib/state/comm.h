@@ -165,7 +165,7 @@ struct comm {
 	_Atomic uint64_t completed;
 	struct corale_stream *last_stream; /* where calls of a manual communicator may still wait */
 	_Atomic uint64_t number; /* of the last collective executed */
-	uint64_t chain; /* of their signatures */
+	uint64_t signature_chain; /* hash of their signatures */
 	uint64_t *sends, *recvs; /* calls per peer */
 	uint64_t refusals; /* calls that were refused, and took a number */
 	size_t *edges; /* of the last v-form on GPUs (call/uneven.h); NULL: there was none */

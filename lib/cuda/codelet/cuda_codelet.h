@@ -34,7 +34,7 @@ int engine_load_codelets(void);
 /* p2p.c: sends and receives that start together. */
 int p2p_run_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream);
 
-/* parts.c. For fill: messages through slots, in scratch or in the window. */
+/* cuda_codelet.c. For fill: messages through slots, in scratch or in the window. */
 void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
 /* For overwrites: 0, where packets leave an offset before others are stored there, or where kernels wait for that; and 1. */
 int codelet_keeps_order(const struct engine *e, const struct launch *launch);

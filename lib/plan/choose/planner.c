@@ -93,7 +93,7 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 }
 
 /* Small messages may run further ahead, as far as they stay in a processor's caches. */
-static int ring_depth(const struct planner *planner, size_t bytes)
+static int queue_depth(const struct planner *planner, size_t bytes)
 {
 	size_t depth = planner->gpus ? 0 : SMALL_AHEAD_BYTES / bytes;
 	depth = depth < MOST_AHEAD ? depth : MOST_AHEAD;
@@ -106,7 +106,7 @@ static struct algo_call describe(const struct planner *planner, const struct pla
 	struct algo_call call = { .key = *key, .topo = planner->topo };
 	call.bytes = (size_t)1 << key->size_class;
 	call.slot_bytes = planner->slot_bytes;
-	call.slots = ring_depth(planner, call.bytes);
+	call.slots = queue_depth(planner, call.bytes);
 	call.chunk_bytes = planner->chunk_bytes;
 	call.max_channels = planner->max_channels;
 	call.most_at_once = planner->most_at_once ? planner->most_at_once : PLANNER_MOST_AT_ONCE;

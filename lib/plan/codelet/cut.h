@@ -36,8 +36,8 @@ uint64_t slots_owners(corale_coll coll, int ranks);
 /* As struct codelet has them. */
 double slots_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 uint64_t slots_to_peer(const struct launch *launch);
-/* Bytes of a slot where so much room is cut for so many channels of so many rings; at most so many bytes. */
-uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most);
+/* Bytes of a slot where so much room is cut for so many channels of so many queues; at most so many bytes. */
+uint64_t slots_bytes(uint64_t room, int channels, int queues, uint32_t depth, uint64_t most);
 /* The room of one sender: large calls use scratch, if there is any, because longer runs to one peer are faster. */
 uint64_t slots_room(const struct launch *launch);
 /* Of teams of warps: a call goes in so many pieces at least, and so many messages fit the room, where neither makes them too short. Then messages and how many are in flight. */

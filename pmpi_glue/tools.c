@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "chain.h"
+#include "tools.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * - PMPI_X is a tool's call, or one of MPI's Fortran. A call that is made while the thread is inside the door is the door's own, or MPI's own, and goes to the
  *   next definition.
  */
-#ifndef PMPI_CHAIN_H
-#define PMPI_CHAIN_H
+#ifndef PMPI_TOOLS_H
+#define PMPI_TOOLS_H
 
 #include <stdatomic.h>
 #include <stddef.h>

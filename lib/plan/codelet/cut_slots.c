@@ -28,9 +28,9 @@ uint64_t slots_to_peer(const struct launch *l)
 	return plan_cut(l->bytes, PLAN_UNIT_BYTES, slots_owners(l->coll, l->machine->ranks), 0, &begin);
 }
 
-uint64_t slots_bytes(uint64_t room, int channels, int rings, uint32_t depth, uint64_t most)
+uint64_t slots_bytes(uint64_t room, int channels, int queues, uint32_t depth, uint64_t most)
 {
-	uint64_t bytes = room / ((uint64_t)(channels * rings) * depth);
+	uint64_t bytes = room / ((uint64_t)(channels * queues) * depth);
 	return (bytes < most ? bytes : most) / LAUNCH_LINE * LAUNCH_LINE;
 }
 
