@@ -71,7 +71,7 @@ static void need_comma(void)
 	skip();
 }
 
-static void test_numbers(void **state)
+UNIT_TEST(test_numbers)
 {
 	char text[32], *end;
 	need_comma();
@@ -82,7 +82,7 @@ static void test_numbers(void **state)
 	assert_string_equal(text, "0,5");
 }
 
-static void test_log_line(void **state)
+UNIT_TEST(test_log_line)
 {
 	need_comma();
 	log_error(CORALE_EINVAL, -1, "after %g s", 2.5);
@@ -90,7 +90,7 @@ static void test_log_line(void **state)
 }
 
 /* What one rank has measured and prints, all others read. */
-static void test_rates(void **state)
+UNIT_TEST(test_rates)
 {
 	char text[256], error[200] = "";
 	struct topo *topo;
@@ -104,7 +104,7 @@ static void test_rates(void **state)
 	topo_destroy(topo);
 }
 
-static void test_settings(void **state)
+UNIT_TEST(test_settings)
 {
 	char timeout[] = "CORALE_TIMEOUT=2.5", *environment[] = { timeout, NULL };
 	struct settings settings;
@@ -122,7 +122,7 @@ static void reduce(struct team_member *m)
 		team_fault(m, "the sum is wrong");
 }
 
-static void test_communicator(void **state)
+UNIT_TEST(test_communicator)
 {
 	need_comma();
 	setenv("CORALE_NODE_SIZE", "1", 1);
@@ -133,8 +133,5 @@ static void test_communicator(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_numbers), cmocka_unit_test(test_log_line),
-					    cmocka_unit_test(test_rates), cmocka_unit_test(test_settings),
-					    cmocka_unit_test(test_communicator) };
-	return cmocka_run_group_tests_name("locale", tests, set_comma, remove_files);
+	return unit_run(set_comma, remove_files);
 }

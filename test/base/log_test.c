@@ -86,7 +86,7 @@ static void expect_line(const char *name)
 	assert_non_null(strstr(text, "rank 2: a line\n"));
 }
 
-static void test_new_file(void **state)
+UNIT_TEST(test_new_file)
 {
 	struct stat file;
 	mode_t mask = umask(0);
@@ -97,7 +97,7 @@ static void test_new_file(void **state)
 	unlink(path);
 }
 
-static void test_link(void **state)
+UNIT_TEST(test_link)
 {
 	struct stat file;
 	int fd = open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -122,7 +122,7 @@ static void read_fifo(char *text, size_t bytes)
 	close(reader);
 }
 
-static void test_fifo(void **state)
+UNIT_TEST(test_fifo)
 {
 	char text[4096], line[1000];
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -144,7 +144,7 @@ static void test_fifo(void **state)
 	unlink(path);
 }
 
-static void test_socket(void **state)
+UNIT_TEST(test_socket)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -155,7 +155,7 @@ static void test_socket(void **state)
 	unlink(path);
 }
 
-static void test_folder(void **state)
+UNIT_TEST(test_folder)
 {
 	assert_int_equal(mkdir(path, 0700), 0);
 	expect_refusal("directory");
@@ -163,7 +163,7 @@ static void test_folder(void **state)
 }
 
 /* Only root can make one, and could write it. */
-static void test_file_of_another_user(void **state)
+UNIT_TEST(test_file_of_another_user)
 {
 	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
 	if (fchown(fd, 65534, (gid_t)-1))
@@ -174,7 +174,7 @@ static void test_file_of_another_user(void **state)
 	unlink(path);
 }
 
-static void test_standard_streams(void **state)
+UNIT_TEST(test_standard_streams)
 {
 	char text[4096];
 	log_beside("/dev/stdout", STDOUT_FILENO, text, sizeof(text));
@@ -186,7 +186,7 @@ static void test_standard_streams(void **state)
 	assert_string_equal(text, "");
 }
 
-static void test_terminal(void **state)
+UNIT_TEST(test_terminal)
 {
 	char text[256] = "";
 	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -211,7 +211,7 @@ static void shout(enum log_level level, int rank, const char *text)
 	log_write(log_descriptor(), line);
 }
 
-static void test_writer(void **state)
+UNIT_TEST(test_writer)
 {
 	char text[4096], name[] = "/tmp/corale_log_text_XXXXXX", expected[1100];
 	int fd = mkstemp(name);
@@ -234,7 +234,7 @@ static void test_writer(void **state)
 }
 
 /* A line is cut at 1,023 characters, says so, and ends. */
-static void test_long_line(void **state)
+UNIT_TEST(test_long_line)
 {
 	char text[4096], line[3000], name[] = "/tmp/corale_log_text_XXXXXX";
 	int fd = mkstemp(name);
@@ -259,7 +259,7 @@ static void lose_line(int fd)
 	close(fd);
 }
 
-static void test_nobody_reads(void **state)
+UNIT_TEST(test_nobody_reads)
 {
 	int ends[2];
 	assert_int_equal(pipe(ends), 0);
@@ -270,7 +270,7 @@ static void test_nobody_reads(void **state)
 	lose_line(ends[1]);
 }
 
-static void test_file_limit(void **state)
+UNIT_TEST(test_file_limit)
 {
 	struct rlimit old, limit;
 	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -284,7 +284,7 @@ static void test_file_limit(void **state)
 }
 
 /* A signal that waited before is the program's. */
-static void test_own_signal_stays(void **state)
+UNIT_TEST(test_own_signal_stays)
 {
 	const struct timespec at_once = { 0, 0 };
 	int ends[2];
@@ -303,20 +303,5 @@ static void test_own_signal_stays(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_new_file),
-		cmocka_unit_test(test_link),
-		cmocka_unit_test(test_fifo),
-		cmocka_unit_test(test_socket),
-		cmocka_unit_test(test_folder),
-		cmocka_unit_test(test_file_of_another_user),
-		cmocka_unit_test(test_standard_streams),
-		cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_writer),
-		cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_nobody_reads),
-		cmocka_unit_test(test_file_limit),
-		cmocka_unit_test(test_own_signal_stays),
-	};
-	return cmocka_run_group_tests_name("log", tests, open_folder, close_folder);
+	return unit_run(open_folder, close_folder);
 }

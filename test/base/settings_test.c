@@ -18,7 +18,7 @@ static int parse(const char *entry, struct settings *s)
 	return settings_parse(environment, s);
 }
 
-static void test_defaults(void **state)
+UNIT_TEST(test_defaults)
 {
 	struct settings s;
 	char *none[] = { NULL }, value[300];
@@ -48,7 +48,7 @@ static void test_defaults(void **state)
 	assert_null(settings_row(settings_count()));
 }
 
-static void test_values(void **state)
+UNIT_TEST(test_values)
 {
 	struct settings s;
 
@@ -89,7 +89,7 @@ static void test_values(void **state)
 }
 
 /* What is printed is accepted and means the same. */
-static void test_printed_values_are_accepted(void **state)
+UNIT_TEST(test_printed_values_are_accepted)
 {
 	static const char *const entries[] = {
 		"CORALE_TIMEOUT=0.000000001", "CORALE_TIMEOUT=1000000000",
@@ -113,7 +113,7 @@ static void test_printed_values_are_accepted(void **state)
 	}
 }
 
-static void test_malformed(void **state)
+UNIT_TEST(test_malformed)
 {
 	static const char *const entries[] = {
 		"CORALE_TIMEOUT=-1",
@@ -175,7 +175,7 @@ static void test_malformed(void **state)
 	log_open(LOG_WARN, NULL);
 }
 
-static void test_longest_text(void **state)
+UNIT_TEST(test_longest_text)
 {
 	struct settings s;
 	char entry[400] = "CORALE_ALGO=";
@@ -192,7 +192,7 @@ static void test_longest_text(void **state)
 	log_open(LOG_WARN, NULL);
 }
 
-static void test_unknown_names(void **state)
+UNIT_TEST(test_unknown_names)
 {
 	const char *environment[] = { "CORALE_TIMEOUT=3",   "CORALE_TIMOUT=3", "PATH=/bin", "CORALE_SLOT=4",
 				      "CORALE_ZEBRA_FARM=", "CORALE_",         "CORALE",    NULL };
@@ -216,7 +216,7 @@ static void test_unknown_names(void **state)
 }
 
 /* Random text after real and invented names: never a crash, and what is accepted prints and reads back. */
-static void test_random_text(void **state)
+UNIT_TEST(test_random_text)
 {
 	static const char alphabet[] = "0123456789.-+KMGTkmgt,:^=aeinosuyxABORT_ \t\n\x7f\xff%s";
 	uint64_t random = 99;
@@ -295,7 +295,7 @@ static int run_child(const char *entry, char *log, size_t bytes)
 	return status;
 }
 
-static void test_process_settings(void **state)
+UNIT_TEST(test_process_settings)
 {
 	char log[4096];
 
@@ -343,7 +343,7 @@ static int offering_child(const char *log_file)
 	return 0;
 }
 
-static void test_offers(void **state)
+UNIT_TEST(test_offers)
 {
 	char path[] = "/tmp/corale_settings_test_XXXXXX", log[4096];
 	int fd = mkstemp(path), status = -1;
@@ -391,7 +391,7 @@ static int copy_program(int to)
 }
 
 /* Only root can make a program that is another user's; for others this is left out. */
-static void test_privileged(void **state)
+UNIT_TEST(test_privileged)
 {
 	enum { NOBODY = 65534 };
 	char path[] = "/tmp/corale_settings_test_XXXXXX", log[] = "/tmp/corale_settings_log_XXXXXX";
@@ -423,12 +423,5 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		_exit(privileged()); /* such a process can't look for leaks of its own */
 
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
-		cmocka_unit_test(test_malformed),    cmocka_unit_test(test_printed_values_are_accepted),
-		cmocka_unit_test(test_longest_text), cmocka_unit_test(test_unknown_names),
-		cmocka_unit_test(test_random_text),  cmocka_unit_test(test_process_settings),
-		cmocka_unit_test(test_offers),       cmocka_unit_test(test_privileged),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/types.h"
 
-static void test_every_code_has_its_own_text(void **state)
+UNIT_TEST(test_every_code_has_its_own_text)
 {
 	for (int a = CORALE_EINTERNAL; a <= CORALE_INPROGRESS; a++) {
 		assert_non_null(corale_strerror(a));
@@ -21,7 +21,7 @@ static void test_every_code_has_its_own_text(void **state)
 	assert_string_equal(corale_strerror(CORALE_EPEER), "a peer died, left, or its link failed");
 }
 
-static void test_names_and_sizes(void **state)
+UNIT_TEST(test_names_and_sizes)
 {
 	static const struct {
 		const char *name;
@@ -56,7 +56,7 @@ static void test_names_and_sizes(void **state)
 	assert_int_equal(corale_version(), CORALE_VERSION);
 }
 
-static void test_what_is_not_valid(void **state)
+UNIT_TEST(test_what_is_not_valid)
 {
 	assert_int_equal(corale_type_bytes((corale_type)-1), 0);
 	assert_int_equal(corale_type_bytes(CORALE_NUM_TYPES), 0);
@@ -67,7 +67,7 @@ static void test_what_is_not_valid(void **state)
 }
 
 /* What codelets fold is not lowered, and the other way round: GPUs have every operator of a type. */
-static void test_operators_of_gpus(void **state)
+UNIT_TEST(test_operators_of_gpus)
 {
 	for (int type = 0; type < CORALE_NUM_TYPES; type++) {
 		for (int op = 0; op <= CORALE_NUM_OPS; op++)
@@ -92,7 +92,7 @@ static void read_log(const char *path, char *text, size_t bytes)
 	fclose(file);
 }
 
-static void test_lines(void **state)
+UNIT_TEST(test_lines)
 {
 	char path[] = "/tmp/corale_status_test_XXXXXX", text[4096], value[3000];
 	int fd = mkstemp(path);
@@ -132,7 +132,7 @@ static int count_in(const char *text, const char *part)
 }
 
 /* A line that could not be seen does not count. */
-static void test_once(void **state)
+UNIT_TEST(test_once)
 {
 	char path[] = "/tmp/corale_status_test_XXXXXX", text[4096];
 	int fd = mkstemp(path);
@@ -154,7 +154,7 @@ static void test_once(void **state)
 	unlink(path);
 }
 
-static void test_silent_log_keeps_the_last_error(void **state)
+UNIT_TEST(test_silent_log_keeps_the_last_error)
 {
 	log_open(LOG_NONE, NULL);
 	log_error(CORALE_EINVAL, 0, "kept for the caller");
@@ -162,7 +162,7 @@ static void test_silent_log_keeps_the_last_error(void **state)
 	log_open(LOG_WARN, NULL);
 }
 
-static void test_process_id_in_the_name(void **state)
+UNIT_TEST(test_process_id_in_the_name)
 {
 	char path[128], text[256];
 
@@ -183,7 +183,7 @@ static void *fail_in_a_thread(void *arg)
 	return NULL;
 }
 
-static void test_last_error_is_the_threads_own(void **state)
+UNIT_TEST(test_last_error_is_the_threads_own)
 {
 	pthread_t thread;
 	char seen[32] = "?";
@@ -195,20 +195,4 @@ static void test_last_error_is_the_threads_own(void **state)
 	assert_string_equal(seen, "");
 	assert_string_equal(log_last_error(), "mine");
 	log_open(LOG_WARN, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_code_has_its_own_text),
-		cmocka_unit_test(test_names_and_sizes),
-		cmocka_unit_test(test_what_is_not_valid),
-		cmocka_unit_test(test_operators_of_gpus),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_once),
-		cmocka_unit_test(test_silent_log_keeps_the_last_error),
-		cmocka_unit_test(test_process_id_in_the_name),
-		cmocka_unit_test(test_last_error_is_the_threads_own),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

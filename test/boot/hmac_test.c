@@ -24,7 +24,7 @@ static void check_sha256(const char *data, size_t times, size_t piece, const cha
 	assert_string_equal(text, expected);
 }
 
-static void test_sha256(void **state)
+UNIT_TEST(test_sha256)
 {
 	const char *long_text = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 	for (size_t piece = 1; piece < 60; piece += 7) {
@@ -69,7 +69,7 @@ static const struct vector vectors[] = {
 	  152, 32, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2" },
 };
 
-static void test_hmac(void **state)
+UNIT_TEST(test_hmac)
 {
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct vector *v = &vectors[i];
@@ -92,7 +92,7 @@ static void test_hmac(void **state)
 	}
 }
 
-static void test_equal(void **state)
+UNIT_TEST(test_equal)
 {
 	unsigned char a[HMAC_BYTES] = { 1, 2, 3 }, b[HMAC_BYTES] = { 1, 2, 3 };
 	assert_true(hmac_equal(a, b, sizeof(a)));
@@ -101,14 +101,4 @@ static void test_equal(void **state)
 		assert_false(hmac_equal(a, b, sizeof(a)));
 		b[i] ^= 0x80;
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sha256),
-		cmocka_unit_test(test_hmac),
-		cmocka_unit_test(test_equal),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void expect_wide(const char *machine)
 }
 
 /* Nodes of one rank, where plans are those that ignore nodes: their ranks talk to all others. */
-static void test_all_channels(void **state)
+UNIT_TEST(test_all_channels)
 {
 	expect_wide("node:2 gpu:1 nvlink:390 rail:50");
 	expect_wide("node:8 gpu:1 nvlink:390 rail:50");
@@ -86,7 +86,7 @@ static void test_all_channels(void **state)
 }
 
 /* One line when the communicator is made; calls add none, whatever their order. */
-static void test_told(void **state)
+UNIT_TEST(test_told)
 {
 	struct comm *comm = open_comm("node:40 gpu:1 nvlink:390 rail:50", CAP / 4);
 	assert_int_equal(lines, 1);
@@ -98,9 +98,7 @@ static void test_told(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_channels),
-					    cmocka_unit_test(test_told) };
 	log_open(LOG_INFO, NULL);
 	log_set_writer(count_line);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -362,29 +362,27 @@ static int spawn(const char *settings)
 	return team_spawn(settings, text);
 }
 
-static void nodes_of_1(void **state)
+UNIT_TEST(nodes_of_1)
 {
 	assert_int_equal(spawn("CORALE_NODE_SIZE=1 CORALE_TIMEOUT=300"), 0);
 }
 
-static void nodes_of_8(void **state)
+UNIT_TEST(nodes_of_8)
 {
 	assert_int_equal(spawn("CORALE_NODE_SIZE=8 CORALE_TIMEOUT=300"), 0);
 }
 
-static void nodes_of_16(void **state)
+UNIT_TEST(nodes_of_16)
 {
 	assert_int_equal(spawn("CORALE_NODE_SIZE=16 CORALE_TIMEOUT=300"), 0);
 }
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(nodes_of_1), cmocka_unit_test(nodes_of_8),
-					    cmocka_unit_test(nodes_of_16) };
 	char fewer[16];
 	if (argc > 1 && *argv[1] == '=')
 		return run_machine(atoi(argv[1] + 1));
 	snprintf(fewer, sizeof fewer, "%d", thin_step() > 1 ? FEW : RANKS);
 	number = argc > 1 ? argv[1] : fewer;
-	return cmocka_run_group_tests_name("many_ranks", tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -118,7 +118,7 @@ static void wait_for_late(struct team_member *m)
 	free(recv);
 }
 
-static void test_waits(void **state)
+UNIT_TEST(test_waits)
 {
 	corale_inproc *group;
 	assert_int_equal(corale_inproc_create(RANKS, &group), 0);
@@ -137,7 +137,7 @@ static void wait_without(struct team_member *m)
 		team_fault(m, "the progress function was called, but is not set");
 }
 
-static void test_unset(void **state)
+UNIT_TEST(test_unset)
 {
 	corale_set_progress(count_call, (void *)&foreign);
 	corale_set_progress(NULL, NULL);
@@ -146,7 +146,7 @@ static void test_unset(void **state)
 
 /* ---- Waits that no rank can be made to enter ---- */
 
-static void test_polls(void **state)
+UNIT_TEST(test_polls)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -181,7 +181,7 @@ static int poll_once(void *arg)
 }
 
 /* What comes at once is not worth a call. */
-static void test_short(void **state)
+UNIT_TEST(test_short)
 {
 	const struct wait_policy policy = { .spin_ns = 1000000000 };
 	is_rank = 1;
@@ -191,11 +191,4 @@ static void test_short(void **state)
 		assert_int_equal(wait_until(&policy, poll_once, &(int){ 0 }), 1);
 	assert_int_equal(calls, 0);
 	corale_set_progress(NULL, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_waits), cmocka_unit_test(test_unset),
-					    cmocka_unit_test(test_polls), cmocka_unit_test(test_short) };
-	return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void expect_row(int wish, int ranks, const int offers[GPU_BLOCKS_COMMS])
 	release_all();
 }
 
-static void test_rows(void **state)
+UNIT_TEST(test_rows)
 {
 	log_open(LOG_NONE, NULL);
 	expect_row(16, 4, (int[]){ 16, 16, 16, 16, 16, 16, 16, 16 }); /* all fit */
@@ -72,7 +72,7 @@ static void test_rows(void **state)
 }
 
 /* Whatever limits eight have, each has a block and all fit. */
-static void test_any_eight(void **state)
+UNIT_TEST(test_any_eight)
 {
 	unsigned seed = 1;
 	for (int turn = 0; turn < 1000; turn++) {
@@ -92,7 +92,7 @@ static void test_any_eight(void **state)
 }
 
 /* One without a limit has the whole GPU, whatever others have. */
-static void test_without_limit(void **state)
+UNIT_TEST(test_without_limit)
 {
 	assert_int_equal(claim(0, asks(1, 'a', ROOM)), ROOM);
 	assert_int_equal(claim(1, asks(2, 'a', ROOM)), ROOM);
@@ -105,7 +105,7 @@ static void test_without_limit(void **state)
 }
 
 /* Ranks of one communicator that share a GPU are offered the same, and count once. */
-static void test_once_a_communicator(void **state)
+UNIT_TEST(test_once_a_communicator)
 {
 	assert_int_equal(claim(0, asks(1, 'a', 64)), 64);
 	assert_int_equal(claim(1, asks(2, 'a', 32)), 32);
@@ -139,7 +139,7 @@ static void *come_and_go(void *number)
 	return NULL;
 }
 
-static void test_threads(void **state)
+UNIT_TEST(test_threads)
 {
 	pthread_t threads[THREADS];
 	for (intptr_t i = 0; i < THREADS; i++)
@@ -162,7 +162,7 @@ static int lines_with(const char *part)
 	return n;
 }
 
-static void test_lines(void **state)
+UNIT_TEST(test_lines)
 {
 	const struct gpu_blocks asked = asks(1, 'a', 64);
 	const struct gpu_blocks_sum none = { 0, 0 }, two = { 2, 100 }, whole = { 2, ROOM + RANKS };
@@ -186,14 +186,4 @@ static void test_lines(void **state)
 	assert_int_equal(lines_with("NCCL_MAX_CTAS=52 before the first one is created, or make"), 1);
 	log_open(LOG_WARN, NULL);
 	unlink(path);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),          cmocka_unit_test(test_any_eight),
-		cmocka_unit_test(test_without_limit), cmocka_unit_test(test_once_a_communicator),
-		cmocka_unit_test(test_threads),       cmocka_unit_test(test_lines),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

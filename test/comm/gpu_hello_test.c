@@ -27,7 +27,7 @@ static int find_beside(const char *ranks)
 	return gpu_hello_find_beside(all, n);
 }
 
-static void test_beside(void **state)
+UNIT_TEST(test_beside)
 {
 	struct gpu_hello all[MOST];
 	const int n = hellos("pApApBqAqA", all);
@@ -41,7 +41,7 @@ static void test_beside(void **state)
 	assert_int_equal(find_beside("pA"), -1);
 }
 
-static void test_share(void **state)
+UNIT_TEST(test_share)
 {
 	struct gpu_hello all[MOST];
 	const int n = hellos("pApApBqAqArC", all);
@@ -73,7 +73,7 @@ static int find_process(const char *ranks)
 	return gpu_hello_find_process(all, n);
 }
 
-static void test_process(void **state)
+UNIT_TEST(test_process)
 {
 	assert_int_equal(find_process("pApBqC"), 0);
 	assert_int_equal(find_process("pAqArBsCqD"), 1);
@@ -90,7 +90,7 @@ static int export(const char *ranks, int without)
 	return gpu_hello_all_export(all, n);
 }
 
-static void test_exports(void **state)
+UNIT_TEST(test_exports)
 {
 	assert_int_equal(export("pAqBrC", -1), 1);
 	assert_int_equal(export("pAqBrC", 2), 0);
@@ -99,7 +99,7 @@ static void test_exports(void **state)
 	assert_int_equal(export("pAqCpB", -1), 1);
 }
 
-static void test_no_scratch(void **state)
+UNIT_TEST(test_no_scratch)
 {
 	struct gpu_hello all[MOST];
 	const int n = hellos("pAqBrC", all);
@@ -109,7 +109,7 @@ static void test_no_scratch(void **state)
 }
 
 /* Whatever the call, the memory and the settings. */
-static void test_refused_copies(void **state)
+UNIT_TEST(test_refused_copies)
 {
 	struct codelet_layout l;
 	struct settings settings = { .codelets = 1 };
@@ -138,14 +138,4 @@ static void test_refused_copies(void **state)
 		chosen += copies;
 	}
 	assert_true(chosen > 20);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_beside),         cmocka_unit_test(test_share),
-		cmocka_unit_test(test_process),        cmocka_unit_test(test_no_scratch),
-		cmocka_unit_test(test_refused_copies), cmocka_unit_test(test_exports),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

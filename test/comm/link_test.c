@@ -62,7 +62,7 @@ static void expect(const struct nvml *nvml, int nvlink, int reads, int writes, e
 }
 
 /* With one CUDA_VISIBLE_DEVICES a rank: only the library knows. */
-static void test_unseen(void **state)
+UNIT_TEST(test_unseen)
 {
 	const enum engine_link cuda = ENGINE_UNKNOWN_LINK;
 	expect(&library, WORKS, NOT_SUPPORTED, NOT_SUPPORTED, cuda, ENGINE_NVLINK);
@@ -76,7 +76,7 @@ static void test_unseen(void **state)
 }
 
 /* CUDA knows whether there is access, the library whether it is NVLink. */
-static void test_seen(void **state)
+UNIT_TEST(test_seen)
 {
 	expect(&library, WORKS, WORKS, WORKS, ENGINE_PEER, ENGINE_NVLINK);
 	expect(&library, NOT_SUPPORTED, WORKS, WORKS, ENGINE_NVLINK, ENGINE_PEER);
@@ -91,7 +91,7 @@ static void test_seen(void **state)
 	}
 }
 
-static void test_one_gpu(void **state)
+UNIT_TEST(test_one_gpu)
 {
 	known = "a";
 	assert_int_equal(nvml_link(&library, "a", "a", ENGINE_UNKNOWN_LINK), ENGINE_NVLINK);
@@ -108,7 +108,7 @@ static void expect_bus(unsigned of_generation, unsigned of_width, int gbs)
 	assert_int_equal(nvml_bus_gbs(&none, "a"), 0);
 }
 
-static void test_bus(void **state)
+UNIT_TEST(test_bus)
 {
 	expect_bus(5, 16, 50);
 	expect_bus(4, 16, 25);
@@ -119,7 +119,7 @@ static void test_bus(void **state)
 }
 
 /* Whatever this machine has. */
-static void test_real_library(void **state)
+UNIT_TEST(test_real_library)
 {
 	struct nvml nvml;
 	nvml_open(&nvml);
@@ -289,7 +289,7 @@ static void expect_words(const char *proto, enum engine_link link, int words_onl
 		assert_non_null(strstr(text, line));
 }
 
-static void test_all_alike(void **state)
+UNIT_TEST(test_all_alike)
 {
 	expect_words("auto", ENGINE_NVLINK, 0, NULL);
 	expect_words("LL128", ENGINE_NVLINK, 0, NULL);
@@ -311,7 +311,7 @@ static void expect_nodes(struct machine *m, const char *nodes, int words_only, c
 }
 
 /* Where GPUs can't reach each other, those are a node that do; a warning says so, once a process. */
-static void test_no_access(void **state)
+UNIT_TEST(test_no_access)
 {
 	char text[4096];
 	struct machine one = machine_of("AAAAAA"), two = machine_of("AAABBB"), islands = machine_of("AAAAAA"),
@@ -341,7 +341,7 @@ static void test_no_access(void **state)
 }
 
 /* Ranks that can't reach each other, or ask not to, share host memory where all hosts and all ranks allow it and can; else they are nodes as without. */
-static void test_host_window(void **state)
+UNIT_TEST(test_host_window)
 {
 	enum { ALL = (1 << RANKS) - 1 };
 	char text[4096];
@@ -385,18 +385,12 @@ static void test_host_window(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unseen),      cmocka_unit_test(test_seen),
-		cmocka_unit_test(test_one_gpu),     cmocka_unit_test(test_real_library),
-		cmocka_unit_test(test_all_alike),   cmocka_unit_test(test_no_access),
-		cmocka_unit_test(test_host_window), cmocka_unit_test(test_bus),
-	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)
 		return 1;
 	close(fd);
 	log_open(LOG_INFO, log_path);
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_run(NULL, NULL);
 	unlink(log_path);
 	return failed;
 }

@@ -208,7 +208,7 @@ static int admit(struct engine *e, const void *send, void *recv, struct admissio
 	return ret;
 }
 
-static void test_memory(void **state)
+UNIT_TEST(test_memory)
 {
 	struct engine e = open_engine();
 	struct admission got;
@@ -233,7 +233,7 @@ static void test_memory(void **state)
 }
 
 /* Memory of the engine's GPU that was allocated in another context. */
-static void test_other_context(void **state)
+UNIT_TEST(test_other_context)
 {
 	struct engine e = open_engine();
 	struct admission got;
@@ -261,7 +261,7 @@ static void test_other_context(void **state)
 }
 
 /* A scalar that a kernel will read. */
-static void test_scalar(void **state)
+UNIT_TEST(test_scalar)
 {
 	struct engine e = open_engine();
 	struct admission got;
@@ -286,7 +286,7 @@ static void test_scalar(void **state)
 }
 
 /* GPU memory was freed, and ordinary memory is at its address. */
-static void test_address_reused(void **state)
+UNIT_TEST(test_address_reused)
 {
 	struct engine e = open_engine();
 	struct admission got;
@@ -301,7 +301,7 @@ static void test_address_reused(void **state)
 	assert_int_equal(got.plain, ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV);
 }
 
-static void test_captures(void **state)
+UNIT_TEST(test_captures)
 {
 	struct engine e = open_engine();
 	struct admission got;
@@ -326,7 +326,7 @@ static void *order_in_capture(void *e)
 }
 
 /* Threads may have one pthread_t by turns, but not one stream. */
-static void test_stream_per_thread(void **state)
+UNIT_TEST(test_stream_per_thread)
 {
 	struct engine e = open_engine();
 	const struct call call = reduction(NULL, NULL);
@@ -351,7 +351,7 @@ static void test_stream_per_thread(void **state)
 }
 
 /* Eager calls: each thread's own comes behind the other's. */
-static void test_order_of_threads(void **state)
+UNIT_TEST(test_order_of_threads)
 {
 	struct engine e = open_engine();
 	e.counted = 1;
@@ -423,19 +423,19 @@ static void try_code(int code)
 	expect(engine_stage_messages(&e, &m, 1, stream, launch_messages), code, memory);
 }
 
-static void test_staged(void **state)
+UNIT_TEST(test_staged)
 {
 	try_code(0);
 }
 
-static void test_staged_fails(void **state)
+UNIT_TEST(test_staged_fails)
 {
 	try_code(CORALE_EMISMATCH);
 	try_code(CORALE_ETIMEDOUT);
 }
 
 /* What another GPU receives is copied by the stream, which nobody waits for. */
-static void test_other_gpu(void **state)
+UNIT_TEST(test_other_gpu)
 {
 	struct engine e = open_engine();
 	int32_t memory[COUNT], other[COUNT] = { 0 };
@@ -458,7 +458,7 @@ static void count_call(void *calls)
 }
 
 /* The program's progress function is called until the stream is done. */
-static void test_progress(void **state)
+UNIT_TEST(test_progress)
 {
 	struct engine e = open_engine();
 	int32_t memory[COUNT];
@@ -515,7 +515,7 @@ static int launch_twice(struct engine *e, const struct call *call, const struct 
 }
 
 /* With counts and displacements: what lies between blocks is left alone. */
-static void test_in_place_v(void **state)
+UNIT_TEST(test_in_place_v)
 {
 	struct engine e = open_engine();
 	const size_t counts[RANKS] = { 1, 1 }, displs[RANKS] = { 3, 1 };
@@ -535,7 +535,7 @@ static void test_in_place_v(void **state)
 }
 
 /* Memory for a copy is the stream's, but what a graph names stays; one for all captured calls of up to its size. */
-static void test_in_place(void **state)
+UNIT_TEST(test_in_place)
 {
 	struct engine e = open_engine();
 	e.world_ranks = RANKS;
@@ -549,18 +549,4 @@ static void test_in_place(void **state)
 	assert_int_equal(kept, 2);
 	free(first);
 	free(e.graph_copy);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_memory),           cmocka_unit_test(test_address_reused),
-		cmocka_unit_test(test_captures),         cmocka_unit_test(test_stream_per_thread),
-		cmocka_unit_test(test_order_of_threads), cmocka_unit_test(test_staged),
-		cmocka_unit_test(test_staged_fails),     cmocka_unit_test(test_other_context),
-		cmocka_unit_test(test_scalar),           cmocka_unit_test(test_in_place),
-		cmocka_unit_test(test_progress),         cmocka_unit_test(test_other_gpu),
-		cmocka_unit_test(test_in_place_v),
-	};
-	return cmocka_run_group_tests_name("admit", tests, NULL, NULL);
 }

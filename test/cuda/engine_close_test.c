@@ -351,7 +351,7 @@ static void start_end(struct ending *ending, struct engine *e)
 }
 
 /* Communicators of one rank, of a node, and of two nodes: their kernels have ended, those of the program run. */
-static void test_idle(void **state)
+UNIT_TEST(test_idle)
 {
 	const int shapes[][2] = { { 1, 1 }, { RANKS, RANKS }, { RANKS, 2 * RANKS } };
 	for (int i = 0; i < 3; i++) {
@@ -364,7 +364,7 @@ static void test_idle(void **state)
 	}
 }
 
-static void test_waits_for_its_own(void **state)
+UNIT_TEST(test_waits_for_its_own)
 {
 	struct engine *e = open_engine(RANKS, RANKS);
 	struct ending ending;
@@ -379,7 +379,7 @@ static void test_waits_for_its_own(void **state)
 	assert_int_equal(fake_open_now, 0);
 }
 
-static void test_waits_for_its_copies(void **state)
+UNIT_TEST(test_waits_for_its_copies)
 {
 	struct ending ending;
 	copies_run = 1;
@@ -391,7 +391,7 @@ static void test_waits_for_its_copies(void **state)
 }
 
 /* Memory that calls have used is given up so, too. */
-static void test_memory(void **state)
+UNIT_TEST(test_memory)
 {
 	struct engine *e = open_engine(RANKS, RANKS);
 	void *memory;
@@ -405,7 +405,7 @@ static void test_memory(void **state)
 }
 
 /* Kernels that fail count nothing, nor does a launch that has failed. */
-static void test_failed(void **state)
+UNIT_TEST(test_failed)
 {
 	for (int i = 0; i < 3; i++) {
 		struct engine *e = open_engine(RANKS, RANKS);
@@ -423,7 +423,7 @@ static void test_failed(void **state)
 }
 
 /* Replays count nothing; the memory stays, as a graph may name it. */
-static void test_captured(void **state)
+UNIT_TEST(test_captured)
 {
 	static struct engine *kept; /* for its graph: no leak */
 	kept = open_engine(RANKS, RANKS);
@@ -462,7 +462,7 @@ static unsigned char *window_at(const struct engine *e, int rank)
 }
 
 /* Two ranks see what the other one stores, at one stride; the memory is unregistered when no engine is left, as that waits for the GPU. */
-static void test_host_windows(void **state)
+UNIT_TEST(test_host_windows)
 {
 	const int open_before = fake_open_now;
 	struct engine *e[RANKS], *other = open_engine(1, 1);
@@ -499,7 +499,7 @@ static void test_host_windows(void **state)
 }
 
 /* A peer that passes on less than a window, or memory that it may take away. */
-static void test_host_windows_of_peers(void **state)
+UNIT_TEST(test_host_windows_of_peers)
 {
 	const int open_before = fake_open_now;
 	int fds[RANKS * ENGINE_FDS];
@@ -526,8 +526,31 @@ static int try_both(struct engine *e[RANKS], unsigned char wrong[RANKS][RANKS], 
 	return ret;
 }
 
+/* What can't be registered is told before it is needed. */
+UNIT_TEST(test_host_window_limit)
+{
+	size_t pool = registered;
+	most_registered = pool + (1 << 20);
+	assert_int_equal(engine_host_window_works(0, 2 << 20), 0);
+	part_bytes = 1 << 19;
+	assert_int_equal(engine_host_window_works(0, 1 << 19), 1);
+	assert_int_equal(registered, pool); /* no engine lives */
+	most_registered = ~(size_t)0;
+	struct engine *e = open_engine(1, 1);
+	pool = registered;
+	part_bytes = 2 << 20;
+	whole_waits = 0;
+	assert_int_equal(engine_host_window_works(0, 2 << 20), 1);
+	assert_int_equal(whole_waits, 0); /* beside engines nothing waits */
+	assert_int_equal(engine_host_window_works(0, 1 << 20), 1); /* known */
+	assert_int_equal(registered - pool, 2 << 20);
+	engine_close(e);
+	assert_int_equal(registered, pool);
+	whole_waits = 0;
+}
+
 /* What peers store in each other's windows: it arrives, or does not; copies that don't end leave all as it is. */
-static void test_peers(void **state)
+UNIT_TEST(test_peers)
 {
 	static struct engine *e[RANKS]; /* no leak */
 	unsigned char wrong[RANKS][RANKS];
@@ -559,42 +582,4 @@ static void test_peers(void **state)
 	engine_close(e[1]); /* frees nothing */
 	assert_int_equal(e[1]->mapped[1], 1);
 	assert_int_equal(whole_waits, 0);
-}
-
-/* What can't be registered is told before it is needed. */
-static void test_host_window_limit(void **state)
-{
-	size_t pool = registered;
-	most_registered = pool + (1 << 20);
-	assert_int_equal(engine_host_window_works(0, 2 << 20), 0);
-	part_bytes = 1 << 19;
-	assert_int_equal(engine_host_window_works(0, 1 << 19), 1);
-	assert_int_equal(registered, pool); /* no engine lives */
-	most_registered = ~(size_t)0;
-	struct engine *e = open_engine(1, 1);
-	pool = registered;
-	part_bytes = 2 << 20;
-	whole_waits = 0;
-	assert_int_equal(engine_host_window_works(0, 2 << 20), 1);
-	assert_int_equal(whole_waits, 0); /* beside engines nothing waits */
-	assert_int_equal(engine_host_window_works(0, 1 << 20), 1); /* known */
-	assert_int_equal(registered - pool, 2 << 20);
-	engine_close(e);
-	assert_int_equal(registered, pool);
-	whole_waits = 0;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_idle),
-					    cmocka_unit_test(test_waits_for_its_own),
-					    cmocka_unit_test(test_memory),
-					    cmocka_unit_test(test_waits_for_its_copies),
-					    cmocka_unit_test(test_failed),
-					    cmocka_unit_test(test_captured),
-					    cmocka_unit_test(test_host_windows),
-					    cmocka_unit_test(test_host_windows_of_peers),
-					    cmocka_unit_test(test_host_window_limit),
-					    cmocka_unit_test(test_peers) };
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -584,9 +584,145 @@ static uint64_t export_open(const struct pair *p, int i)
 	return number;
 }
 
+/* ---- Processes: first, before this one has threads ---- */
+
+static int descriptor_of(pid_t child, int fd)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)child, fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* A child with an exporter that has x attached; from then on it closes nothing. */
+static pid_t start_child(struct exporter *x, int *fd)
+{
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		struct exporter *y = begin(3);
+		attach(y, x);
+		close_waits[3] = 1;
+		if (write(ends[1], &y->fd, sizeof y->fd) != sizeof y->fd)
+			_exit(1);
+		for (int i = 0; i < DEADLINE_S; i++)
+			sleep(1);
+		_exit(0);
+	}
+	int theirs = -1;
+	assert_int_equal(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
+	close(ends[0]);
+	close(ends[1]);
+	*fd = descriptor_of(child, theirs);
+	assert_true(*fd >= 0);
+	return child;
+}
+
+static void say_driver_gone(void)
+{
+	driver_is_gone = 1;
+	usleep(50000);
+}
+
+/* exit() while opens and a close are under way. */
+static void exit_busy(int close_hangs)
+{
+	atexit(say_driver_gone); /* comes after the exporter's */
+	struct pair p = make_pair();
+	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
+	open_us[1] = 3000;
+	for (int i = 1; i < 300; i++)
+		export(p.x, allocate(i, i % 2 ? GPU : PIECE, MEBI));
+	await(load(&p.of_x->opened) > number + 3);
+	close_waits[1] = close_hangs;
+	release(0, 0);
+	await(!close_hangs || waiting[1]);
+	exit(0);
+}
+
+/* Of a process that has used them. */
+static void fork_busy(void)
+{
+	int status = 0;
+	process_started();
+	struct pair p = make_pair();
+	export_open(&p, allocate(1, GPU, MEBI));
+	const pid_t child = fork();
+	if (!child) {
+		driver_is_gone = 1;
+		exporter_detach(p.y, p.of_x);
+		exporter_close(p.y);
+		exporter_close(p.x);
+		if (p.x->users != 1 || p.y->users != 1)
+			_exit(1);
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	export_open(&p, allocate(2, GPU, MEBI));
+	end_pair(&p);
+	exit(status != 0);
+}
+
+static void in_child(void (*run)(int arg), int arg)
+{
+	int status;
+	const int64_t start = wait_now_ns();
+	const pid_t child = fork();
+	if (!child) {
+		alarm(2 * DEADLINE_S);
+		run(arg);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(wait_now_ns() - start < DEADLINE_S * INT64_C(1000000000));
+}
+
+static void run_fork(int unused)
+{
+	fork_busy();
+}
+
+UNIT_TEST_WITH(test_exit, prepare, NULL)
+{
+	in_child(exit_busy, 0);
+	in_child(exit_busy, 1);
+	in_child(run_fork, 0);
+}
+
+UNIT_TEST_WITH(test_killed, prepare, NULL)
+{
+	int fd, status;
+	struct exporter *x = begin(0);
+	const struct exports *of_y;
+	/* the driver of the child knows this one, too */
+	allocate(1, GPU, MEBI);
+	allocate(2, GPU, MEBI);
+	const pid_t child = start_child(x, &fd);
+	assert_int_equal(exporter_attach(x, fd, &of_y), 0);
+	const uint64_t number = export(x, 1);
+	await(usable(x, number) == number); /* the child has answered */
+	release(0, 1);
+	await(state_of(x, 1) == EXPORT_DEAD);
+	usleep(100000);
+	assert_int_equal(state_of(x, 1), EXPORT_DEAD);
+	kill(child, SIGSTOP);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	const uint64_t next = export(x, 2);
+	usleep(20000);
+	assert_int_equal(usable(x, next), 0);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	await(state_of(x, 1) == EXPORT_FREE && usable(x, next) == next);
+	exporter_detach(x, of_y);
+	exporter_close(x);
+	close(fd);
+}
+
 /* ---- Cases ---- */
 
-static void test_open(void **state)
+UNIT_TEST_WITH(test_open, prepare, NULL)
 {
 	struct pair p = make_pair();
 	const struct exports *own = attach(p.x, p.x);
@@ -609,7 +745,7 @@ static void test_open(void **state)
 }
 
 /* Memory that is registered is published at once, and stays so whatever else is used. */
-static void test_registered(void **state)
+UNIT_TEST_WITH(test_registered, prepare, NULL)
 {
 	struct pair p = make_pair();
 	const uint64_t number = exporter_find(p.x, (void *)address(allocate(1, GPU, MEBI)), 1024, 1).number;
@@ -622,7 +758,7 @@ static void test_registered(void **state)
 	end_pair(&p);
 }
 
-static void test_counted(void **state)
+UNIT_TEST_WITH(test_counted, prepare, NULL)
 {
 	struct pair p = make_pair();
 	assert_ptr_equal(begin(0), p.x);
@@ -649,7 +785,7 @@ static void test_counted(void **state)
 	end_pair(&p);
 }
 
-static void test_refused(void **state)
+UNIT_TEST_WITH(test_refused, prepare, NULL)
 {
 	struct pair p = make_pair();
 	for (enum kind kind = NOT_LEGACY; kind <= OTHER; kind++)
@@ -684,7 +820,7 @@ static void look_at_tables(void)
 		}
 }
 
-static void test_order(void **state)
+UNIT_TEST_WITH(test_order, prepare, NULL)
 {
 	struct pair p = make_pair();
 	watched_own = exporter_own(p.x);
@@ -708,7 +844,7 @@ static void test_order(void **state)
 }
 
 /* It is named when it is open everywhere, and not before; finding waits for nothing. */
-static void test_late(void **state)
+UNIT_TEST_WITH(test_late, prepare, NULL)
 {
 	struct pair p = make_pair();
 	open_us[1] = 200000;
@@ -726,7 +862,7 @@ static void test_late(void **state)
 	end_pair(&p);
 }
 
-static void test_failed(void **state)
+UNIT_TEST_WITH(test_failed, prepare, NULL)
 {
 	struct pair p = make_pair();
 	fails_in[1] = 1;
@@ -744,7 +880,7 @@ static void test_failed(void **state)
 }
 
 /* One that came when it was in use already: `opened` does not pass it there, and the others go on, until the program frees it. */
-static void test_failed_later(void **state)
+UNIT_TEST_WITH(test_failed_later, prepare, NULL)
 {
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
@@ -767,7 +903,7 @@ static void test_failed_later(void **state)
 	end_pair(&p);
 }
 
-static void test_freed(void **state)
+UNIT_TEST_WITH(test_freed, prepare, NULL)
 {
 	struct pair p = make_pair();
 	for (int round = 0; round < 5; round++) {
@@ -789,7 +925,7 @@ static void test_freed(void **state)
 }
 
 /* While a close waits: an index is not used again before it is closed, and all else goes on. */
-static void test_close_waits(void **state)
+UNIT_TEST_WITH(test_close_waits, prepare, NULL)
 {
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
@@ -817,7 +953,7 @@ static void test_close_waits(void **state)
 	end_pair(&p);
 }
 
-static void test_full(void **state)
+UNIT_TEST_WITH(test_full, prepare, NULL)
 {
 	struct pair p = make_pair();
 	for (int i = 0; i < EXPORTS_ROOM; i++)
@@ -843,7 +979,7 @@ static int rests(void *arg)
 }
 
 /* Closes wait for calls, and calls can see closes; opening goes on. */
-static void test_calls(void **state)
+UNIT_TEST_WITH(test_calls, prepare, NULL)
 {
 	static _Atomic int rest[2] = { 0, 1 };
 	static struct exporter_user users[] = { { rests, &rest[0], NULL }, { rests, &rest[1], NULL } };
@@ -870,7 +1006,7 @@ static void test_calls(void **state)
 }
 
 /* A peer that is taken for gone, as its driver takes long, comes back: it closes what it has at an index before it opens what is there now. */
-static void test_slow_driver(void **state)
+UNIT_TEST_WITH(test_slow_driver, prepare, NULL)
 {
 	struct pair p = make_pair();
 	const uint64_t number = export_open(&p, allocate(1, GPU, MEBI));
@@ -902,7 +1038,7 @@ static int sleeps(const struct exporter *x)
 }
 
 /* Until a large call is made, after the last mapping, and not where calls were captured; peers don't wait for a process that sleeps. */
-static void test_sleep(void **state)
+UNIT_TEST_WITH(test_sleep, prepare, NULL)
 {
 	struct pair p = { .x = begin(0), .y = begin(1) };
 	assert_int_equal(exporter_attach(p.x, exporter_fd(p.y), &p.of_y), 0);
@@ -926,7 +1062,7 @@ static void test_sleep(void **state)
 }
 
 /* Answers to a peer are not taken for those to the next one that has its slot. */
-static void test_slot(void **state)
+UNIT_TEST_WITH(test_slot, prepare, NULL)
 {
 	struct pair p = make_pair();
 	export_open(&p, allocate(1, GPU, MEBI));
@@ -952,7 +1088,7 @@ static void test_slot(void **state)
 }
 
 /* Peers hold much that was freed: nothing more is published before they have closed it. */
-static void test_held(void **state)
+UNIT_TEST_WITH(test_held, prepare, NULL)
 {
 	enum { GIB = 1 << 30 };
 	struct pair p = make_pair();
@@ -974,7 +1110,7 @@ static void test_held(void **state)
 	end_pair(&p);
 }
 
-static void test_three(void **state)
+UNIT_TEST_WITH(test_three, prepare, NULL)
 {
 	struct pair p = make_pair();
 	struct exporter *z = begin(2);
@@ -1049,7 +1185,7 @@ static uint64_t open_run(const struct pair *p, int i, int pieces)
 	return ref.number;
 }
 
-static void test_pieces(void **state)
+UNIT_TEST_WITH(test_pieces, prepare, NULL)
 {
 	enum { MANY = 70 /* which take three mails */ };
 	struct pair p = make_pair();
@@ -1086,7 +1222,7 @@ static void test_pieces(void **state)
 }
 
 /* A piece in the middle is another one: nothing names the export from that time on, and peers give it up while none of their calls runs. */
-static void test_remapped(void **state)
+UNIT_TEST_WITH(test_remapped, prepare, NULL)
 {
 	static _Atomic int rest;
 	static struct exporter_user user = { rests, &rest, NULL };
@@ -1111,7 +1247,7 @@ static void test_remapped(void **state)
 	end_pair(&p);
 }
 
-static void test_pieces_refused(void **state)
+UNIT_TEST_WITH(test_pieces_refused, prepare, NULL)
 {
 	struct pair p = make_pair();
 	allocate_run(10, 5);
@@ -1163,7 +1299,7 @@ static void wait_a_ms(void)
 
 /* A run of which a piece is remapped while it is sent is given up, and the next call on its addresses is on another one; descriptors that never come are not waited for, beside calls
  * on other memory. */
-static void test_late_pieces(void **state)
+UNIT_TEST_WITH(test_late_pieces, prepare, NULL)
 {
 	struct pair p = make_pair();
 	allocate_run(10, 2);
@@ -1203,7 +1339,7 @@ static void test_late_pieces(void **state)
 }
 
 /* Datagrams of others change nothing, and leave no descriptor open. */
-static void test_strange_mail(void **state)
+UNIT_TEST_WITH(test_strange_mail, prepare, NULL)
 {
 	struct mail m = { .from = 77, .number = 1, .pieces = 2, .bytes = { MEBI, MEBI } };
 	int fds[MAIL_PIECES];
@@ -1254,7 +1390,7 @@ static struct pair make_own_pair(void)
 }
 
 /* What cudaMalloc gave is used by its pointer; runs are mapped once more. */
-static void test_own_process(void **state)
+UNIT_TEST_WITH(test_own_process, prepare, NULL)
 {
 	for (peer_error = 0; peer_error <= CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 	     peer_error += CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
@@ -1277,7 +1413,7 @@ static void test_own_process(void **state)
 }
 
 /* Where one can't reach the other. */
-static void test_own_process_apart(void **state)
+UNIT_TEST_WITH(test_own_process_apart, prepare, NULL)
 {
 	peer_error = 217;
 	struct pair p = make_own_pair();
@@ -1290,7 +1426,7 @@ static void test_own_process_apart(void **state)
 	peer_error = 0;
 }
 
-static void test_boards(void **state)
+UNIT_TEST_WITH(test_boards, prepare, NULL)
 {
 	struct exporter *x = begin(0);
 	const struct exports *table;
@@ -1315,7 +1451,7 @@ static void test_boards(void **state)
 }
 
 /* Stray stores on a board. */
-static void test_damaged(void **state)
+UNIT_TEST_WITH(test_damaged, prepare, NULL)
 {
 	for (int round = 0; round < 6; round++) {
 		prepare(NULL);
@@ -1366,7 +1502,7 @@ static void test_damaged(void **state)
 }
 
 /* The GPU's context is lost: one line, and calls go through slots. */
-static void test_broken(void **state)
+UNIT_TEST_WITH(test_broken, prepare, NULL)
 {
 	struct pair p = make_pair();
 	export_open(&p, allocate(1, GPU, MEBI));
@@ -1380,142 +1516,6 @@ static void test_broken(void **state)
 	exporter_close(p.x);
 	exporter_close(p.y);
 	copies_fail = 0;
-}
-
-/* ---- Processes ---- */
-
-static int descriptor_of(pid_t child, int fd)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)child, fd);
-	return open(path, O_RDWR | O_CLOEXEC);
-}
-
-/* A child with an exporter that has x attached; from then on it closes nothing. */
-static pid_t start_child(struct exporter *x, int *fd)
-{
-	int ends[2];
-	assert_int_equal(pipe(ends), 0);
-	const pid_t child = fork();
-	assert_true(child >= 0);
-	if (!child) {
-		struct exporter *y = begin(3);
-		attach(y, x);
-		close_waits[3] = 1;
-		if (write(ends[1], &y->fd, sizeof y->fd) != sizeof y->fd)
-			_exit(1);
-		for (int i = 0; i < DEADLINE_S; i++)
-			sleep(1);
-		_exit(0);
-	}
-	int theirs = -1;
-	assert_int_equal(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
-	close(ends[0]);
-	close(ends[1]);
-	*fd = descriptor_of(child, theirs);
-	assert_true(*fd >= 0);
-	return child;
-}
-
-static void test_killed(void **state)
-{
-	int fd, status;
-	struct exporter *x = begin(0);
-	const struct exports *of_y;
-	/* the driver of the child knows this one, too */
-	allocate(1, GPU, MEBI);
-	allocate(2, GPU, MEBI);
-	const pid_t child = start_child(x, &fd);
-	assert_int_equal(exporter_attach(x, fd, &of_y), 0);
-	const uint64_t number = export(x, 1);
-	await(usable(x, number) == number); /* the child has answered */
-	release(0, 1);
-	await(state_of(x, 1) == EXPORT_DEAD);
-	usleep(100000);
-	assert_int_equal(state_of(x, 1), EXPORT_DEAD);
-	kill(child, SIGSTOP);
-	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-	const uint64_t next = export(x, 2);
-	usleep(20000);
-	assert_int_equal(usable(x, next), 0);
-	kill(child, SIGKILL);
-	waitpid(child, &status, 0);
-	await(state_of(x, 1) == EXPORT_FREE && usable(x, next) == next);
-	exporter_detach(x, of_y);
-	exporter_close(x);
-	close(fd);
-}
-
-static void say_driver_gone(void)
-{
-	driver_is_gone = 1;
-	usleep(50000);
-}
-
-/* exit() while opens and a close are under way. */
-static void exit_busy(int close_hangs)
-{
-	atexit(say_driver_gone); /* comes after the exporter's */
-	struct pair p = make_pair();
-	const uint64_t number = export_open(&p, allocate(0, GPU, MEBI));
-	open_us[1] = 3000;
-	for (int i = 1; i < 300; i++)
-		export(p.x, allocate(i, i % 2 ? GPU : PIECE, MEBI));
-	await(load(&p.of_x->opened) > number + 3);
-	close_waits[1] = close_hangs;
-	release(0, 0);
-	await(!close_hangs || waiting[1]);
-	exit(0);
-}
-
-/* Of a process that has used them. */
-static void fork_busy(void)
-{
-	int status = 0;
-	process_started();
-	struct pair p = make_pair();
-	export_open(&p, allocate(1, GPU, MEBI));
-	const pid_t child = fork();
-	if (!child) {
-		driver_is_gone = 1;
-		exporter_detach(p.y, p.of_x);
-		exporter_close(p.y);
-		exporter_close(p.x);
-		if (p.x->users != 1 || p.y->users != 1)
-			_exit(1);
-		exit(0);
-	}
-	waitpid(child, &status, 0);
-	export_open(&p, allocate(2, GPU, MEBI));
-	end_pair(&p);
-	exit(status != 0);
-}
-
-static void in_child(void (*run)(int arg), int arg)
-{
-	int status;
-	const int64_t start = wait_now_ns();
-	const pid_t child = fork();
-	if (!child) {
-		alarm(2 * DEADLINE_S);
-		run(arg);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_true(wait_now_ns() - start < DEADLINE_S * INT64_C(1000000000));
-}
-
-static void run_fork(int unused)
-{
-	fork_busy();
-}
-
-static void test_exit(void **state)
-{
-	in_child(exit_busy, 0);
-	in_child(exit_busy, 1);
-	in_child(run_fork, 0);
 }
 
 /* ---- Everything at once ---- */
@@ -1573,7 +1573,7 @@ static void *call(void *arg)
 	return NULL;
 }
 
-static void test_all(void **state)
+UNIT_TEST_WITH(test_all, prepare, NULL)
 {
 	struct stress s = { .fast = 0 };
 	struct caller callers[3];
@@ -1609,43 +1609,11 @@ static void test_all(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_exit, prepare), /* before this process has threads */
-		cmocka_unit_test_setup(test_killed, prepare),
-		cmocka_unit_test_setup(test_open, prepare),
-		cmocka_unit_test_setup(test_registered, prepare),
-		cmocka_unit_test_setup(test_counted, prepare),
-		cmocka_unit_test_setup(test_refused, prepare),
-		cmocka_unit_test_setup(test_order, prepare),
-		cmocka_unit_test_setup(test_late, prepare),
-		cmocka_unit_test_setup(test_failed, prepare),
-		cmocka_unit_test_setup(test_failed_later, prepare),
-		cmocka_unit_test_setup(test_freed, prepare),
-		cmocka_unit_test_setup(test_close_waits, prepare),
-		cmocka_unit_test_setup(test_full, prepare),
-		cmocka_unit_test_setup(test_calls, prepare),
-		cmocka_unit_test_setup(test_slow_driver, prepare),
-		cmocka_unit_test_setup(test_sleep, prepare),
-		cmocka_unit_test_setup(test_slot, prepare),
-		cmocka_unit_test_setup(test_held, prepare),
-		cmocka_unit_test_setup(test_three, prepare),
-		cmocka_unit_test_setup(test_pieces, prepare),
-		cmocka_unit_test_setup(test_remapped, prepare),
-		cmocka_unit_test_setup(test_pieces_refused, prepare),
-		cmocka_unit_test_setup(test_late_pieces, prepare),
-		cmocka_unit_test_setup(test_strange_mail, prepare),
-		cmocka_unit_test_setup(test_own_process, prepare),
-		cmocka_unit_test_setup(test_own_process_apart, prepare),
-		cmocka_unit_test_setup(test_boards, prepare),
-		cmocka_unit_test_setup(test_damaged, prepare),
-		cmocka_unit_test_setup(test_broken, prepare),
-		cmocka_unit_test_setup(test_all, prepare),
-	};
 	for (int i = 0; i < PROCESSES; i++)
 		pthread_rwlock_init(&kernels[i], NULL);
 	first_process = (uint64_t)getpid() << 20;
 	log_open(LOG_INFO, NULL);
 	log_set_writer(count_line);
 	cmocka_set_test_filter(getenv("EXPORTER_TEST_ONLY"));
-	return cmocka_run_group_tests_name("exporter", tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

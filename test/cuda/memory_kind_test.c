@@ -61,7 +61,7 @@ static void expect(const void *at, int kind, int device)
 	assert_int_equal(got.device, device);
 }
 
-static void test_kinds(void **state)
+UNIT_TEST(test_kinds)
 {
 	char other;
 	driver.at = memory;
@@ -83,7 +83,7 @@ static void test_kinds(void **state)
 	assert_int_equal(driver.asked, 7);
 }
 
-static void test_errors(void **state)
+UNIT_TEST(test_errors)
 {
 	corale_memory got;
 	driver.loaded = 1;
@@ -96,18 +96,11 @@ static void test_errors(void **state)
 	driver.error = 0;
 }
 
-static void test_without_cuda(void **state)
+UNIT_TEST(test_without_cuda)
 {
 	corale_memory got = { -1, -3 };
 	assert_int_equal(corale_memory_kind(memory, NULL), CORALE_EINVAL);
 	assert_int_equal(corale_memory_kind(memory, &got), 0);
 	assert_int_equal(got.kind, CORALE_MEMORY_HOST);
 	assert_int_equal(got.device, -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_kinds), cmocka_unit_test(test_errors),
-					    cmocka_unit_test(test_without_cuda) };
-	return cmocka_run_group_tests_name("memory_kind", tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static unsigned char *take(size_t bytes)
 }
 
 /* Communicators of 2 nodes of 8 ranks, made and freed twice: at most 16 MiB each, and the driver is asked once for each. */
-static void many(void **state)
+UNIT_TEST(many)
 {
 	const size_t cap = (size_t)16 * MEBI;
 	const struct remote shape = connections_shape(16, 2, 8, 8, cap);
@@ -100,7 +100,7 @@ static void many(void **state)
 }
 
 /* Behind many: what it has left is nearly 256 MiB, of which no more stays. A block of more than twice the size is not taken. */
-static void sizes(void **state)
+UNIT_TEST(sizes)
 {
 	unsigned char *small = take(4 * MEBI), *large = take(20 * MEBI), *fits = take(9 * MEBI);
 	assert_int_equal(allocations, COMMS + 2);
@@ -113,7 +113,7 @@ static void sizes(void **state)
 }
 
 /* Words, and memory of GPUs, are never freed; that of one GPU serves no other. */
-static void others(void **state)
+UNIT_TEST(others)
 {
 	void *words = NULL, *again = NULL, *gpus[2] = { NULL, NULL }, *third = NULL;
 	assert_int_equal(engine_pool_take(&engines[0], POOL_WORDS, 4096, &words), cudaSuccess);
@@ -138,7 +138,7 @@ static void others(void **state)
 }
 
 /* After a reset of the device nothing of it is used. */
-static void lost(void **state)
+UNIT_TEST(lost)
 {
 	const int before = allocations;
 	void *memory = NULL;
@@ -152,11 +152,4 @@ static void lost(void **state)
 	assert_int_equal(engine_pool_take(&engines[0], POOL_PINNED, MEBI, &memory),
 			 cudaErrorMemoryAllocation);
 	assert_null(memory);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(many), cmocka_unit_test(sizes),
-					    cmocka_unit_test(others), cmocka_unit_test(lost) };
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,17 +159,17 @@ static void try_all(uint64_t allocation_bytes)
 	expect_refusal(allocation_bytes, (uint64_t)0 - 4096, 8192);
 }
 
-static void test_descriptors(void **state)
+UNIT_TEST(test_descriptors)
 {
 	try_all(ALLOCATION);
 }
 
-static void test_handles_of_the_runtime(void **state)
+UNIT_TEST(test_handles_of_the_runtime)
 {
 	try_all(0);
 }
 
-static void test_close_on_exec(void **state)
+UNIT_TEST(test_close_on_exec)
 {
 	struct engine e = { .driver = driver, .ranks = RANKS };
 	unsigned char raw[ENGINE_HANDLE_BYTES];
@@ -187,7 +187,7 @@ static void *forget_peer(void *arg)
 	return NULL;
 }
 
-static void test_two_threads(void **state)
+UNIT_TEST(test_two_threads)
 {
 	static unsigned char *table[ENGINE_MAX_REGIONS * RANKS];
 	struct engine e = {
@@ -212,15 +212,4 @@ static void test_two_threads(void **state)
 		assert_int_equal(fake_open_now, 0);
 	}
 	pthread_mutex_destroy(&e.opened_lock);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_handles_of_the_runtime),
-		cmocka_unit_test(test_close_on_exec),
-		cmocka_unit_test(test_two_threads),
-	};
-	return cmocka_run_group_tests_name("share", tests, NULL, NULL);
 }

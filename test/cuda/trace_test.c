@@ -105,7 +105,7 @@ static void with_tool(void)
 	expect(domain[0] == '\0', "the domain given back");
 }
 
-static void test_ranges(void **state)
+UNIT_TEST(test_ranges)
 {
 	in_child(with_tool);
 }
@@ -133,16 +133,7 @@ static void without_tool(void)
 	trace_close(trace);
 }
 
-static void test_no_tool(void **state)
+UNIT_TEST(test_no_tool)
 {
 	in_child(without_tool);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_no_tool),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void write_text(const char *folder, const char *path, const char *text)
 	write_file(folder, path, text, strlen(text));
 }
 
-static void test_iommu(void **state)
+UNIT_TEST_WITH(test_iommu, make_folder, remove_folder)
 {
 	static const char type[] = "bus/pci/devices/0000:1b:00.0/iommu_group/type";
 	const char *folder = *state;
@@ -71,7 +71,7 @@ static int read_config(const char *folder, const unsigned char *config, size_t b
 	return info_system_redirects(folder, gpu);
 }
 
-static void test_acs(void **state)
+UNIT_TEST_WITH(test_acs, make_folder, remove_folder)
 {
 	unsigned char config[4096] = { 0 };
 	assert_int_equal(info_system_redirects(*state, gpu), -1);
@@ -91,7 +91,7 @@ static void test_acs(void **state)
 	assert_int_equal(read_config(*state, config, sizeof(config)), 0);
 }
 
-static void test_proc(void **state)
+UNIT_TEST_WITH(test_proc, make_folder, remove_folder)
 {
 	const char *folder = *state;
 	assert_int_equal(info_system_has_open_driver(folder), -1);
@@ -105,14 +105,4 @@ static void test_proc(void **state)
 	assert_int_equal(info_system_is_virtual(folder), 1);
 	write_text(folder, "cpuinfo", "processor : 0\nflags : fpu rdtscp lahf_lm\n");
 	assert_int_equal(info_system_is_virtual(folder), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_iommu, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(test_acs, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(test_proc, make_folder, remove_folder),
-	};
-	return cmocka_run_group_tests_name("info_system", tests, NULL, NULL);
 }

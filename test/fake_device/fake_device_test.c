@@ -35,7 +35,7 @@ static void store(volatile char *at)
 	*at = 1;
 }
 
-static void a_processor_that_touches_it_faults(void **state)
+UNIT_TEST(a_processor_that_touches_it_faults)
 {
 	char *memory = fake_device_alloc(0, 100), *host = malloc(100);
 	assert_true(WIFSIGNALED(status_of(load, memory)) && WTERMSIG(status_of(load, memory)) == SIGSEGV);
@@ -46,7 +46,7 @@ static void a_processor_that_touches_it_faults(void **state)
 }
 
 /* As an MPI does that reads a peer's memory. */
-static void system_calls_fail(void **state)
+UNIT_TEST(system_calls_fail)
 {
 	char *memory = fake_device_alloc(0, 100), host[100];
 	struct iovec local = { host, sizeof(host) }, remote = { memory, 100 };
@@ -55,7 +55,7 @@ static void system_calls_fail(void **state)
 	fake_device_free(memory);
 }
 
-static void copies_reach_it(void **state)
+UNIT_TEST(copies_reach_it)
 {
 	char *memory = fake_device_alloc(1, 1000), *other = fake_device_alloc(0, 1000), in[1000], out[1000];
 	for (int i = 0; i < 1000; i++)
@@ -72,7 +72,7 @@ static void copies_reach_it(void **state)
 	fake_device_free(other);
 }
 
-static void freed_memory_is_used_again(void **state)
+UNIT_TEST(freed_memory_is_used_again)
 {
 	const size_t much = (size_t)700 << 20;
 	for (int i = 0; i < 4; i++) {
@@ -83,15 +83,4 @@ static void freed_memory_is_used_again(void **state)
 		fake_device_free(memory);
 	}
 	fake_device_free(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_processor_that_touches_it_faults),
-		cmocka_unit_test(system_calls_fail),
-		cmocka_unit_test(copies_reach_it),
-		cmocka_unit_test(freed_memory_is_used_again),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

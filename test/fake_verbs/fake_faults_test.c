@@ -29,7 +29,7 @@ static double now_ms(void)
 
 /* ---- What is there ---- */
 
-static void no_device(void **state)
+UNIT_TEST(no_device)
 {
 	int count;
 	set_faults("device=no");
@@ -48,7 +48,7 @@ static struct ibv_mr *register_memory(struct end *e, void *at, size_t bytes)
 	return ibv_reg_mr(e->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
-static void registration_fails(void **state)
+UNIT_TEST(registration_fails)
 {
 	struct end a = { 0 };
 	set_faults("register=1");
@@ -59,7 +59,7 @@ static void registration_fails(void **state)
 }
 
 /* Of GPU memory alone. */
-static void gpu_registration_fails(void **state)
+UNIT_TEST(gpu_registration_fails)
 {
 	const char *const faults[] = { "peermem=no", "register_gpu=no" };
 	struct fake_gpu_memory gpu;
@@ -76,7 +76,7 @@ static void gpu_registration_fails(void **state)
 	fake_gpu_memory_unmap(&gpu);
 }
 
-static void dmabuf(void **state)
+UNIT_TEST(dmabuf)
 {
 	struct end a = { 0 };
 	struct fake_gpu_memory gpu;
@@ -107,7 +107,7 @@ static void dmabuf(void **state)
 	fake_gpu_memory_unmap(&gpu);
 }
 
-static void unknown_fault(void **state)
+UNIT_TEST(unknown_fault)
 {
 	int status;
 	const pid_t child = fork();
@@ -152,7 +152,7 @@ static size_t count_sevens(const unsigned char *at, size_t bytes)
 }
 
 /* A write into GPU memory, and a notice behind it, are complete; its end is there when a read has come back. */
-static void late_data(void **state)
+UNIT_TEST(late_data)
 {
 	const size_t sizes[] = { 8, LATE, 1000, BYTES };
 	for (int i = 0; i < 4; i++) {
@@ -176,7 +176,7 @@ static void late_data(void **state)
 	}
 }
 
-static void writes_at_one_place(void **state)
+UNIT_TEST(writes_at_one_place)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
@@ -192,7 +192,7 @@ static void writes_at_one_place(void **state)
 	close_gpu_pair(&a, &b, &gpu);
 }
 
-static void late_no(void **state)
+UNIT_TEST(late_no)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
@@ -203,7 +203,7 @@ static void late_no(void **state)
 	close_gpu_pair(&a, &b, &gpu);
 }
 
-static void cpu_dies(void **state)
+UNIT_TEST(cpu_dies)
 {
 	struct fake_gpu_memory gpu;
 	int status;
@@ -219,7 +219,7 @@ static void cpu_dies(void **state)
 	fake_gpu_memory_unmap(&gpu);
 }
 
-static void delay(void **state)
+UNIT_TEST(delay)
 {
 	struct end a, b;
 	set_faults("delay_ms=40");
@@ -245,7 +245,7 @@ static int reorders(struct end *first, struct address to, struct end *second, st
 	return 0;
 }
 
-static void reordered_pairs(void **state)
+UNIT_TEST(reordered_pairs)
 {
 	struct end a, b, c, d;
 	int count = 0;
@@ -260,7 +260,7 @@ static void reordered_pairs(void **state)
 }
 
 /* Within a queue pair all keeps its order all the same. */
-static void ordered_pair(void **state)
+UNIT_TEST(ordered_pair)
 {
 	struct end a, b;
 	set_faults("reorder_pairs=yes delay_ms=1");
@@ -300,7 +300,7 @@ static void open_relaxed_pair(struct end *a, struct end *b, int access)
 		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | access);
 }
 
-static void relaxed_ordering(void **state)
+UNIT_TEST(relaxed_ordering)
 {
 	struct end a, b;
 	int first = 1, second = 0;
@@ -320,7 +320,7 @@ static void relaxed_ordering(void **state)
 	close_pair(&a, &b);
 }
 
-static void strict_ordering(void **state)
+UNIT_TEST(strict_ordering)
 {
 	struct end a, b;
 	int first, second;
@@ -331,7 +331,7 @@ static void strict_ordering(void **state)
 	close_pair(&a, &b);
 }
 
-static void corrupted_byte(void **state)
+UNIT_TEST(corrupted_byte)
 {
 	struct end a, b;
 	struct fake_gpu_memory gpu;
@@ -353,7 +353,7 @@ static void corrupted_byte(void **state)
 
 /* ---- What ends ---- */
 
-static void stop_for_a_time(void **state)
+UNIT_TEST(stop_for_a_time)
 {
 	struct end a, b;
 	set_faults("stop=2 stop_ms=60 retries_ms=10000");
@@ -368,7 +368,7 @@ static void stop_for_a_time(void **state)
 }
 
 /* A message without a receive waits all the same: its sender has heard of the peer. */
-static void retries_end(void **state)
+UNIT_TEST(retries_end)
 {
 	struct end a, b;
 	set_faults("stop=3 retries_ms=300");
@@ -405,7 +405,7 @@ static enum ibv_port_state port_state(const struct end *e)
 	return port.state;
 }
 
-static void link_down(void **state)
+UNIT_TEST(link_down)
 {
 	struct end a, b;
 	set_faults("down=2 down_ms=200 retries_ms=10000");
@@ -422,7 +422,7 @@ static void link_down(void **state)
 	close_pair(&a, &b);
 }
 
-static void death(void **state)
+UNIT_TEST(death)
 {
 	struct end a, b;
 	int count;
@@ -498,36 +498,9 @@ static void ends_at_peer(const char *faults, double least_ms)
 	close_end(&a);
 }
 
-static void peers_fault(void **state)
+UNIT_TEST(peers_fault)
 {
 	ends_at_peer("stop=2", 290);
 	ends_at_peer("down=2", 290);
 	ends_at_peer("die=2", -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_device),
-		cmocka_unit_test(registration_fails),
-		cmocka_unit_test(gpu_registration_fails),
-		cmocka_unit_test(dmabuf),
-		cmocka_unit_test(unknown_fault),
-		cmocka_unit_test(late_data),
-		cmocka_unit_test(writes_at_one_place),
-		cmocka_unit_test(late_no),
-		cmocka_unit_test(cpu_dies),
-		cmocka_unit_test(delay),
-		cmocka_unit_test(reordered_pairs),
-		cmocka_unit_test(ordered_pair),
-		cmocka_unit_test(relaxed_ordering),
-		cmocka_unit_test(strict_ordering),
-		cmocka_unit_test(corrupted_byte),
-		cmocka_unit_test(stop_for_a_time),
-		cmocka_unit_test(retries_end),
-		cmocka_unit_test(link_down),
-		cmocka_unit_test(death),
-		cmocka_unit_test(peers_fault),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

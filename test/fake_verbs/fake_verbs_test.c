@@ -10,7 +10,7 @@
 #include "test/helpers/unit.h"
 #include "fake_verbs_ends.h"
 
-static void writes_then_reads(void **state)
+UNIT_TEST(writes_then_reads)
 {
 	struct end a, b;
 	open_pair(&a, &b);
@@ -27,7 +27,7 @@ static void writes_then_reads(void **state)
 }
 
 /* A send waits for a receive, and is not complete before; what is written behind it completes behind it. */
-static void sends(void **state)
+UNIT_TEST(sends)
 {
 	struct end a, b;
 	struct ibv_wc wc;
@@ -48,7 +48,7 @@ static void sends(void **state)
 	close_pair(&a, &b);
 }
 
-static void refuses_keys(void **state)
+UNIT_TEST(refuses_keys)
 {
 	struct end a, b;
 	struct ibv_async_event event;
@@ -69,7 +69,7 @@ static void refuses_keys(void **state)
 	close_pair(&a, &b);
 }
 
-static void refuses_old_keys(void **state)
+UNIT_TEST(refuses_old_keys)
 {
 	struct end a, b;
 	open_pair(&a, &b);
@@ -85,7 +85,7 @@ static void refuses_old_keys(void **state)
 	close_pair(&a, &b);
 }
 
-static void refuses_writes(void **state)
+UNIT_TEST(refuses_writes)
 {
 	struct end a, b;
 	open_pair(&a, &b);
@@ -96,7 +96,7 @@ static void refuses_writes(void **state)
 	close_pair(&a, &b);
 }
 
-static void tells_of_completions(void **state)
+UNIT_TEST(tells_of_completions)
 {
 	struct end a, b;
 	struct ibv_cq *cq;
@@ -113,7 +113,7 @@ static void tells_of_completions(void **state)
 	close_pair(&a, &b);
 }
 
-static void sends_datagrams(void **state)
+UNIT_TEST(sends_datagrams)
 {
 	struct end a = { 0 }, b = { 0 };
 	struct ibv_send_wr *bad;
@@ -155,7 +155,7 @@ static void be_peer(int socket)
 	pause();
 }
 
-static void sees_death(void **state)
+UNIT_TEST(sees_death)
 {
 	struct end a = { 0 };
 	int ends[2];
@@ -183,15 +183,4 @@ static void sees_death(void **state)
 	expect(&a, IBV_WC_WR_FLUSH_ERR, 0);
 	close(ends[0]);
 	close_end(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(writes_then_reads), cmocka_unit_test(sends),
-		cmocka_unit_test(refuses_keys),      cmocka_unit_test(refuses_old_keys),
-		cmocka_unit_test(refuses_writes),    cmocka_unit_test(tells_of_completions),
-		cmocka_unit_test(sends_datagrams),   cmocka_unit_test(sees_death),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static void *read_calls(void *arg)
 	return NULL;
 }
 
-static void test_readers_beside_a_caller(void **state)
+UNIT_TEST(test_readers_beside_a_caller)
 {
 	struct readers r = { .journal = gpu_journal_create() };
 	pthread_t threads[READERS];
@@ -70,7 +70,7 @@ static void test_readers_beside_a_caller(void **state)
 	free(r.journal);
 }
 
-static void test_calls_that_start_together(void **state)
+UNIT_TEST(test_calls_that_start_together)
 {
 	struct gpu_journal *journal = gpu_journal_create();
 	assert_non_null(journal);
@@ -90,13 +90,4 @@ static void test_calls_that_start_together(void **state)
 		gpu_journal_add(journal, &other, 1);
 	assert_int_equal(gpu_journal_find(journal, 1, 2).coll, CORALE_NUM_COLLS);
 	free(journal);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls_that_start_together),
-		cmocka_unit_test(test_readers_beside_a_caller),
-	};
-	return cmocka_run_group_tests_name("gpu_journal", tests, NULL, NULL);
 }

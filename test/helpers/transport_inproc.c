@@ -428,7 +428,7 @@ static const struct link_ops links = {
 	.free = free_link,
 };
 
-static const struct transport_ops ops = {
+const struct transport_ops transport_inproc_ops = {
 	.progress_by = TRANSPORT_ANY_THREAD,
 	.connect = connect_inproc,
 	.links = &links,
@@ -450,7 +450,9 @@ static int open_inproc(const struct transport_row *row, const struct transport_p
 		return log_error(CORALE_ENOMEM, params->rank, "transport inproc: no memory for %d ranks",
 				 params->size);
 	}
-	t->base = (struct transport){ .ops = &ops, .address = &t->made, .address_bytes = sizeof t->made };
+	t->base = (struct transport){ .ops = &transport_inproc_ops,
+				      .address = &t->made,
+				      .address_bytes = sizeof t->made };
 	t->params = *params;
 	*out = &t->base;
 	return 0;

@@ -6,5 +6,6 @@
 #include "net/transport.h"
 
 extern const struct transport_row transport_inproc;
+extern const struct transport_ops transport_inproc_ops;
 
 #endif

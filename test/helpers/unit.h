@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test includes: cmocka, which asks for the first four, and the library of C. */
+/*
+ * What every unit test includes: cmocka, which asks for the first four, and the library of C. UNIT_TEST(name) { ... } defines a case of the program;
+ * all that it defines run in the order of their lines, by the main function of unit_main.c or by its own, which calls unit_run.
+ */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -12,5 +15,22 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+struct unit_test {
+	int line;
+	struct CMUnitTest test;
+};
+
+#define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
+/* With what runs before and after it. The linker gathers the entries of a section in an array. */
+#define UNIT_TEST_WITH(name, setup, teardown)                                                                \
+	static void name(void **state);                                                                      \
+	static const struct unit_test unit_##name = { __LINE__, { #name, name, setup, teardown, NULL } };    \
+	UNIT_ENTRY static const struct unit_test *const unit_entry_##name = &unit_##name;                    \
+	static void name(void **state)
+#define UNIT_ENTRY __attribute__((used, section("unit_tests")))
+
+/* Before the first case and after the last one; NULL: nothing. The number of those that failed, as cmocka. */
+int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 #endif

@@ -108,7 +108,7 @@ static void run_threads(struct member *m, int members)
 	}
 }
 
-static void test_threads(void **state)
+UNIT_TEST(test_threads)
 {
 	int before = open_files();
 	for (int members = 1; members <= MEMBERS; members++) {
@@ -124,7 +124,7 @@ static void test_threads(void **state)
 	assert_int_equal(open_files(), before);
 }
 
-static void test_processes(void **state)
+UNIT_TEST(test_processes)
 {
 	static char names[MEMBERS][FDPASS_NAME_BYTES];
 	struct fdpass *pass[MEMBERS];
@@ -151,7 +151,7 @@ static void test_processes(void **state)
 }
 
 /* The others time out, and close what they had received. */
-static void test_missing(void **state)
+UNIT_TEST(test_missing)
 {
 	int before = open_files();
 	struct member m[3] = { { .timeout = 0.2 }, { .timeout = 0.2 }, { .absent = 1 } };
@@ -161,7 +161,7 @@ static void test_missing(void **state)
 	assert_int_equal(open_files(), before);
 }
 
-static void test_gone(void **state)
+UNIT_TEST(test_gone)
 {
 	struct fdpass *pass, *other;
 	char names[1][FDPASS_NAME_BYTES], mine[FDPASS_NAME_BYTES];
@@ -190,7 +190,7 @@ static int connect_to(const char *name)
 }
 
 /* A connection with a wrong cookie, one that closes at once and one that stays silent do no harm. */
-static void test_strangers(void **state)
+UNIT_TEST(test_strangers)
 {
 	struct member m[2] = { { .timeout = 20, .members = 2 },
 			       { .id = 1, .timeout = 20, .members = 2, .delay = 0.05 } };
@@ -225,7 +225,7 @@ static void test_strangers(void **state)
 }
 
 /* More silent connections than there is room for keep no peer out. */
-static void test_crowd(void **state)
+UNIT_TEST(test_crowd)
 {
 	enum { CROWD = 150 };
 	static char names[2][FDPASS_NAME_BYTES];
@@ -272,7 +272,7 @@ static void *stopping_main(void *arg)
 }
 
 /* A peer that was silent for too long in a crowd connects again. */
-static void test_peer_taken_for_a_stranger(void **state)
+UNIT_TEST(test_peer_taken_for_a_stranger)
 {
 	enum { CROWD = 150 };
 	static char names[2][FDPASS_NAME_BYTES];
@@ -341,7 +341,7 @@ static void stop_floods(const pid_t *floods)
 }
 
 /* Peers find each other among them, and nothing that they sent is lost. */
-static void test_flood(void **state)
+UNIT_TEST(test_flood)
 {
 	enum { ROUNDS = 20 };
 	for (int round = 0; round < ROUNDS; round++) {
@@ -367,7 +367,7 @@ static void test_flood(void **state)
 }
 
 /* None of them stands for the peer that does not come, and the deadline is kept. */
-static void test_flood_and_nobody_else(void **state)
+UNIT_TEST(test_flood_and_nobody_else)
 {
 	char names[2][FDPASS_NAME_BYTES];
 	struct fdpass *pass, *other;
@@ -387,20 +387,4 @@ static void test_flood_and_nobody_else(void **state)
 	close(mine);
 	fdpass_close(pass);
 	fdpass_close(other);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_processes),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_gone),
-		cmocka_unit_test(test_strangers),
-		cmocka_unit_test(test_crowd),
-		cmocka_unit_test(test_peer_taken_for_a_stranger),
-		cmocka_unit_test(test_flood),
-		cmocka_unit_test(test_flood_and_nobody_else),
-	};
-	return cmocka_run_group_tests_name("fdpass", tests, NULL, NULL);
 }

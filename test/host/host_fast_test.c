@@ -188,7 +188,7 @@ static int expect_lists(const struct topo *topo, const struct plan *plan, size_t
 	return lists;
 }
 
-static void lists_are_plans(void **state)
+UNIT_TEST(lists_are_plans)
 {
 	static const size_t counts[] = { 1, 3, 8, 9, 200 };
 	int rows, with_list[64] = { 0 }, all = 0;
@@ -215,7 +215,7 @@ static void lists_are_plans(void **state)
 }
 
 /* More counts and roots than are kept, by turns. */
-static void lists_are_made_anew(void **state)
+UNIT_TEST(lists_are_made_anew)
 {
 	struct topo *topo = cases_topo(4, SPLIT_ONE_NODE);
 	struct settings settings = { .memory_cap = 1 << 30 };
@@ -298,7 +298,7 @@ static int take_sent(size_t count)
 }
 
 /* A message of another count is left to the plan's run, which says what is wrong. */
-static void other_counts_are_not_taken(void **state)
+UNIT_TEST(other_counts_are_not_taken)
 {
 	assert_int_equal(take_sent(8), 1);
 	assert_int_equal(take_sent(7), 0);
@@ -345,7 +345,7 @@ static int strays(struct sender *s, size_t bytes, const struct machine *machine,
 	return strays;
 }
 
-static void the_faster_way_is_taken(void **state)
+UNIT_TEST(the_faster_way_is_taken)
 {
 	static const struct machine slots = { 2000, { 2000, 9000 }, 0 },
 				    references = { 6000, { 6000, 4000 }, 0 };
@@ -362,7 +362,7 @@ static void the_faster_way_is_taken(void **state)
 }
 
 /* The first messages meet page faults, and a thread loses its core now and then. */
-static void disturbances_do_not_count(void **state)
+UNIT_TEST(disturbances_do_not_count)
 {
 	static const struct machine slow = { 200000, { 100000, 9000 }, 0 };
 	static const struct machine slots = { 2000, { 2000, 9000 }, 41 };
@@ -373,7 +373,7 @@ static void disturbances_do_not_count(void **state)
 }
 
 /* Copies into slots and out of them overlap where ranks do one of both. */
-static void copies_overlap(void **state)
+UNIT_TEST(copies_overlap)
 {
 	static const struct machine machine = { 3000, { 3500, 5000 }, 0 };
 	struct sender both = { .one_way = 0 }, one = { .one_way = 1 };
@@ -383,7 +383,7 @@ static void copies_overlap(void **state)
 	assert_in_range(strays(&one, 65536, &machine, 10000, HOST_BY_SLOT), 1, 200);
 }
 
-static void small_messages_have_slots(void **state)
+UNIT_TEST(small_messages_have_slots)
 {
 	assert_false(host_path_is_timed(HOST_PATH_LEAST - 1, 0));
 	assert_true(host_path_is_timed(HOST_PATH_LEAST, 8));
@@ -394,7 +394,7 @@ static void small_messages_have_slots(void **state)
 /* ---- Copies ----------------------------------------------------------------------------- */
 
 /* Both kinds of store, at every distance from a line, lengths that end within one; and nothing beside the copy is written. */
-static void copies_are_right(void **state)
+UNIT_TEST(copies_are_right)
 {
 	enum { MOST = HOST_COPY_LEAST + 200, ROOM = MOST + 256 };
 	static unsigned char from[ROOM], to[ROOM], expected[ROOM];
@@ -413,19 +413,4 @@ static void copies_are_right(void **state)
 	assert_true(copier.ns[HOST_STORE_CACHED] > 0 && copier.ns[HOST_STORE_PAST] > 0);
 	assert_false(host_copy_exceeds_cache(HOST_COPY_CALL - 1));
 	assert_true(host_copy_exceeds_cache((size_t)1 << 40));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_are_plans),
-		cmocka_unit_test(lists_are_made_anew),
-		cmocka_unit_test(other_counts_are_not_taken),
-		cmocka_unit_test(the_faster_way_is_taken),
-		cmocka_unit_test(disturbances_do_not_count),
-		cmocka_unit_test(copies_overlap),
-		cmocka_unit_test(small_messages_have_slots),
-		cmocka_unit_test(copies_are_right),
-	};
-	return cmocka_run_group_tests_name("host_fast", tests, NULL, NULL);
 }

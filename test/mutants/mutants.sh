@@ -43,14 +43,14 @@ build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/nccl_glue" "$here/examples" "$here/test" "$work" || exit 2
 	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*ucx*.c "$work"/lib/net/adapters_hwloc.c "$work"/lib/net/*_module.c "$work"/lib/net/ucx/*_module.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/exporter*.c "$work"/lib/cuda/trace_nvtx.c
-	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/helpers/thread_rows.c "$work"/test/helpers/transport_inproc.c "$work"/test/helpers/matrix.c "$work"/test/nccl/nccl_world.c "$work"/test/helpers/reference*.c "$work"/test/helpers/team.c "$work"/test/helpers/team_main.c \
+	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/helpers/thread_rows.c "$work"/test/helpers/transport_inproc.c "$work"/test/helpers/matrix.c "$work"/test/nccl/nccl_world.c "$work"/test/helpers/reference*.c "$work"/test/helpers/team.c "$work"/test/helpers/team_main.c "$work"/test/helpers/unit*.c \
 		"$work"/test/nccl/nccl_world_test.c "$work"/test/nccl/nccl_life_test.c "$work"/test/call/waves_test.c "$work"/test/health/failure_test.c \
 		"$work"/test/plan/planner_test.c "$work"/test/helpers/plan_cases.c "$work"/test/helpers/thin.c "$work"/test/plan/net_rates_test.c "$work"/test/plan/tuning_test.c "$work"/test/host/host_fast_test.c "$work"/test/health/peer_data_test.c \
 		"$work"/test/boot/boot_test.c "$work"/test/comm/creation_faults_test.c "$work"/test/helpers/forked.c "$work"/test/helpers/fake_engine.c "$work"/test/helpers/fake_gpu_memory.c "$work"/test/host/engine_test.c "$work"/test/call/group_test.c "$work"/test/call/matrix_test.c "$work"/test/health/mismatch_test.c "$work"/test/call/ordered_test.c "$work"/test/call/refused_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/helpers/transport_inproc.o "$work"/test/helpers/matrix.o "$work"/test/helpers/thin.o "$work"/test/helpers/plan_cases.o "$work"/test/helpers/reference*.o "$work"/test/helpers/team.o "$work"/test/helpers/team_main.o "$work"/test/nccl/nccl_world.o
+	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/helpers/transport_inproc.o "$work"/test/helpers/matrix.o "$work"/test/helpers/thin.o "$work"/test/helpers/plan_cases.o "$work"/test/helpers/reference*.o "$work"/test/helpers/team.o "$work"/test/helpers/team_main.o "$work"/test/helpers/unit*.o "$work"/test/nccl/nccl_world.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table

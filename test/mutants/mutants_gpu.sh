@@ -26,7 +26,7 @@ build_with()
 {
 	$CC -std=gnu11 -O1 -pthread -I"$build" -I"$source/include" -I"$source/lib" -iquote "$source/lib/net/ucx" -c "$1" -o "$work/mutant.o" || return 1
 	# shellcheck disable=SC2086
-	$CC -pthread -o "$work/test" $objects "$work/mutant.o" .libs/libcore.a .libs/libcommon.a $libs
+	$CC -pthread -o "$work/test" $objects "$work/mutant.o" .libs/libunit.a .libs/libcore.a .libs/libcommon.a $libs
 }
 
 run_test()

@@ -94,7 +94,7 @@ static void *make(const struct form *form, const ncclConfig_t *values)
 	return bytes;
 }
 
-static void test_forms(void **state)
+UNIT_TEST(test_forms)
 {
 	ncclConfig_t ones = all_ones();
 	struct door_config config;
@@ -114,7 +114,7 @@ static void test_forms(void **state)
 }
 
 /* Nothing set: the defaults, whatever the version. */
-static void test_unset(void **state)
+UNIT_TEST(test_unset)
 {
 	ncclConfig_t unset = NCCL_CONFIG_INITIALIZER;
 	struct door_config config;
@@ -137,7 +137,7 @@ static void test_unset(void **state)
 }
 
 /* A size that cuts a field: the field is unset, not half of it read. */
-static void test_cut(void **state)
+UNIT_TEST(test_cut)
 {
 	ncclConfig_t given = all_ones();
 	struct door_config config;
@@ -155,7 +155,7 @@ static void test_cut(void **state)
 }
 
 /* A version to come: its fields are not read. */
-static void test_future(void **state)
+UNIT_TEST(test_future)
 {
 	struct {
 		ncclConfig_t known;
@@ -172,7 +172,7 @@ static void test_future(void **state)
 	assert_int_equal(config.blocking, 0);
 }
 
-static void test_magic(void **state)
+UNIT_TEST(test_magic)
 {
 	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
 	struct door_config config = { .min_ctas = 17 };
@@ -204,7 +204,7 @@ static int try(size_t offset, int value)
 }
 
 /* The lowest and highest value that each field may have, and one to either side. */
-static void test_ranges(void **state)
+UNIT_TEST(test_ranges)
 {
 	static const struct {
 		const char *name;
@@ -260,7 +260,7 @@ static struct door_config read_ctas(int least, int most, int policy, ncclResult_
 	return config;
 }
 
-static void test_ctas(void **state)
+UNIT_TEST(test_ctas)
 {
 	const int unset = NCCL_CONFIG_UNDEF_INT;
 	struct door_config config = read_ctas(4, 32, NCCL_CTA_POLICY_ZERO, ncclSuccess);
@@ -279,7 +279,7 @@ static void test_ctas(void **state)
 }
 
 /* Names are copied, from any address, and cut where they are too long. */
-static void test_names(void **state)
+UNIT_TEST(test_names)
 {
 	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
 	struct door_config config;
@@ -300,7 +300,7 @@ static void test_names(void **state)
 	assert_int_equal(strlen(config.name), DOOR_NAME_BYTES - 1);
 }
 
-static void test_ignored_names(void **state)
+UNIT_TEST(test_ignored_names)
 {
 	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
 	struct door_config config;
@@ -320,7 +320,7 @@ static void test_ignored_names(void **state)
 }
 
 /* The smallest room for the reason. */
-static void test_short_why(void **state)
+UNIT_TEST(test_short_why)
 {
 	ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
 	struct door_config config;
@@ -331,7 +331,7 @@ static void test_short_why(void **state)
 	assert_string_equal(little, "ncc");
 }
 
-static void test_coll_config(void **state)
+UNIT_TEST(test_coll_config)
 {
 	ncclConfigExt_t option = { .key = { 7, 8 } };
 	ncclCollConfig_t given = NCCL_COLLCONFIG_INITIALIZER;
@@ -385,7 +385,7 @@ static void refuse_coll(ncclCollConfig_t given, const char *word)
 	assert_true(config.has_hint);
 }
 
-static void test_coll_config_refused(void **state)
+UNIT_TEST(test_coll_config_refused)
 {
 	const ncclCollConfig_t unset = NCCL_COLLCONFIG_INITIALIZER;
 	ncclCollConfig_t given = unset;
@@ -403,17 +403,4 @@ static void test_coll_config_refused(void **state)
 	refuse_coll(given, "CTAPolicy");
 	given.CTAPolicy = -1;
 	refuse_coll(given, "CTAPolicy");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),         cmocka_unit_test(test_unset),
-		cmocka_unit_test(test_cut),           cmocka_unit_test(test_future),
-		cmocka_unit_test(test_magic),         cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_ctas),          cmocka_unit_test(test_names),
-		cmocka_unit_test(test_ignored_names), cmocka_unit_test(test_short_why),
-		cmocka_unit_test(test_coll_config),   cmocka_unit_test(test_coll_config_refused),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

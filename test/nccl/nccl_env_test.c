@@ -100,7 +100,7 @@ static void print_markdown(FILE *to)
 			row->here, row->harmless ? row->harmless : "");
 }
 
-static void test_table(void **state)
+UNIT_TEST(test_table)
 {
 	int others = 0, rows = 0;
 
@@ -127,7 +127,7 @@ static void test_table(void **state)
 	assert_null(door_env_find("NCCL_"));
 }
 
-static void test_page(void **state)
+UNIT_TEST(test_page)
 {
 	static char page[LOG_BYTES], table[LOG_BYTES];
 	const char *top = getenv("top_srcdir");
@@ -157,7 +157,7 @@ static void free_conf(struct door_conf *conf)
 	*conf = (struct door_conf){ .n = 0 };
 }
 
-static void test_conf_lines(void **state)
+UNIT_TEST(test_conf_lines)
 {
 	char text[8000] =
 	    "# a comment\n\nNCCL_A=1\r\n NCCL_B = two words \nNCCL_A=2\nNCCL_C==x\nnothing\n=5\n"
@@ -203,7 +203,7 @@ static int check_home_file(void)
 	return !(is("NCCL_FROM_OWN", NULL) && is("NCCL_HOME_ONLY", "home") && is("NCCL_NOWHERE", NULL));
 }
 
-static void test_files(void **state)
+UNIT_TEST(test_files)
 {
 	char conf[100], log[LOG_BYTES], both[] = "NCCL_BOTH=environment", empty[] = "NCCL_EMPTY=";
 	char *const with[] = { conf, both, empty, NULL }, *const without[] = { NULL };
@@ -241,7 +241,7 @@ static int check_numbers(void)
 	return door_env_number("NCCL_NTHREADS", -9, 0, 1) != -9;
 }
 
-static void test_numbers(void **state)
+UNIT_TEST(test_numbers)
 {
 	char log[LOG_BYTES], debug[] = "NCCL_DEBUG=INFO";
 	char *const variables[] = { debug, NULL };
@@ -277,7 +277,7 @@ static int check_blocks(void)
 	return door_env_max_ctas() != 24 || door_env_min_ctas() != 2 ? 6 : 0;
 }
 
-static void test_blocks(void **state)
+UNIT_TEST(test_blocks)
 {
 	char log[LOG_BYTES], *const none[] = { NULL };
 
@@ -339,7 +339,7 @@ static int check_pins(void)
 	return 0;
 }
 
-static void test_pins(void **state)
+UNIT_TEST(test_pins)
 {
 	char log[LOG_BYTES], *const none[] = { NULL };
 
@@ -402,7 +402,7 @@ static const struct {
 	{ "NCCL_IB_RETRY_CNT", "8x", NULL, 1 },
 };
 
-static void test_mappings(void **state)
+UNIT_TEST(test_mappings)
 {
 	for (size_t c = 0; c < sizeof(map_cases) / sizeof(*map_cases); c++) {
 		const char *why = NULL, *got = "nobody maps it";
@@ -426,7 +426,7 @@ static int check_settings(void)
 }
 
 /* A CORALE_* variable comes first, and nothing is put into the environment. */
-static void test_settings(void **state)
+UNIT_TEST(test_settings)
 {
 	char log[LOG_BYTES], proto[] = "NCCL_PROTO=simple", policy[] = "NCCL_CTA_POLICY=1",
 			     ours[] = "CORALE_CTA_POLICY=zero", debug[] = "NCCL_DEBUG=INFO",
@@ -444,7 +444,7 @@ static int check_malformed(void)
 }
 
 /* CORALE_* variables are as strict as in every program of Corale. */
-static void test_malformed_setting(void **state)
+UNIT_TEST(test_malformed_setting)
 {
 	char log[LOG_BYTES], ours[] = "CORALE_NCCL_TIMEOUT=soon";
 	char *const variables[] = { ours, NULL };
@@ -465,7 +465,7 @@ static int open_twice(void)
 }
 
 /* Every variable of the table at once, with a value that loses something. */
-static void test_all_variables(void **state)
+UNIT_TEST(test_all_variables)
 {
 	static char entries[256][80];
 	char log[LOG_BYTES], *variables[257] = { NULL };
@@ -490,7 +490,7 @@ static void test_all_variables(void **state)
 }
 
 /* What a recipe sets. */
-static void test_recipe(void **state)
+UNIT_TEST(test_recipe)
 {
 	static const char *const recipe[] = { "NCCL_SOCKET_IFNAME=eth0",     "NCCL_IB_HCA=mlx5",
 					      "NCCL_IB_DISABLE=0",           "NCCL_ALGO=Ring",
@@ -515,7 +515,7 @@ static void test_recipe(void **state)
 	assert_null(strstr(log, "NCCL_ASYNC_ERROR_HANDLING"));
 }
 
-static void test_lost(void **state)
+UNIT_TEST(test_lost)
 {
 	char log[LOG_BYTES], conf[100], shown[] = "NCCL_RAS_ADDR=a:1", hidden[] = "NCCL_RAS_ENABLE=0";
 	char *const variables[] = { shown, hidden, conf, NULL };
@@ -529,7 +529,7 @@ static void test_lost(void **state)
 	    log, "NCCL WARN Corale: NCCL honours NCCL_TOPO_FILE, NCCL_RAS_ADDR; this library does not"));
 }
 
-static void test_reported_files(void **state)
+UNIT_TEST(test_reported_files)
 {
 	char log[LOG_BYTES], conf[100], debug[] = "NCCL_DEBUG=INFO", both[] = "NCCL_BUFFSIZE=1";
 	char *const variables[] = { debug, both, conf, NULL };
@@ -543,7 +543,7 @@ static void test_reported_files(void **state)
 	assert_int_equal(count(log, "NCCL_NTHREADS=5 has no effect"), 1);
 }
 
-static void test_missing_file(void **state)
+UNIT_TEST(test_missing_file)
 {
 	char log[LOG_BYTES], conf[] = "NCCL_CONF_FILE=/no/such/file", debug[] = "NCCL_DEBUG=INFO";
 	char *const variables[] = { conf, debug, NULL };
@@ -554,20 +554,9 @@ static void test_missing_file(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),         cmocka_unit_test(test_page),
-		cmocka_unit_test(test_conf_lines),    cmocka_unit_test(test_files),
-		cmocka_unit_test(test_numbers),       cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_pins),          cmocka_unit_test(test_mappings),
-		cmocka_unit_test(test_settings),      cmocka_unit_test(test_malformed_setting),
-		cmocka_unit_test(test_all_variables), cmocka_unit_test(test_recipe),
-		cmocka_unit_test(test_lost),          cmocka_unit_test(test_reported_files),
-		cmocka_unit_test(test_missing_file),
-	};
-
 	if (argc > 1 && !strcmp(argv[1], "--markdown")) {
 		print_markdown(stdout);
 		return 0;
 	}
-	return cmocka_run_group_tests_name("NCCL's variables", tests, open_folder, close_folder);
+	return unit_run(open_folder, close_folder);
 }

@@ -133,7 +133,7 @@ static void expect_errors(const char *text)
 	assert_non_null(strstr(text, "[3] NCCL WARN Corale: rank 4: an error\n"));
 }
 
-static void test_unset(void **state)
+UNIT_TEST(test_unset)
 {
 	run(NULL);
 	assert_string_equal(out, "");
@@ -144,7 +144,7 @@ static void test_unset(void **state)
 	expect_shape(err, 2);
 }
 
-static void test_version(void **state)
+UNIT_TEST(test_version)
 {
 	run("NCCL_DEBUG=version", NULL);
 	assert_string_equal(out, "NCCL version 2.28.9+cuda13.0 (Corale 0.1.0)\n");
@@ -154,7 +154,7 @@ static void test_version(void **state)
 	expect_shape(err, 2);
 }
 
-static void test_info(void **state)
+UNIT_TEST(test_info)
 {
 	char init[128], split[192];
 	const char *const lines[] = {
@@ -187,7 +187,7 @@ static void test_info(void **state)
 	expect_errors(err);
 }
 
-static void test_subsystems(void **state)
+UNIT_TEST(test_subsystems)
 {
 	static const char call[] = "NCCL INFO AllReduce: opCount 1f\n";
 
@@ -216,7 +216,7 @@ static void test_subsystems(void **state)
 	expect_errors(err); /* a filter holds for INFO only */
 }
 
-static void test_file(void **state)
+UNIT_TEST(test_file)
 {
 	char form[256], path[128], host[64];
 
@@ -240,7 +240,7 @@ static void test_file(void **state)
 	assert_string_equal(out, "");
 }
 
-static void test_file_refused(void **state)
+UNIT_TEST(test_file_refused)
 {
 	run("NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/no/such/folder/file", NULL);
 	expect_shape(err, 3);
@@ -254,7 +254,7 @@ static void test_file_refused(void **state)
 }
 
 /* Corale's own variables come first. */
-static void test_corale_debug(void **state)
+UNIT_TEST(test_corale_debug)
 {
 	char form[256], path[128];
 
@@ -277,11 +277,5 @@ static void test_corale_debug(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unset),        cmocka_unit_test(test_version),
-		cmocka_unit_test(test_info),         cmocka_unit_test(test_subsystems),
-		cmocka_unit_test(test_file),         cmocka_unit_test(test_file_refused),
-		cmocka_unit_test(test_corale_debug),
-	};
-	return cmocka_run_group_tests_name("NCCL's log", tests, open_folder, close_folder);
+	return unit_run(open_folder, close_folder);
 }

@@ -90,7 +90,7 @@ static int drop_log(void **state)
 		assert_non_null(strstr(ncclGetLastError(NULL), instead));                                    \
 	} while (0)
 
-static void test_refused(void **state)
+UNIT_TEST(test_refused)
 {
 	const ncclTeam_t team = { 1, 0, 1 };
 	const ncclMultimemHandle_t multimem = { NULL };
@@ -125,7 +125,7 @@ static void test_refused(void **state)
 }
 
 /* The log has a refusal once, the last error each time, and pncclX is the same function. */
-static void test_logged_once(void **state)
+UNIT_TEST(test_logged_once)
 {
 	for (int i = 0; i < 3; i++) {
 		door_keep_error("another");
@@ -134,7 +134,7 @@ static void test_logged_once(void **state)
 	assert_int_equal(lines_with("ncclCommSuspend: "), 1);
 }
 
-static void test_encryption(void **state)
+UNIT_TEST(test_encryption)
 {
 	ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
 
@@ -156,7 +156,7 @@ static void is_team(ncclTeam_t team, int nranks, int rank)
 	assert_int_equal(team.stride, 1);
 }
 
-static void test_answers(void **state)
+UNIT_TEST(test_answers)
 {
 	void *pointer = &three_of_five;
 
@@ -179,7 +179,7 @@ static void test_answers(void **state)
 	ncclResetDebugInit();
 }
 
-static void test_codes(void **state)
+UNIT_TEST(test_codes)
 {
 	static const int codes[][2] = {
 		{ CORALE_OK, 0 },        { CORALE_EINVAL, 4 },     { CORALE_ENOMEM, 2 },
@@ -199,7 +199,7 @@ static void test_codes(void **state)
 	assert_string_equal(ncclGetErrorString((ncclResult_t)-1), "unknown result code");
 }
 
-static void test_last_error(void **state)
+UNIT_TEST(test_last_error)
 {
 	char text[3 * DOOR_ERROR_BYTES], number[16];
 
@@ -233,7 +233,7 @@ static void *fail_often(void *argument)
 	return NULL;
 }
 
-static void test_threads(void **state)
+UNIT_TEST(test_threads)
 {
 	pthread_t threads[4];
 	int numbers[4] = { 0, 1, 2, 3 };
@@ -254,7 +254,7 @@ static ncclParamHandle_t handle_of(const char *key)
 	return handle;
 }
 
-static void test_bind(void **state)
+UNIT_TEST(test_bind)
 {
 	ncclParamHandle_t handle = NULL;
 	int number;
@@ -269,7 +269,7 @@ static void test_bind(void **state)
 	assert_int_equal(ncclParamGetI32(handle_of("NCCL_A"), NULL), ncclInvalidArgument);
 }
 
-static void test_numbers(void **state)
+UNIT_TEST(test_numbers)
 {
 	int8_t i8;
 	int32_t i32;
@@ -293,7 +293,7 @@ static void test_numbers(void **state)
 	assert_int_equal(ncclParamGetI32(handle_of("NCCL_G"), &i32), ncclInvalidArgument);
 }
 
-static void test_texts(void **state)
+UNIT_TEST(test_texts)
 {
 	const char *text, **table;
 	char bytes[5];
@@ -322,12 +322,5 @@ static void test_texts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),    cmocka_unit_test(test_logged_once),
-		cmocka_unit_test(test_encryption), cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_codes),      cmocka_unit_test(test_last_error),
-		cmocka_unit_test(test_threads),    cmocka_unit_test(test_bind),
-		cmocka_unit_test(test_numbers),    cmocka_unit_test(test_texts),
-	};
-	return cmocka_run_group_tests(tests, to_log, drop_log);
+	return unit_run(to_log, drop_log);
 }

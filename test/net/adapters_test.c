@@ -153,7 +153,7 @@ static void check_machine(const struct machine *m)
 	adapters_free(adapters);
 }
 
-static void test_machines(void **state)
+UNIT_TEST(test_machines)
 {
 	if (!has_hwloc())
 		return;
@@ -184,7 +184,7 @@ static void check_order(const struct machine *m, unsigned seed)
 	adapters_free(adapters);
 }
 
-static void test_any_order(void **state)
+UNIT_TEST(test_any_order)
 {
 	if (!has_hwloc())
 		return;
@@ -193,7 +193,7 @@ static void test_any_order(void **state)
 			check_order(&machines[m], seed);
 }
 
-static void test_some_gpus(void **state)
+UNIT_TEST(test_some_gpus)
 {
 	const char *alone[] = { "0000:13:00.0" },
 		   *three[] = { "0002:00:00.0", "0005:00:00.0", "0007:00:00.0" },
@@ -219,7 +219,7 @@ static void test_some_gpus(void **state)
 	adapters_free(adapters);
 }
 
-static void test_ids(void **state)
+UNIT_TEST(test_ids)
 {
 	static const char *const same[] = { "0000:1b:00.0", "00000000:1B:00.0", "1b:00.0", "0:1b:0.0",
 					    "0000:1b:00" };
@@ -278,7 +278,7 @@ static void check_selection(const char *net_devices, const char *ib_hca, const c
 	adapters_free(adapters);
 }
 
-static void test_names(void **state)
+UNIT_TEST(test_names)
 {
 	check_selection("", "", "bnxt_re0:1,mlx5_0:1,mlx5_1:1,mlx5_1:2,mlx5_2:1,mlx5_10:1");
 	check_selection("", "mlx5_1", "mlx5_1:1,mlx5_1:2,mlx5_10:1");
@@ -300,7 +300,7 @@ static void test_names(void **state)
 	check_selection("fake0:1", "", "fake0:1");
 }
 
-static void test_malformed_names(void **state)
+UNIT_TEST(test_malformed_names)
 {
 	static const char *const malformed[] = { "=^mlx5_0",    "^^mlx5_0",
 						 "==mlx5_0",    "^",
@@ -333,7 +333,7 @@ static void test_malformed_names(void **state)
 }
 
 /* Random text of the characters that mean something: a value is refused with a reason, or has names. */
-static void test_random_text(void **state)
+UNIT_TEST(test_random_text)
 {
 	static const char characters[] = "^=:,.019am_- x";
 	struct adapters_names names;
@@ -361,7 +361,7 @@ static void test_random_text(void **state)
 }
 
 /* An error line names the setting and what there is. Without any adapter the variable, which a whole machine may have set, is no error. */
-static void test_none_is_left(void **state)
+UNIT_TEST(test_none_is_left)
 {
 	const char *gpus[] = { "0000:1b:00.0" };
 	struct adapters *adapters = make_adapters(), *none = calloc(1, sizeof(*none));
@@ -406,7 +406,7 @@ static void write_port(const char *folder, const char *adapter, int port, const 
 	write_file(path, "link_layer", "InfiniBand\n");
 }
 
-static void test_ports_of_this_machine(void **state)
+UNIT_TEST(test_ports_of_this_machine)
 {
 	char folder[] = "/tmp/adapters_test.XXXXXX", command[64], list[100];
 	struct adapters *adapters = calloc(1, sizeof(*adapters));
@@ -433,7 +433,7 @@ static void test_ports_of_this_machine(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-static void test_files_that_are_no_machine(void **state)
+UNIT_TEST(test_files_that_are_no_machine)
 {
 	char path[] = "/tmp/adapters_test.XXXXXX";
 	struct adapters *adapters;
@@ -452,7 +452,7 @@ static void test_files_that_are_no_machine(void **state)
 	unlink(path);
 }
 
-static void test_this_machine(void **state)
+UNIT_TEST(test_this_machine)
 {
 	const struct adapters *adapters, *again;
 	assert_int_equal(adapters_machine(&adapters), 0);
@@ -461,7 +461,7 @@ static void test_this_machine(void **state)
 	assert_true(adapters->tree[0]);
 }
 
-static void test_key(void **state)
+UNIT_TEST(test_key)
 {
 	if (!has_hwloc())
 		return;
@@ -477,7 +477,7 @@ static void test_key(void **state)
 }
 
 /* More ports than a set holds: the rest is left out. */
-static void test_many_ports(void **state)
+UNIT_TEST(test_many_ports)
 {
 	struct adapters *adapters = calloc(1, sizeof(*adapters));
 	const char *gpus[] = { "0000:1b:00.0" };
@@ -491,24 +491,4 @@ static void test_many_ports(void **state)
 	adapters_choose(adapters, gpus, 1, 0, &choice);
 	assert_int_equal(choice.rails, ADAPTERS_RAILS);
 	adapters_free(adapters);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_machines),
-		cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_some_gpus),
-		cmocka_unit_test(test_ids),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_malformed_names),
-		cmocka_unit_test(test_random_text),
-		cmocka_unit_test(test_none_is_left),
-		cmocka_unit_test(test_ports_of_this_machine),
-		cmocka_unit_test(test_files_that_are_no_machine),
-		cmocka_unit_test(test_this_machine),
-		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_many_ports),
-	};
-	return cmocka_run_group_tests_name("adapters", tests, NULL, NULL);
 }

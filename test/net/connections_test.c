@@ -57,7 +57,7 @@ static void check_least(int ranks)
 	assert_in_range(connections_bytes(&r, least), 0, least);
 }
 
-static void test_shapes(void **state)
+UNIT_TEST(test_shapes)
 {
 	for (int ranks = 2; ranks <= 16384; ranks *= 2)
 		check_least(ranks);
@@ -76,7 +76,7 @@ static void expect(int nodes, int each, size_t of_plans, size_t of_pairs)
 	assert_in_range(r.slots[REMOTE_OF_PAIRS].bytes, of_pairs, 64 * KIBI);
 }
 
-static void test_sizes(void **state)
+UNIT_TEST(test_sizes)
 {
 	expect(2, 1, 64 * KIBI, 64 * KIBI);
 	expect(2, 8, 64 * KIBI, 40 * KIBI);
@@ -87,7 +87,7 @@ static void test_sizes(void **state)
 }
 
 /* Ends of one table do not overlap, and are apart from the words before them. */
-static void test_places(void **state)
+UNIT_TEST(test_places)
 {
 	static unsigned char memory[REMOTE_LINE];
 	struct remote r = connections_shape(4, 4, 1, 1, CAP);
@@ -263,7 +263,7 @@ static void check_connections(struct machine *m)
 }
 
 /* Whatever is called in whatever order, there is room for it. */
-static void test_connections(void **state)
+UNIT_TEST(test_connections)
 {
 	static const char *const machines[] = { "node:2 gpu:1 nvlink:390 rail:50",
 						"node:2 gpu:8 nvlink:390 rail:50",
@@ -308,7 +308,7 @@ static void check_edges(struct machine *m, int root_step, int each)
 	drop_machine(m);
 }
 
-static void test_edges(void **state)
+UNIT_TEST(test_edges)
 {
 	static const char *const machines[] = {
 		"node:2 gpu:1 nvlink:390 rail:50",   "node:3 gpu:4 nvlink:390 rail:50",
@@ -328,7 +328,7 @@ static void test_edges(void **state)
 }
 
 /* Of many ranks cells are distances. */
-static void test_edges_of_many(void **state)
+UNIT_TEST(test_edges_of_many)
 {
 	struct machine m;
 	make_machine(&m, "node:33 gpu:8 nvlink:390 rail:50", SLOTS, CAP);
@@ -341,7 +341,7 @@ static void test_edges_of_many(void **state)
 }
 
 /* Rows are counted while there is room; one for which there is none takes nothing. */
-static void test_full(void **state)
+UNIT_TEST(test_full)
 {
 	struct machine m;
 	struct plan plan;
@@ -369,7 +369,7 @@ static void test_full(void **state)
 }
 
 /* Of 2048 ranks a plan is chosen that kernels can run. */
-static void test_many(void **state)
+UNIT_TEST(test_many)
 {
 	struct machine m;
 	char error[256];
@@ -412,7 +412,7 @@ static void check_room(const struct machine *m, const struct plan_key *key, int 
 }
 
 /* Messages of all rows fit into the connections' slots, and into the window with all that is in flight: in windows of 12 and 64 MB. */
-static void test_room(void **state)
+UNIT_TEST(test_room)
 {
 	static const char *const machines[] = { "node:3 gpu:2 nvlink:390 rail:50",
 						"node:4 gpu:8 nvlink:390 rail:50",
@@ -434,16 +434,4 @@ static void test_room(void **state)
 			}
 		drop_machine(&m);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shapes), cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_places), cmocka_unit_test(test_connections),
-		cmocka_unit_test(test_edges),  cmocka_unit_test(test_edges_of_many),
-		cmocka_unit_test(test_full),   cmocka_unit_test(test_many),
-		cmocka_unit_test(test_room),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,32 +68,32 @@ static void expect_end(int in_gpu, const char *of_adapter)
 		assert_int_equal(statuses[1], 0);
 }
 
-static void killed(void **state)
+UNIT_TEST(killed)
 {
 	expect_end(1, NULL);
 }
 
-static void killed_host(void **state)
+UNIT_TEST(killed_host)
 {
 	expect_end(0, NULL);
 }
 
-static void adapter_stops(void **state)
+UNIT_TEST(adapter_stops)
 {
 	expect_end(1, "retries_ms=500 stop=60");
 }
 
-static void adapter_dies(void **state)
+UNIT_TEST(adapter_dies)
 {
 	expect_end(1, "retries_ms=500 die=60");
 }
 
-static void port_goes_down(void **state)
+UNIT_TEST(port_goes_down)
 {
 	expect_end(1, "retries_ms=500 down=60");
 }
 
-static void host_adapter_stops(void **state)
+UNIT_TEST(host_adapter_stops)
 {
 	expect_end(0, "retries_ms=500 stop=60");
 }
@@ -137,24 +137,10 @@ static void stand_still(struct gpu_rank *r)
 	EXPECT(!r->rank || is_poisoned(r));
 }
 
-static void no_put_afterwards(void **state)
+UNIT_TEST(no_put_afterwards)
 {
 	int statuses[2];
 	gpu_run_two(stand_still, statuses);
 	assert_int_equal(statuses[0], 0);
 	assert_int_equal(statuses[1], 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(killed),
-		cmocka_unit_test(killed_host),
-		cmocka_unit_test(adapter_stops),
-		cmocka_unit_test(adapter_dies),
-		cmocka_unit_test(port_goes_down),
-		cmocka_unit_test(host_adapter_stops),
-		cmocka_unit_test(no_put_afterwards),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

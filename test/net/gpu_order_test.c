@@ -53,34 +53,23 @@ static void expect_status(const char *of_adapter, const char *paths, int receive
 		assert_int_equal(statuses[0], 0);
 }
 
-static void late(void **state)
+UNIT_TEST(late)
 {
 	expect_status("", "1", 0);
 }
 
-static void out_of_order(void **state)
+UNIT_TEST(out_of_order)
 {
 	expect_status("delay_ms=1 reorder_pairs=yes reorder_relaxed=yes", "1", 0);
 }
 
 /* Without another order between queue pairs, in which UCX 1.13 now and then does not survive its own datagrams while two paths are made. */
-static void two_paths(void **state)
+UNIT_TEST(two_paths)
 {
 	expect_status("delay_ms=1 reorder_relaxed=yes", "2", 0);
 }
 
-static void corrupted(void **state)
+UNIT_TEST(corrupted)
 {
 	expect_status("corrupt=7", "1", GPU_WRONG_BYTES);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(late),
-		cmocka_unit_test(out_of_order),
-		cmocka_unit_test(two_paths),
-		cmocka_unit_test(corrupted),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

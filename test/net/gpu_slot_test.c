@@ -352,13 +352,13 @@ static void expect(struct manner m, enum outcome o)
 
 /* ---- Cases ---- */
 
-static void read_back_first(void **state)
+UNIT_TEST(read_back_first)
 {
 	expect(manner(""), RIGHT);
 }
 
 /* The adapter catches a receiver that says 'arrived' at the notice. */
-static void no_read_back(void **state)
+UNIT_TEST(no_read_back)
 {
 	struct manner m = manner("");
 	m.reads_back = 0;
@@ -369,46 +369,35 @@ static void no_read_back(void **state)
 	expect(m, RIGHT);
 }
 
-static void out_of_order(void **state)
+UNIT_TEST(out_of_order)
 {
 	expect(manner("delay_ms=2 reorder_pairs=yes reorder_relaxed=yes"), RIGHT);
 }
 
 /* With relaxed ordering a read may pass what was written before it. UCX from 1.15 on never asks for it by verbs alone. */
-static void relaxed_ordering(void **state)
+UNIT_TEST(relaxed_ordering)
 {
 	struct manner m = manner("reorder_relaxed=yes");
 	m.relaxed = "y";
 	expect(m, is_older_than(1, 15) ? WRONG_BYTES : RIGHT);
 }
 
-static void corrupted_byte(void **state)
+UNIT_TEST(corrupted_byte)
 {
 	struct manner m = manner("corrupt=1");
 	m.sizes[0] = 64 << 10;
 	expect(m, WRONG_BYTES);
 }
 
-static void not_registered(void **state)
+UNIT_TEST(not_registered)
 {
 	expect(manner("register_gpu=no"), NOT_MAPPED);
 	expect(manner("peermem=no"), NOT_REGISTERED);
 }
 
-static void cpu_dies(void **state)
+UNIT_TEST(cpu_dies)
 {
 	struct manner m = manner("");
 	m.is_careless = 1;
 	expect(m, CRASHED);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(read_back_first), cmocka_unit_test(no_read_back),
-		cmocka_unit_test(out_of_order),    cmocka_unit_test(relaxed_ordering),
-		cmocka_unit_test(corrupted_byte),  cmocka_unit_test(not_registered),
-		cmocka_unit_test(cpu_dies),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

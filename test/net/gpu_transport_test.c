@@ -118,9 +118,8 @@ static void too_many(void)
 }
 
 #define CASE(name)                                                                                           \
-	static void test_##name(void **state)                                                                \
+	UNIT_TEST(test_##name)                                                                               \
 	{                                                                                                    \
-		(void)state;                                                                                 \
 		assert_int_equal(gpu_run(name), 0);                                                          \
 	}
 
@@ -131,14 +130,3 @@ CASE(other_transports)
 CASE(not_registered)
 CASE(no_peermem)
 CASE(too_many)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_side_by_side),   cmocka_unit_test(test_only_rdma),
-		cmocka_unit_test(test_no_adapter),     cmocka_unit_test(test_other_transports),
-		cmocka_unit_test(test_not_registered), cmocka_unit_test(test_no_peermem),
-		cmocka_unit_test(test_too_many),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

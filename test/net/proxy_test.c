@@ -265,7 +265,7 @@ static void run_world(void *(*body)(void *), uint64_t seed)
 }
 
 /* Each rank opens the ends of its connections in an order of its own, while others already carry messages. */
-static void test_order(void **state)
+UNIT_TEST(test_order)
 {
 	for (uint64_t seed = 1; seed <= 3; seed++)
 		run_world(run_rank, seed);
@@ -290,7 +290,7 @@ static void *run_half(void *arg)
 	return NULL;
 }
 
-static void test_one_end(void **state)
+UNIT_TEST(test_one_end)
 {
 	run_world(run_half, 50);
 }
@@ -368,7 +368,7 @@ static int count_look(struct transport *t)
 }
 
 /* 256 nodes of 8: nothing is said to anybody before a call, and a look is at the connections that are open. */
-static void test_many(void **state)
+UNIT_TEST(test_many)
 {
 	enum { PEERS = 2040, PROXIES = 64, LOOKS = 100000 };
 	static const struct transport_ops ops = { .links = &counting, .progress = count_look };
@@ -403,11 +403,9 @@ static void test_many(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_order), cmocka_unit_test(test_one_end),
-					    cmocka_unit_test(test_many) };
 	const struct settings *read;
 	if (settings_get(&read))
 		return 1;
 	settings = *read;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void take(size_t bytes, int value)
 
 /* ---- Receiving ---- */
 
-static void arrives(void **state)
+UNIT_TEST(arrives)
 {
 	start_receiving();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL, 1);
@@ -143,7 +143,7 @@ static void arrives(void **state)
 	finish();
 }
 
-static void arrives_by_every_way(void **state)
+UNIT_TEST(arrives_by_every_way)
 {
 	start_receiving();
 	struct ucx_wire wire = make(UCX_SLOT, BIG, 0);
@@ -165,7 +165,7 @@ static void arrives_by_every_way(void **state)
 	finish();
 }
 
-static void is_refused(void **state)
+UNIT_TEST(is_refused)
 {
 	start();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL, 0);
@@ -209,7 +209,7 @@ static int ready_or_lost(void)
 	return ret;
 }
 
-static void short_tag(void **state)
+UNIT_TEST(short_tag)
 {
 	start_receiving();
 	struct ucx_wire wire = make(UCX_NOTICE, BIG, 0);
@@ -225,7 +225,7 @@ static void short_tag(void **state)
 }
 
 /* What the peer had posted when it left still counts, and no more. */
-static void leaves(void **state)
+UNIT_TEST(leaves)
 {
 	start_receiving();
 	const struct ucx_sum sums[] = { { 64, 3 }, { LINK, 2 }, { 1u << 20, 7 } };
@@ -247,7 +247,7 @@ static void leaves(void **state)
 
 /* ---- Sending ---- */
 
-static void is_sent(void **state)
+UNIT_TEST(is_sent)
 {
 	start_sending();
 	for (int i = 0; i < DEPTH; i++) {
@@ -272,7 +272,7 @@ static void is_sent(void **state)
 	finish();
 }
 
-static void is_sent_by_every_way(void **state)
+UNIT_TEST(is_sent_by_every_way)
 {
 	for (int scheme = 0; scheme < UCX_SCHEMES; scheme++) {
 		start_sending();
@@ -286,7 +286,7 @@ static void is_sent_by_every_way(void **state)
 }
 
 /* Puts over tcp that UCX would emulate go as eager messages: its answer to one whose sender has died ends the process. */
-static void emulates_no_put(void **state)
+UNIT_TEST(emulates_no_put)
 {
 	const char *lanes = fake_ucx_lanes;
 	const unsigned minor = fake_ucx_minor;
@@ -312,7 +312,7 @@ static int connections(void)
 }
 
 /* Small messages, credits and notes go over the connection that tells of deaths; the first large one, sent or received, makes another one. */
-static void makes_connections(void **state)
+UNIT_TEST(makes_connections)
 {
 	const char *lanes = fake_ucx_lanes;
 	struct ucx_wire credit = make(UCX_CREDIT, 0, 0), small = make(UCX_SLOT, 1, 0),
@@ -343,7 +343,7 @@ static void makes_connections(void **state)
 }
 
 /* A slot is free when UCX has let go of it, too; the notice of a put comes behind its flush. */
-static void is_held(void **state)
+UNIT_TEST(is_held)
 {
 	start_sending();
 	comm->forced = UCX_SCHEME_PUT;
@@ -365,7 +365,7 @@ static void is_held(void **state)
 }
 
 /* Where both sides send, each message says what its sender has taken: an exchange is one UCX message of each side. */
-static void exchange_without_credits(void **state)
+UNIT_TEST(exchange_without_credits)
 {
 	enum { EXCHANGES = 10 * DEPTH };
 	start_sending();
@@ -386,7 +386,7 @@ static void exchange_without_credits(void **state)
 }
 
 /* Where one side sends, the other one returns half of the slots at a time. */
-static void one_way_credits(void **state)
+UNIT_TEST(one_way_credits)
 {
 	enum { MESSAGES = 10 * DEPTH };
 	start_receiving();
@@ -400,7 +400,7 @@ static void one_way_credits(void **state)
 	finish();
 }
 
-static void grants_are_refused(void **state)
+UNIT_TEST(grants_are_refused)
 {
 	start();
 	assert_int_equal(link_room(to_peer), 0);
@@ -417,7 +417,7 @@ static void grants_are_refused(void **state)
 	finish();
 }
 
-static void lost(void **state)
+UNIT_TEST(lost)
 {
 	start_sending();
 	ucx_lock(world.worker);
@@ -490,7 +490,7 @@ static void use_link(void)
 	assert_true(limit <= to_peer->posted + DEPTH);
 }
 
-static void anything(void **state)
+UNIT_TEST(anything)
 {
 	for (int run = 0; run < 300; run++) {
 		start();
@@ -506,29 +506,12 @@ static void anything(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arrives),
-		cmocka_unit_test(arrives_by_every_way),
-		cmocka_unit_test(is_refused),
-		cmocka_unit_test(short_tag),
-		cmocka_unit_test(leaves),
-		cmocka_unit_test(is_sent),
-		cmocka_unit_test(is_sent_by_every_way),
-		cmocka_unit_test(emulates_no_put),
-		cmocka_unit_test(makes_connections),
-		cmocka_unit_test(is_held),
-		cmocka_unit_test(exchange_without_credits),
-		cmocka_unit_test(one_way_credits),
-		cmocka_unit_test(grants_are_refused),
-		cmocka_unit_test(lost),
-		cmocka_unit_test(anything),
-	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)
 		return 1;
 	close(fd);
 	log_open(LOG_WARN, log_path);
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_run(NULL, NULL);
 	unlink(log_path);
 	return failed;
 }

@@ -93,7 +93,7 @@ static const char *const usual[] = { "lo",           "eth0",          "eth1",   
 				     "lo 127.0.0.1", "eth0 10.0.0.1", "eth1 10.1.0.1", "docker0 172.17.0.1",
 				     "lo ::1",       "eth0 fe80::1",  "veth7 fe80::2", NULL };
 
-static void chooses_one_interface(void **state)
+UNIT_TEST(chooses_one_interface)
 {
 	ports->nports = 0;
 	expect_choice(LIST("A=b"), usual, "eth0");
@@ -112,7 +112,7 @@ static void chooses_one_interface(void **state)
 	expect_choice(LIST("NCCL_SOCKET_FAMILY=AF_INET"), LIST("eth1 fd00::1", "eth0 10.0.0.1"), "eth0");
 }
 
-static void follows_ifname(void **state)
+UNIT_TEST(follows_ifname)
 {
 	ports->nports = 0;
 	expect_choice(LIST("NCCL_SOCKET_IFNAME=eth"), usual, "eth0,eth1");
@@ -126,7 +126,7 @@ static void follows_ifname(void **state)
 	expect_choice(LIST("NCCL_SOCKET_IFNAME=eth1", "CORALE_NET_DEVICES=docker0"), usual, "docker0");
 }
 
-static void follows_hca(void **state)
+UNIT_TEST(follows_hca)
 {
 	with_ports();
 	expect_choice(LIST("A=b"), usual, "mlx5_0:1,mlx5_1:1,eth0");
@@ -156,7 +156,7 @@ static void expect_refusal(const char *const *variables, int code, const char *t
 		fail_msg("'%s' lacks '%s'", log_last_error(), text);
 }
 
-static void refuses_what_leaves_nothing(void **state)
+UNIT_TEST(refuses_what_leaves_nothing)
 {
 	ports->nports = 0;
 	expect_refusal(LIST("NCCL_NET=IB"), CORALE_ENOTSUP, "NCCL_NET=IB, and no RDMA adapter can be used");
@@ -167,7 +167,7 @@ static void refuses_what_leaves_nothing(void **state)
 	expect_choice(LIST("NCCL_SOCKET_IFNAME=ens"), usual, "mlx5_0:1,mlx5_1:1");
 }
 
-static void names_docker(void **state)
+UNIT_TEST(names_docker)
 {
 	static const char *const alone[] = { "lo 127.0.0.1", "docker0 172.17.0.1", NULL };
 	struct host h;
@@ -218,7 +218,7 @@ static void expect_lines(const char *const *variables, const char *devices, cons
 static const char *const all_options[] = { "NCCL_IB_GID_INDEX=3", "NCCL_IB_TC=0x6a",     "NCCL_IB_SL=5",
 					   "NCCL_IB_TIMEOUT=22",  "NCCL_IB_RETRY_CNT=6", NULL };
 
-static void tells_ucx_the_variables(void **state)
+UNIT_TEST(tells_ucx_the_variables)
 {
 	with_ports();
 	expect_lines(LIST("A=b"), "", LIST("UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1,eth0", "!GID_INDEX", "!\nRC_"));
@@ -232,7 +232,7 @@ static void tells_ucx_the_variables(void **state)
 }
 
 /* UCX warns of what no transport takes. */
-static void tells_tcp_nothing_of_rdma(void **state)
+UNIT_TEST(tells_tcp_nothing_of_rdma)
 {
 	expect_lines(all_options, "eth0,lo", LIST("UCX_NET_DEVICES=eth0,lo", "!IB_SL", "!RC_TIMEOUT"));
 	ports->nports = 0;
@@ -240,7 +240,7 @@ static void tells_tcp_nothing_of_rdma(void **state)
 	with_ports();
 }
 
-static void tells_ucx_the_family(void **state)
+UNIT_TEST(tells_ucx_the_family)
 {
 	const int is_old = ucx_minor() <= 16;
 	ports->nports = 0;
@@ -257,7 +257,7 @@ static void tells_ucx_the_family(void **state)
 }
 
 /* Each connection of a bound socket has a port of the host for itself. */
-static void binds_no_socket_of_one_interface(void **state)
+UNIT_TEST(binds_no_socket_of_one_interface)
 {
 	const char *const line = ucx_minor() < 18 ? "!EP_BIND" : "TCP_EP_BIND_SRC_ADDR=n";
 	expect_lines(LIST("A=b"), "lo",
@@ -271,7 +271,7 @@ static void binds_no_socket_of_one_interface(void **state)
 	unsetenv("UCX_TCP_EP_BIND_SRC_ADDR");
 }
 
-static void leaves_the_users_alone(void **state)
+UNIT_TEST(leaves_the_users_alone)
 {
 	setenv("UCX_IB_SL", "2", 1);
 	setenv("UCX_RC_TIMEOUT", "1s", 1);
@@ -280,7 +280,7 @@ static void leaves_the_users_alone(void **state)
 	unsetenv("UCX_RC_TIMEOUT");
 }
 
-static void passes_over_what_is_malformed(void **state)
+UNIT_TEST(passes_over_what_is_malformed)
 {
 	expect_lines(LIST("NCCL_IB_SL=16", "NCCL_IB_TC=high", "NCCL_IB_TIMEOUT=40", "NCCL_IB_RETRY_CNT=7x",
 			  "NCCL_IB_GID_INDEX= "),
@@ -289,21 +289,8 @@ static void passes_over_what_is_malformed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(chooses_one_interface),
-		cmocka_unit_test(follows_ifname),
-		cmocka_unit_test(follows_hca),
-		cmocka_unit_test(refuses_what_leaves_nothing),
-		cmocka_unit_test(names_docker),
-		cmocka_unit_test(tells_ucx_the_variables),
-		cmocka_unit_test(tells_tcp_nothing_of_rdma),
-		cmocka_unit_test(tells_ucx_the_family),
-		cmocka_unit_test(binds_no_socket_of_one_interface),
-		cmocka_unit_test(leaves_the_users_alone),
-		cmocka_unit_test(passes_over_what_is_malformed),
-	};
 	ports = calloc(1, sizeof(*ports));
-	const int failed = ports ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+	const int failed = ports ? unit_run(NULL, NULL) : 1;
 	free(ports);
 	return failed;
 }

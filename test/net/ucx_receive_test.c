@@ -73,7 +73,7 @@ static void refused(const struct ucx_wire *wire, size_t bytes, uint64_t attr, co
 
 /* ---- Fields ---- */
 
-static void ranks_out_of_range(void **state)
+UNIT_TEST(ranks_out_of_range)
 {
 	static const enum ucx_kind kinds[] = { UCX_HELLO, UCX_BYE, UCX_CONTROL, UCX_WANT, UCX_GRANT };
 	start();
@@ -87,7 +87,7 @@ static void ranks_out_of_range(void **state)
 	finish();
 }
 
-static void lengths(void **state)
+UNIT_TEST(lengths)
 {
 	start();
 	struct ucx_wire wire = make(UCX_CONTROL, TRANSPORT_CONTROL_BYTES);
@@ -112,7 +112,7 @@ static void lengths(void **state)
 }
 
 /* A descriptor of UCX's in the place of a payload that is read at once. */
-static void descriptors(void **state)
+UNIT_TEST(descriptors)
 {
 	start();
 	struct ucx_wire wire = make(UCX_CONTROL, 200);
@@ -122,7 +122,7 @@ static void descriptors(void **state)
 	finish();
 }
 
-static void fields(void **state)
+UNIT_TEST(fields)
 {
 	start();
 	struct ucx_wire wire = make(UCX_SLOT, SMALL);
@@ -149,7 +149,7 @@ static void fields(void **state)
 
 /* A key that was cut off: UCX would read behind its end. */
 /* A ping is answered where it can be. The last communicator's end pings, and gives up a peer that does not answer. */
-static void pings(void **state)
+UNIT_TEST(pings)
 {
 	struct ucx_wire ping = { .kind = UCX_PING, .number = 77 }, pong = { .kind = UCX_PONG };
 	struct ucx_peer *p;
@@ -189,7 +189,7 @@ static void pings(void **state)
 	finish();
 }
 
-static void short_keys(void **state)
+UNIT_TEST(short_keys)
 {
 	unsigned char payload[sizeof(struct ucx_grant) + 64] = { 0 };
 	const struct ucx_grant grant = {
@@ -208,7 +208,7 @@ static void short_keys(void **state)
 
 /* ---- Early notes ---- */
 
-static void early(void **state)
+UNIT_TEST(early)
 {
 	enum { N = 300000, LAST = 1000 + N - 1 }; /* more than is kept, in bytes: */
 	struct ucx_wire wire = make(UCX_CONTROL, TRANSPORT_CONTROL_BYTES);
@@ -232,7 +232,7 @@ static void early(void **state)
 	finish();
 }
 
-static void early_and_large(void **state)
+UNIT_TEST(early_and_large)
 {
 	enum { N = 30000 };
 	struct ucx_wire wire = make(UCX_GRANT, UCX_GRANT_BYTES);
@@ -247,7 +247,7 @@ static void early_and_large(void **state)
 }
 
 /* A flood of messages is not a flood of lines. */
-static void lines_are_few(void **state)
+UNIT_TEST(lines_are_few)
 {
 	struct ucx_wire wire = make(UCX_HELLO, 7);
 	start();
@@ -260,7 +260,7 @@ static void lines_are_few(void **state)
 
 /* ---- Devices ---- */
 
-static void devices(void **state)
+UNIT_TEST(devices)
 {
 	char text[64], little[20];
 	fake_ucx_info =
@@ -281,7 +281,7 @@ static void devices(void **state)
 }
 
 /* What makes calls of CUDA is seen, and left out whatever UCX_TLS asks for; UCX warns of names that it has not. */
-static void transports(void **state)
+UNIT_TEST(transports)
 {
 	static const char *const cases[][3] = { { NULL, "^sm", "^cuda,sm" },
 						{ "", "^sm", "^cuda,sm" },
@@ -324,7 +324,7 @@ static void transports(void **state)
 	assert_int_equal(ucx_devices_call_cuda(NULL), 0);
 }
 
-static void adapters(void **state)
+UNIT_TEST(adapters)
 {
 	static const struct {
 		const char *resource;
@@ -346,7 +346,7 @@ static void adapters(void **state)
 #define ADAPTER "#      resource 0  :  md 0  dev 0  flags -- rc_mlx5/mlx5_0:1\n"
 
 /* dmabufs where UCX exports them and can be kept from copies. */
-static void gpudirect(void **state)
+UNIT_TEST(gpudirect)
 {
 	static const struct {
 		const char *info;
@@ -381,27 +381,12 @@ static void gpudirect(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranks_out_of_range),
-		cmocka_unit_test(lengths),
-		cmocka_unit_test(descriptors),
-		cmocka_unit_test(fields),
-		cmocka_unit_test(pings),
-		cmocka_unit_test(short_keys),
-		cmocka_unit_test(early),
-		cmocka_unit_test(early_and_large),
-		cmocka_unit_test(lines_are_few),
-		cmocka_unit_test(devices),
-		cmocka_unit_test(transports),
-		cmocka_unit_test(adapters),
-		cmocka_unit_test(gpudirect),
-	};
 	int fd = mkstemp(log_path);
 	if (fd < 0)
 		return 1;
 	close(fd);
 	log_open(LOG_WARN, log_path);
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_run(NULL, NULL);
 	unlink(log_path);
 	return failed;
 }

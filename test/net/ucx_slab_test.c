@@ -85,7 +85,7 @@ static void receive_notice(void)
 	deliver(UCX_NOTICE, 0, NULL, 0);
 }
 
-static void arrives_when_read(void **state)
+UNIT_TEST(arrives_when_read)
 {
 	start();
 	receive_notice();
@@ -106,7 +106,7 @@ static void close_communicator(void)
 }
 
 /* The peer is through, and the adapter still reads what it has put: the slots are the user's when that ends. */
-static void closed_while_read(void **state)
+UNIT_TEST(closed_while_read)
 {
 	const struct ucx_sum sum = { LINK, 1 };
 	start();
@@ -131,7 +131,7 @@ static void *end_reads(void *arg)
 	return NULL;
 }
 
-static void unmapped_while_read(void **state)
+UNIT_TEST(unmapped_while_read)
 {
 	pthread_t thread;
 	start();
@@ -147,7 +147,7 @@ static void unmapped_while_read(void **state)
 }
 
 /* A read that does not end is given up with the loopback. */
-static void unmapped_while_stuck(void **state)
+UNIT_TEST(unmapped_while_stuck)
 {
 	start();
 	receive_notice();
@@ -163,7 +163,7 @@ static void unmapped_while_stuck(void **state)
 	finish();
 }
 
-static void no_read_after_failure(void **state)
+UNIT_TEST(no_read_after_failure)
 {
 	start();
 	assert_int_equal(link_ready(to_peer), 0);
@@ -175,7 +175,7 @@ static void no_read_after_failure(void **state)
 }
 
 /* What cuda_copy alone has registered would be copied through the host. */
-static void refused_without_adapter(void **state)
+UNIT_TEST(refused_without_adapter)
 {
 	struct link_slab *other = NULL;
 	char why[LINK_WHY_BYTES];
@@ -206,7 +206,7 @@ static void send_one(void)
 }
 
 /* UCX cancels a put that it finds no protocol for. */
-static void no_protocol(void **state)
+UNIT_TEST(no_protocol)
 {
 	start_sending();
 	send_one();
@@ -217,7 +217,7 @@ static void no_protocol(void **state)
 }
 
 /* A notice goes with its put on one path that keeps order, else when a flush has ended: then it is the last to be sent. */
-static void notice_behind_put(void **state)
+UNIT_TEST(notice_behind_put)
 {
 	static const struct {
 		const char *lanes;
@@ -250,15 +250,4 @@ static void notice_behind_put(void **state)
 		finish();
 	}
 	fake_ucx_lanes = before;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arrives_when_read),       cmocka_unit_test(closed_while_read),
-		cmocka_unit_test(unmapped_while_read),     cmocka_unit_test(unmapped_while_stuck),
-		cmocka_unit_test(no_read_after_failure),   cmocka_unit_test(no_protocol),
-		cmocka_unit_test(refused_without_adapter), cmocka_unit_test(notice_behind_put),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

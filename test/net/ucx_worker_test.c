@@ -34,51 +34,6 @@ ucs_status_t __wrap_ucp_init_version(unsigned major, unsigned minor, const ucp_p
 	return __real_ucp_init_version(major, minor, params, config, out);
 }
 
-static void opens_without_context(void **state)
-{
-	const struct settings *settings;
-	char text[256];
-	has_context = 1;
-	assert_int_equal(settings_get(&settings), 0);
-	assert_int_equal(transport_ucx.devices(settings, text, sizeof(text)), 0);
-	assert_true(opened > 0);
-	assert_int_equal(with_context, 0);
-}
-
-static char lines[2048];
-
-static void keep_line(enum log_level level, int rank, const char *text)
-{
-	if (level == LOG_WARN)
-		snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", text);
-}
-
-/* Of a device that is not there UCX says so by a line. */
-static void takes_lines_of_ucx(void **state)
-{
-	const struct settings *settings;
-	char text[256];
-	FILE *file = tmpfile();
-	assert_int_equal(settings_get(&settings), 0);
-	struct settings of_nowhere = *settings;
-	strcpy(of_nowhere.net_devices, "nowhere0");
-	fflush(stdout);
-	const int kept = dup(STDOUT_FILENO);
-	assert_true(file && kept >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
-	log_set_writer(keep_line);
-	const int ret = transport_ucx.devices(&of_nowhere, text, sizeof(text));
-	log_set_writer(NULL);
-	fflush(stdout);
-	dup2(kept, STDOUT_FILENO);
-	close(kept);
-	assert_int_equal(ret, 0);
-	assert_non_null(strstr(lines, "UCX: "));
-	assert_non_null(strstr(lines, "nowhere0"));
-	assert_int_equal(fseek(file, 0, SEEK_END), 0);
-	assert_int_equal(ftell(file), 0);
-	fclose(file);
-}
-
 /* lo is up and has ::1 alone. 0: this process may not have such a network. */
 static int leave_network(void)
 {
@@ -108,7 +63,7 @@ static int ask_without_network(void)
 }
 
 /* By a child, before this process uses UCX. */
-static void says_that_there_is_no_network(void **state)
+UNIT_TEST(says_that_there_is_no_network)
 {
 	int status = -1;
 	const pid_t child = fork();
@@ -121,10 +76,47 @@ static void says_that_there_is_no_network(void **state)
 	assert_int_not_equal(WEXITSTATUS(status), NOT_SAID);
 }
 
-int main(void)
+UNIT_TEST(opens_without_context)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(says_that_there_is_no_network),
-					    cmocka_unit_test(opens_without_context),
-					    cmocka_unit_test(takes_lines_of_ucx) };
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	const struct settings *settings;
+	char text[256];
+	has_context = 1;
+	assert_int_equal(settings_get(&settings), 0);
+	assert_int_equal(transport_ucx.devices(settings, text, sizeof(text)), 0);
+	assert_true(opened > 0);
+	assert_int_equal(with_context, 0);
+}
+
+static char lines[2048];
+
+static void keep_line(enum log_level level, int rank, const char *text)
+{
+	if (level == LOG_WARN)
+		snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", text);
+}
+
+/* Of a device that is not there UCX says so by a line. */
+UNIT_TEST(takes_lines_of_ucx)
+{
+	const struct settings *settings;
+	char text[256];
+	FILE *file = tmpfile();
+	assert_int_equal(settings_get(&settings), 0);
+	struct settings of_nowhere = *settings;
+	strcpy(of_nowhere.net_devices, "nowhere0");
+	fflush(stdout);
+	const int kept = dup(STDOUT_FILENO);
+	assert_true(file && kept >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+	log_set_writer(keep_line);
+	const int ret = transport_ucx.devices(&of_nowhere, text, sizeof(text));
+	log_set_writer(NULL);
+	fflush(stdout);
+	dup2(kept, STDOUT_FILENO);
+	close(kept);
+	assert_int_equal(ret, 0);
+	assert_non_null(strstr(lines, "UCX: "));
+	assert_non_null(strstr(lines, "nowhere0"));
+	assert_int_equal(fseek(file, 0, SEEK_END), 0);
+	assert_int_equal(ftell(file), 0);
+	fclose(file);
 }

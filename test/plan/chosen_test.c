@@ -374,7 +374,7 @@ static void read_golden(struct text *golden)
 	fclose(file);
 }
 
-static void test_all(void **state)
+UNIT_TEST(test_all)
 {
 	static struct text golden;
 	static struct all all;
@@ -393,10 +393,9 @@ static void test_all(void **state)
 int main(int argc, char **argv)
 {
 	static struct all all;
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all) };
 	log_open(LOG_ERROR, "/dev/null"); /* of calls that are refused */
 	if (argc < 2 || strcmp(argv[1], "print"))
-		return cmocka_run_group_tests(tests, NULL, NULL);
+		return unit_run(NULL, NULL);
 	make_all(&all);
 	printf("%016" PRIx64 "\n%s", all.hash, all.text.at);
 	return 0;

@@ -273,14 +273,14 @@ static void check_machine(struct gpu_machine machine)
 			}
 }
 
-static void test_every_call(void **state)
+UNIT_TEST(test_every_call)
 {
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks++)
 		check_machine(machine_of(ranks, WINDOW));
 }
 
 /* Windows of which next to nothing is left for packets. */
-static void test_small_windows(void **state)
+UNIT_TEST(test_small_windows)
 {
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
 		check_machine(machine_of(ranks, (uint64_t)4 << 20));
@@ -288,7 +288,7 @@ static void test_small_windows(void **state)
 }
 
 /* As few as the policy `efficient` leaves; what is given goes first. */
-static void test_few_blocks(void **state)
+UNIT_TEST(test_few_blocks)
 {
 	const int few = plan_most_blocks(0, 1);
 	assert_in_range(few, 1, 8);
@@ -304,7 +304,7 @@ static void test_few_blocks(void **state)
 }
 
 /* The last bytes that fit into packets, and one more. */
-static void test_room(void **state)
+UNIT_TEST(test_room)
 {
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		struct question q = { .machine = machine_of(ranks, WINDOW),
@@ -318,7 +318,7 @@ static void test_room(void **state)
 	}
 }
 
-static void test_tiny_calls_are_packets(void **state)
+UNIT_TEST(test_tiny_calls_are_packets)
 {
 	for (int coll = 0; coll < CORALE_ALL_TO_ALL_V; coll++) {
 		struct question q = { .machine = machine_of(4, WINDOW),
@@ -331,7 +331,7 @@ static void test_tiny_calls_are_packets(void **state)
 }
 
 /* What runs lowered, whatever the call, unless BULK is asked for, or blocks are few and bytes many. */
-static void test_lowered_only(void **state)
+UNIT_TEST(test_lowered_only)
 {
 	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
 	for (int i = 0; i < 3 * SIZES; i++) {
@@ -422,7 +422,7 @@ static void check_lowered(const struct planner *planner)
 
 enum { MOST_ROWS = 256 };
 
-static void test_rows_are_checked(void **state)
+UNIT_TEST(test_rows_are_checked)
 {
 	static const struct settings settings;
 	int rows, checked[MOST_ROWS] = { 0 };
@@ -446,7 +446,7 @@ static void test_rows_are_checked(void **state)
 }
 
 /* The plan of a call has its way, and the launch's blocks and chunks. */
-static void test_plan_of_call(void **state)
+UNIT_TEST(test_plan_of_call)
 {
 	static const struct settings settings;
 	for (int ranks = 1; ranks <= 9; ranks++) {
@@ -517,7 +517,7 @@ static void check_walk(const struct question *q, const struct planner *planner)
 }
 
 /* Codelets are chosen by rates, lowered plans by a walk of their steps: both in the same microseconds. */
-static void test_walk_is_like_rates(void **state)
+UNIT_TEST(test_walk_is_like_rates)
 {
 	static const corale_coll colls[] = { CORALE_ALL_REDUCE, CORALE_ALL_GATHER, CORALE_REDUCE_SCATTER,
 					     CORALE_BROADCAST, CORALE_ALL_TO_ALL };
@@ -543,7 +543,7 @@ static void test_walk_is_like_rates(void **state)
 }
 
 /* Whatever CORALE_PROTO may say is the name of a row's protocol, and nothing else is. */
-static void test_protocols_have_rows(void **state)
+UNIT_TEST(test_protocols_have_rows)
 {
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
 		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
@@ -554,7 +554,7 @@ static void test_protocols_have_rows(void **state)
 }
 
 /* The list is by index. */
-static void test_list_of_codelets(void **state)
+UNIT_TEST(test_list_of_codelets)
 {
 	for (int i = 0; i < CODELETS; i++) {
 		assert_non_null(codelet_list[i]);
@@ -576,7 +576,7 @@ static void check_rates(const struct row *row)
 	}
 }
 
-static void test_rates(void **state)
+UNIT_TEST(test_rates)
 {
 	const struct rates *known = rates_of_gpu("NVIDIA H200"), *other = rates_of_gpu("NVIDIA H200 NVL");
 	assert_true(rates_are_known(known));
@@ -609,7 +609,7 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 	return machine.refused[coll] >> codelet_of_kind(&fifo_codelet, coll, 0)->index & 1;
 }
 
-static void test_settings(void **state)
+UNIT_TEST(test_settings)
 {
 	static const corale_coll colls[] = { CORALE_ALL_TO_ALL, CORALE_ALL_TO_ALL_V };
 	for (int i = 0; i < 2; i++) {
@@ -621,7 +621,7 @@ static void test_settings(void **state)
 	assert_false(is_refused(CORALE_ALL_TO_ALL_V, 1, "LL", ""));
 }
 
-static void test_chunks(void **state)
+UNIT_TEST(test_chunks)
 {
 	for (int ranks = 2; ranks <= CODELET_MAX_RANKS; ranks++) {
 		uint32_t before = 1;
@@ -658,7 +658,7 @@ static void check_list(const struct question *asked)
 	}
 }
 
-static void test_lists(void **state)
+UNIT_TEST(test_lists)
 {
 	static const int blocks[] = { 132, 16, 4, 1 };
 	for (int i = 0; i < 8 * 4 * CORALE_NUM_COLLS * 2 * PLAN_MEMORY_CLASSES; i++) {
@@ -695,7 +695,7 @@ static int count_lowered(const struct planner *planner, corale_coll coll)
 }
 
 /* A codelet that is all that can run a call, and far slower than a lowered plan, does not run it: a root that sends everything to each rank. */
-static void test_lowered_competes(void **state)
+UNIT_TEST(test_lowered_competes)
 {
 	static const struct settings settings;
 	struct gpu_machine machine = machine_of(4, (uint64_t)1 << 30);
@@ -717,7 +717,7 @@ static void test_lowered_competes(void **state)
 	topo_destroy(topo);
 }
 
-static void test_print(void **state)
+UNIT_TEST(test_print)
 {
 	char text[512];
 	struct choices list;
@@ -735,28 +735,4 @@ static void test_print(void **state)
 	choices_of_codelets(&q.machine, q.coll, 1, 1, &list);
 	choices_print(&list, text, sizeof text);
 	assert_string_equal(text, "fifo FIFO");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list_of_codelets),
-		cmocka_unit_test(test_every_call),
-		cmocka_unit_test(test_small_windows),
-		cmocka_unit_test(test_few_blocks),
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_tiny_calls_are_packets),
-		cmocka_unit_test(test_lowered_only),
-		cmocka_unit_test(test_rows_are_checked),
-		cmocka_unit_test(test_plan_of_call),
-		cmocka_unit_test(test_walk_is_like_rates),
-		cmocka_unit_test(test_protocols_have_rows),
-		cmocka_unit_test(test_rates),
-		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_chunks),
-		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_lowered_competes),
-		cmocka_unit_test(test_print),
-	};
-	return cmocka_run_group_tests_name("codelet", tests, NULL, NULL);
 }

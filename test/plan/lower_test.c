@@ -245,14 +245,14 @@ static void compare_machine(int n, int split)
 	topo_destroy(topo);
 }
 
-static void few_ranks(void **state)
+UNIT_TEST(few_ranks)
 {
 	for (int n = 1; n <= 12; n++)
 		for (int split = 0; split < NUM_SPLITS; split++)
 			compare_machine(n, split);
 }
 
-static void many_ranks(void **state)
+UNIT_TEST(many_ranks)
 {
 	for (int n = 13; n <= 64; n += 17)
 		for (int split = 0; split < NUM_SPLITS; split++)
@@ -291,7 +291,7 @@ static void compare_thousand(const char *machine, int longest)
 	topo_destroy(topo);
 }
 
-static void a_thousand_ranks(void **state)
+UNIT_TEST(a_thousand_ranks)
 {
 	compare_thousand("node:1024", 64);
 	compare_thousand("node:128 gpu:8", 64);
@@ -299,7 +299,7 @@ static void a_thousand_ranks(void **state)
 }
 
 /* What a list costs on 8 GPUs. */
-static void lists_are_short(void **state)
+UNIT_TEST(lists_are_short)
 {
 	int rows;
 	struct topo *topo = cases_topo(8, SPLIT_ONE_NODE);
@@ -318,7 +318,7 @@ static void lists_are_short(void **state)
 }
 
 /* What an exchange sends goes ahead of what it waits for; what is passed on, or goes to a rank that is near, does not. */
-static void sends_go_ahead(void **state)
+UNIT_TEST(sends_go_ahead)
 {
 	static const struct {
 		const char *name;
@@ -397,7 +397,7 @@ static void build_radix_4(struct plan *plan)
 	assert_int_equal(plan_finish(plan), 0);
 }
 
-static void radix_4_is_right(void **state)
+UNIT_TEST(radix_4_is_right)
 {
 	struct check_report report;
 	char error[512];
@@ -415,7 +415,7 @@ static void radix_4_is_right(void **state)
 }
 
 /* Half as many rounds as of radix 2, of three messages each way: so many latencies, and the work of all messages. */
-static void radix_4_has_few_rounds(void **state)
+UNIT_TEST(radix_4_has_few_rounds)
 {
 	struct topo *topo;
 	struct plan radix_4, radix_2;
@@ -435,16 +435,4 @@ static void radix_4_has_few_rounds(void **state)
 	assert_true(cost_4 > 3 * (latency + 3 * message));
 	assert_true(cost_4 < 3 * (latency + 3 * (message + topo->rail.gap_ns)) + latency / 2 + steps);
 	topo_destroy(topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(few_ranks),
-					    cmocka_unit_test(many_ranks),
-					    cmocka_unit_test(a_thousand_ranks),
-					    cmocka_unit_test(lists_are_short),
-					    cmocka_unit_test(sends_go_ahead),
-					    cmocka_unit_test(radix_4_is_right),
-					    cmocka_unit_test(radix_4_has_few_rounds) };
-	return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
 }

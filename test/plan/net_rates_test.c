@@ -44,7 +44,7 @@ static void print_measured(double send, double recv, double way, double noise, c
 }
 
 /* No two runs measure the same, and all plan by the same rates. */
-static void test_steady(void **state)
+UNIT_TEST(test_steady)
 {
 	for (int run = 0; run < 200; run++) {
 		char text[200];
@@ -72,7 +72,7 @@ static void plan_barrier(double factor, struct plan *plan)
 }
 
 /* What is measured decides: messages that cost their ends a thirtieth are sent to all at once. */
-static void test_choices_differ(void **state)
+UNIT_TEST(test_choices_differ)
 {
 	struct plan dear, cheap;
 	plan_barrier(1, &dear);
@@ -81,7 +81,7 @@ static void test_choices_differ(void **state)
 }
 
 /* The rates that were agreed on give themselves again, so that later communicators of the process have the same. */
-static void test_known(void **state)
+UNIT_TEST(test_known)
 {
 	struct topo *topo = new_topo(), *again = new_topo();
 	struct net_sample samples[RANKS], one;
@@ -102,7 +102,7 @@ static void test_known(void **state)
 	topo_destroy(again);
 }
 
-static void test_nothing_measured(void **state)
+UNIT_TEST(test_nothing_measured)
 {
 	struct topo *topo = new_topo();
 	struct net_sample none[RANKS] = { { 0 } };
@@ -112,15 +112,4 @@ static void test_nothing_measured(void **state)
 	topo_print_rails(topo, after, sizeof(after));
 	assert_string_equal(before, after);
 	topo_destroy(topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_steady),
-		cmocka_unit_test(test_choices_differ),
-		cmocka_unit_test(test_known),
-		cmocka_unit_test(test_nothing_measured),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

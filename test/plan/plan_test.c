@@ -26,7 +26,7 @@ static struct topo *new_topo(int n, int per_node)
 	return topo;
 }
 
-static void test_cut(void **state)
+UNIT_TEST(test_cut)
 {
 	for (size_t length = 0; length < 70; length++) {
 		for (size_t n = 1; n < 9; n++) {
@@ -45,7 +45,7 @@ static void test_cut(void **state)
 	}
 }
 
-static void test_doubling(void **state)
+UNIT_TEST(test_doubling)
 {
 	for (int n = 1; n < 200; n++) {
 		int steps = plan_log2(n), part = 0;
@@ -72,7 +72,7 @@ static void test_doubling(void **state)
 }
 
 /* Each position but the root's is the child of its parent, once; a tree of n has ceil(log2(n)) levels. */
-static void test_tree(void **state)
+UNIT_TEST(test_tree)
 {
 	for (int n = 1; n < 200; n++) {
 		int children = 0, deepest = 0;
@@ -102,7 +102,7 @@ static void test_tree(void **state)
 }
 
 /* A window is its two halves, the first of them no shorter; window 1 is the whole. */
-static void test_windows(void **state)
+UNIT_TEST(test_windows)
 {
 	for (size_t length = 0; length < 40; length++)
 		for (int window = 1; window < 64; window++) {
@@ -120,7 +120,7 @@ static void test_windows(void **state)
 }
 
 /* Partners have the two halves of what they had before a step; in the end everyone has another part of the whole. */
-static void test_halving(void **state)
+UNIT_TEST(test_halving)
 {
 	for (int n = 1; n < 130; n++) {
 		int steps = plan_log2(n), last[128] = { 0 };
@@ -149,7 +149,7 @@ static void test_halving(void **state)
 }
 
 /* Every element of a vector lies in exactly one (part, channel, chunk, piece). */
-static void test_spans_tile(void **state)
+UNIT_TEST(test_spans_tile)
 {
 	struct topo *topo = new_topo(3, 3);
 	for (size_t count = 0; count < 90; count += 7) {
@@ -195,7 +195,7 @@ static void expect_runs(const struct plan_env *env, const struct plan_action *a,
 }
 
 /* Several blocks go on at the buffer's start behind its last one, or back at its end before the first one; cells leave out as many as a run has. */
-static void test_blocks_in_runs(void **state)
+UNIT_TEST(test_blocks_in_runs)
 {
 	for (int n = 2; n < 12; n++) {
 		struct topo *topo = new_topo(n, 1);
@@ -226,7 +226,7 @@ static void test_blocks_in_runs(void **state)
 }
 
 /* Cells that are folded go on with the first one behind the last; each keeps the piece of the span. */
-static void test_cells(void **state)
+UNIT_TEST(test_cells)
 {
 	struct topo *topo = new_topo(5, 1);
 	const int var[PLAN_MAX_LOOPS] = { 0 };
@@ -256,7 +256,7 @@ static void test_cells(void **state)
 }
 
 /* Rounds meet: whom I send to gets as many blocks from me as it expects; in the end each rank has had all n, once. */
-static void test_bruck(void **state)
+UNIT_TEST(test_bruck)
 {
 	const struct plan_expr to = { .base = PLAN_BRUCK_PEER, .stride = -1, .radix = 2, .digit = 1 },
 			       from = { .base = PLAN_BRUCK_PEER, .stride = 1, .radix = 2, .digit = 1 },
@@ -285,7 +285,7 @@ static void test_bruck(void **state)
 }
 
 /* As test_bruck, of other radices: all distances of a round together multiply what a rank has. Distances that no member is away are none. */
-static void test_radix(void **state)
+UNIT_TEST(test_radix)
 {
 	for (int radix = 2; radix < 9; radix++)
 		for (int n = 2; n < 200; n++) {
@@ -319,7 +319,7 @@ static void test_radix(void **state)
 }
 
 /* A base that lacks its text, or operands that its form has, has been left out of the table. */
-static void test_bases(void **state)
+UNIT_TEST(test_bases)
 {
 	for (int base = 0; base < PLAN_BASES; base++) {
 		const struct plan_base_info *info = &plan_bases[base];
@@ -333,7 +333,7 @@ static void test_bases(void **state)
 	}
 }
 
-static void test_values(void **state)
+UNIT_TEST(test_values)
 {
 	struct topo *topo = new_topo(8, 3); /* nodes of 3, 3, 2 */
 	struct plan plan = new_plan();
@@ -389,7 +389,7 @@ static void count_to(struct plan *plan, int n)
 }
 
 /* signal(v0, v1) for v0 below 3, v1 below 2, but neither in loops of no trips nor behind a false predicate. */
-static void test_cursor(void **state)
+UNIT_TEST(test_cursor)
 {
 	struct topo *topo = new_topo(8, 8);
 	struct plan plan = new_plan();
@@ -426,7 +426,7 @@ static void test_cursor(void **state)
 }
 
 /* A table that is full, or loops that do not close, show when the plan is finished. */
-static void test_broken_plans(void **state)
+UNIT_TEST(test_broken_plans)
 {
 	struct plan plan = new_plan();
 	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL); /* no program */
@@ -472,7 +472,7 @@ static void expect_refusal(struct plan_step step)
 	assert_int_equal(plan_finish(&plan), CORALE_EINTERNAL);
 }
 
-static void test_broken_steps(void **state)
+UNIT_TEST(test_broken_steps)
 {
 	struct plan_span send = { .space = PLAN_SEND }, recv = { .space = PLAN_RECV },
 			 block = { .space = PLAN_RECV, .block = 1 };
@@ -502,7 +502,7 @@ static void test_broken_steps(void **state)
 	expect_refusal((struct plan_step){ .op = 77 });
 }
 
-static void test_mixed_ring(void **state)
+UNIT_TEST(test_mixed_ring)
 {
 	struct plan plan = new_plan();
 	uint8_t ring = plan_queue(&plan, PLAN_CREDIT, 2);
@@ -516,7 +516,7 @@ static void test_mixed_ring(void **state)
 }
 
 /* The length is what it would need, whatever the room; what fits is terminated. */
-static void test_print_length(void **state)
+UNIT_TEST(test_print_length)
 {
 	struct topo *topo = new_topo(8, 3);
 	struct planner planner = { .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
@@ -541,24 +541,5 @@ int main(void)
 {
 	_Static_assert(sizeof(struct plan_step) == 32, "a step has 32 bytes");
 	_Static_assert(sizeof(struct plan) <= 4096, "a plan travels by value");
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_doubling),
-		cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_halving),
-		cmocka_unit_test(test_spans_tile),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_cursor),
-		cmocka_unit_test(test_broken_plans),
-		cmocka_unit_test(test_broken_steps),
-		cmocka_unit_test(test_mixed_ring),
-		cmocka_unit_test(test_print_length),
-		cmocka_unit_test(test_blocks_in_runs),
-		cmocka_unit_test(test_bruck),
-		cmocka_unit_test(test_radix),
-		cmocka_unit_test(test_bases),
-		cmocka_unit_test(test_cells),
-	};
-	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

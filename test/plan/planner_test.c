@@ -22,7 +22,7 @@ static struct planner new_planner(const struct topo *topo)
 	return (struct planner){ .topo = topo, .slot_bytes = 1 << 16, .slots = 4, .max_channels = 1 };
 }
 
-static void test_key(void **state)
+UNIT_TEST(test_key)
 {
 	static const struct {
 		size_t count;
@@ -45,7 +45,7 @@ static void test_key(void **state)
 	assert_memory_equal(&a, &b, sizeof(a));
 }
 
-static void test_algo_grammar(void **state)
+UNIT_TEST(test_algo_grammar)
 {
 	static const char *const good[] = { "",
 					    "ring",
@@ -88,7 +88,7 @@ static void count_warnings(enum log_level level, int rank, const char *text)
 }
 
 /* What CORALE_ALGO names and can't run is said once a collective, by rank 0. */
-static void test_algo_warning(void **state)
+UNIT_TEST(test_algo_warning)
 {
 	struct topo *topo = cases_topo(8, SPLIT_THREES);
 	log_set_writer(count_warnings);
@@ -128,7 +128,7 @@ static void expect_choice(const struct topo *topo, const char *text, corale_coll
 		fail_msg("CORALE_ALGO=%s chose %s", text, row_table(&rows)[plan.algo].name);
 }
 
-static void test_algo_choice(void **state)
+UNIT_TEST(test_algo_choice)
 {
 	struct topo *topo = cases_topo(8, SPLIT_THREES);
 	expect_choice(topo, "ring", CORALE_ALL_REDUCE, "ring");
@@ -155,7 +155,7 @@ static void test_algo_choice(void **state)
 }
 
 /* Where nodes differ, doubling between nodes has no place for a result of each rail. */
-static void test_even_nodes_alone(void **state)
+UNIT_TEST(test_even_nodes_alone)
 {
 	for (int n = 6; n <= 7; n++) {
 		struct topo *topo = cases_topo(n, SPLIT_THREES);
@@ -184,7 +184,7 @@ static void expect_in_rank_order(const struct planner *planner, const struct pla
 }
 
 /* With CORALE_REPRODUCIBLE every sum is one left fold in rank order, on any machine, whatever the row; be the ranks more than a fold waits for or not. */
-static void test_reproducible(void **state)
+UNIT_TEST(test_reproducible)
 {
 	int rows;
 	row_table(&rows);
@@ -211,7 +211,7 @@ static void test_reproducible(void **state)
 }
 
 /* On more ranks than a fold waits for few bytes go by Bruck's messages; more, in cells that stay within bounds. */
-static void test_reproducible_on_many_ranks(void **state)
+UNIT_TEST(test_reproducible_on_many_ranks)
 {
 	static const char *const machines[] = { "node:2048 rank:1", "node:300 rank:8", "node:[8,1,3,1100]" };
 	for (int m = 0; m < 3; m++) {
@@ -248,7 +248,7 @@ static void expect_same(const struct plan *a, const struct plan_cost *x, const s
 }
 
 /* A row that costs less than a limit is cut and priced as without one; another one is told to cost no less. */
-static void test_prices_below_a_limit(void **state)
+UNIT_TEST(test_prices_below_a_limit)
 {
 	static const double shares[] = { 0.3, 0.9, 0.999, 1.001, 1.1, 4 };
 	int rows, less = 0;
@@ -284,7 +284,7 @@ static void test_prices_below_a_limit(void **state)
 }
 
 /* No message is larger than a slot, whatever the algorithm, type and size. */
-static void test_messages_fit(void **state)
+UNIT_TEST(test_messages_fit)
 {
 	int rows;
 	row_table(&rows);
@@ -320,7 +320,7 @@ static void test_messages_fit(void **state)
 }
 
 /* Equal inputs, equal plans, to the last byte: ranks plan each for itself. */
-static void test_deterministic(void **state)
+UNIT_TEST(test_deterministic)
 {
 	struct topo *topos[] = { cases_topo(11, SPLIT_UNEVEN), cases_topo(11, SPLIT_UNEVEN) };
 	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++) {
@@ -342,7 +342,7 @@ static void test_deterministic(void **state)
 }
 
 /* The model is within a factor of three of the simulation, which never beats the lower bound. */
-static void test_cost(void **state)
+UNIT_TEST(test_cost)
 {
 	static const char *const machines[] = { "rank:4", "node:2 rank:2", "node:4 gpu:8 nvlink:390 rail:50",
 						"node:[8,8,4,3] nvlink:390 rail:50", "node:9 rail:2" };
@@ -428,7 +428,7 @@ static void expect_good_choice(const struct planner *planner, const char *machin
 	}
 }
 
-static void test_good_choices(void **state)
+UNIT_TEST(test_good_choices)
 {
 	static const char *const machines[] = { "node:2 gpu:8 nvlink:390 rail:50",
 						"node:5 gpu:8 nvlink:390 rail:50",
@@ -496,7 +496,7 @@ static long most_messages(const char *machine, corale_coll coll)
 
 /* Small calls take as many messages as pay: few where each costs its sender a system call, more where the adapter sends them, or memory carries
  * them. */
-static void test_messages_of_small_calls(void **state)
+UNIT_TEST(test_messages_of_small_calls)
 {
 	static const char *const rates[] = {
 		"rail_us:0.8 rail_send_us:6.5 rail_recv_us:2.6 rail:3.4 rail_core:6.8", /* sockets */
@@ -562,7 +562,7 @@ static void expect_near(const char *machine, corale_coll coll, size_t bytes)
 }
 
 /* From 1 MB on the model of an all_reduce of GPUs over nodes is within 15 % of what is simulated. */
-static void test_nodes_of_gpus(void **state)
+UNIT_TEST(test_nodes_of_gpus)
 {
 	static const int nodes[] = { 2, 3, 4, 6, 7, 8, 12, 16, 24, 32, 64 };
 	uint64_t turn = 0;
@@ -580,7 +580,7 @@ static void test_nodes_of_gpus(void **state)
 }
 
 /* Nodes of 8 GPUs with a NIC of 50 GB/s each, beside what no schedule can beat: docs/lab/nodes.md says the same. */
-static void test_near_the_bound(void **state)
+UNIT_TEST(test_near_the_bound)
 {
 	static const struct {
 		const char *machine;
@@ -605,7 +605,7 @@ static void test_near_the_bound(void **state)
 	}
 }
 
-static void test_sim_finds_deadlock(void **state)
+UNIT_TEST(test_sim_finds_deadlock)
 {
 	struct plan_case c = { .topo = cases_topo(5, SPLIT_ONE_NODE), .count = 100, .channels = 1 };
 	struct plan plan;
@@ -620,27 +620,4 @@ static void test_sim_finds_deadlock(void **state)
 	plan.queues[0].depth = 1;
 	assert_int_equal(sim_run(c.topo, &plan, &options, &result), CORALE_EINTERNAL);
 	topo_destroy((struct topo *)c.topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_algo_grammar),
-		cmocka_unit_test(test_algo_choice),
-		cmocka_unit_test(test_algo_warning),
-		cmocka_unit_test(test_even_nodes_alone),
-		cmocka_unit_test(test_reproducible),
-		cmocka_unit_test(test_reproducible_on_many_ranks),
-		cmocka_unit_test(test_prices_below_a_limit),
-		cmocka_unit_test(test_messages_fit),
-		cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_cost),
-		cmocka_unit_test(test_good_choices),
-		cmocka_unit_test(test_messages_of_small_calls),
-		cmocka_unit_test(test_nodes_of_gpus),
-		cmocka_unit_test(test_near_the_bound),
-		cmocka_unit_test(test_sim_finds_deadlock),
-	};
-	return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static int has_rows(const struct machine *m, int coll)
 	return !m->planner.gpus || !coll_is_uneven(coll);
 }
 
-static void test_deleted_rows(void **state)
+UNIT_TEST(test_deleted_rows)
 {
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:2",        "gpu:4",
 						"gpu:8",  "node:2 gpu:8",  "node:16 gpu:1" };
@@ -151,7 +151,7 @@ static void test_deleted_rows(void **state)
 }
 
 /* Equal machines have equal hashes; whatever the choice looks at changes that of the inputs, and a row less that of what is chosen. */
-static void test_hashes(void **state)
+UNIT_TEST(test_hashes)
 {
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
@@ -185,7 +185,7 @@ static void test_hashes(void **state)
 }
 
 /* Over nodes names decide between a codelet and the row that may be lowered in its place, also where the other one is faster. */
-static void test_names_over_nodes(void **state)
+UNIT_TEST(test_names_over_nodes)
 {
 	static const struct {
 		const char *variable, *small, *large; /* rows */
@@ -239,7 +239,7 @@ static void check_exact(const struct planner *planner, corale_coll coll, const s
 	}
 }
 
-static void test_exact_lists(void **state)
+UNIT_TEST(test_exact_lists)
 {
 	static const char *const machines[] = { "rank:8",       "node:2 rank:1", "node:4 rank:4", "gpu:4",
 						"node:2 gpu:1", "node:3 gpu:4",  "node:16 gpu:8" };
@@ -261,7 +261,7 @@ static void test_exact_lists(void **state)
 }
 
 /* Types of a kind choose alike. */
-static void test_kinds(void **state)
+UNIT_TEST(test_kinds)
 {
 	static const char *const machines[] = { "rank:4", "node:2 rank:4", "gpu:4", "node:2 gpu:2" };
 	for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
@@ -283,7 +283,7 @@ static void test_kinds(void **state)
 }
 
 /* Communicators of one machine have the same lists, also one after the other; those of another machine have others. */
-static void test_shared_lists(void **state)
+UNIT_TEST(test_shared_lists)
 {
 	const struct choices *list, *same, *another;
 	struct machine m, other;
@@ -309,14 +309,4 @@ static void test_shared_lists(void **state)
 	machine_choices_close(second);
 	topo_destroy(m.topo);
 	topo_destroy(other.topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_deleted_rows), cmocka_unit_test(test_hashes),
-		cmocka_unit_test(test_exact_lists),  cmocka_unit_test(test_names_over_nodes),
-		cmocka_unit_test(test_kinds),        cmocka_unit_test(test_shared_lists)
-	};
-	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }

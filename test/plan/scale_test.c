@@ -162,7 +162,7 @@ static void spot_check(const char *machine, size_t count)
 	topo_destroy(topo);
 }
 
-static void test_many_ranks(void **state)
+UNIT_TEST(test_many_ranks)
 {
 	spot_check("node:12 gpu:8", 1001);
 	spot_check("node:[16,8,3,16,1,7] rail:10", 5003);
@@ -173,7 +173,7 @@ static void test_many_ranks(void **state)
 }
 
 /* Whole machines of a few hundred ranks through the checker, with as little data as shows the structure. */
-static void test_hundreds(void **state)
+UNIT_TEST(test_hundreds)
 {
 	int rows;
 	row_table(&rows);
@@ -189,11 +189,4 @@ static void test_hundreds(void **state)
 		cases_run(&c, NULL);
 	}
 	topo_destroy(topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_many_ranks),
-					    cmocka_unit_test(test_hundreds) };
-	return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void check_maps(const struct topo *topo, int n, const uint64_t *id)
 	assert_int_equal(map->max_node_size, largest);
 }
 
-static void test_maps(void **state)
+UNIT_TEST(test_maps)
 {
 	uint64_t id[64];
 	for (unsigned seed = 0; seed < 200; seed++) {
@@ -62,7 +62,7 @@ static void expect_machine(const char *text, int ranks, int nodes, int largest)
 	topo_destroy(topo);
 }
 
-static void test_text(void **state)
+UNIT_TEST(test_text)
 {
 	expect_machine("node:512 gpu:8 nvlink:390 rail:50", 4096, 512, 8);
 	expect_machine("node:[8,8,4]", 20, 3, 8);
@@ -82,7 +82,7 @@ static void test_text(void **state)
 	topo_destroy(topo);
 }
 
-static void test_bad_text(void **state)
+UNIT_TEST(test_bad_text)
 {
 	static const char *const texts[] = { "node",
 					     "node:",
@@ -134,7 +134,7 @@ static void test_bad_text(void **state)
 }
 
 /* What is printed of the links between nodes is read back to the same, to the digits that are printed. */
-static void test_rails(void **state)
+UNIT_TEST(test_rails)
 {
 	struct topo *topo;
 	char error[200], text[200], again[200];
@@ -163,15 +163,4 @@ static void test_rails(void **state)
 	topo_print_rails(topo, again, sizeof(again));
 	assert_string_equal(text, again);
 	topo_destroy(topo);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_maps),
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_bad_text),
-		cmocka_unit_test(test_rails),
-	};
-	return cmocka_run_group_tests_name("topo", tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static struct tuning parse(const char *text)
 	return tuning;
 }
 
-static void test_read(void **state)
+UNIT_TEST(test_read)
 {
 	const struct tuning none = parse(FIRST), some = parse(FIRST "\n# by hand\r\n"
 								    "host.node_ns\t142 \r\n"
@@ -42,7 +42,7 @@ static void test_read(void **state)
 	assert_memory_equal(&gpus, rates_of_default_gpu(), sizeof(gpus));
 }
 
-static void test_broken(void **state)
+UNIT_TEST(test_broken)
 {
 	static const struct {
 		const char *text, *words; /* of the error */
@@ -81,7 +81,7 @@ static void test_broken(void **state)
 	}
 }
 
-static void test_bytes_that_are_no_text(void **state)
+UNIT_TEST(test_bytes_that_are_no_text)
 {
 	static const char with_nul[] = FIRST "host.node_ns 1\0\n";
 	char longest[TUNING_LINE + sizeof(FIRST) + 2] = FIRST;
@@ -95,7 +95,7 @@ static void test_bytes_that_are_no_text(void **state)
 }
 
 /* Every rate, in the order of the table; the text is as long as tuning_print says. */
-static void test_round_trip(void **state)
+UNIT_TEST(test_round_trip)
 {
 	struct tuning all = { 0 };
 	char text[TUNING_TEXT], same[TUNING_TEXT];
@@ -112,7 +112,7 @@ static void test_round_trip(void **state)
 }
 
 /* The order and comments do not matter, every value and name does. */
-static void test_hash(void **state)
+UNIT_TEST(test_hash)
 {
 	const struct tuning a = parse(FIRST "host.node_ns 1\nhost.step_ns 2\n"),
 			    b = parse(FIRST "# b\nhost.step_ns 2.0\nhost.node_ns 1\n"),
@@ -143,7 +143,7 @@ static uint64_t choose(const char *text, size_t bytes, int *algo)
 }
 
 /* Where messages take long, one exchange of all data is faster than two of parts. Lists of choices are not shared with other rates. */
-static void test_choice(void **state)
+UNIT_TEST(test_choice)
 {
 	int built_in, slow, same, turns;
 	const uint64_t a = choose(FIRST, 4096, &built_in),
@@ -166,7 +166,7 @@ static void load(const char *path, const char *words)
 	assert_int_equal(tuning.given, 0);
 }
 
-static void test_file(void **state)
+UNIT_TEST(test_file)
 {
 	char path[] = "/tmp/corale-tuning-XXXXXX", words[128];
 	const int fd = mkstemp(path);
@@ -180,18 +180,4 @@ static void test_file(void **state)
 	load(path, words);
 	close(fd);
 	unlink(path);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_bytes_that_are_no_text),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_hash),
-		cmocka_unit_test(test_choice),
-		cmocka_unit_test(test_file),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

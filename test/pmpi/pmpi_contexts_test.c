@@ -252,7 +252,7 @@ static int copy(CUcontext now, const struct allocation *memory)
 	return ordinal;
 }
 
-static void test_own_context(void **state)
+UNIT_TEST(test_own_context)
 {
 	const struct allocation memory = { .device = 0, .context = &own };
 	const int ordinal = copy(&own, &memory);
@@ -284,7 +284,7 @@ static int export_at(const struct allocation *memory, size_t at, size_t bytes)
 }
 
 /* A handle is asked for once an allocation, in the context of the memory; a later allocation at the address has its own. */
-static void test_export(void **state)
+UNIT_TEST(test_export)
 {
 	struct allocation memory = { 0, &primary[0], 7, "" };
 	open_device(NULL);
@@ -300,7 +300,7 @@ static void test_export(void **state)
 	assert_int_equal(driver.n, 0);
 }
 
-static void test_primary_context(void **state)
+UNIT_TEST(test_primary_context)
 {
 	const struct allocation memory = { .device = 1, .context = &primary[1] }, pool = { .device = 1 };
 	assert_int_equal(copy(&own, &memory), 1);
@@ -312,7 +312,7 @@ static void test_primary_context(void **state)
 }
 
 /* Pinned memory outlives contexts of the program. */
-static void test_pinned(void **state)
+UNIT_TEST(test_pinned)
 {
 	const struct allocation memory = { .device = 1, .context = &primary[1] };
 	void *pinned;
@@ -325,7 +325,7 @@ static void test_pinned(void **state)
 	assert_int_equal(driver.n, 0);
 }
 
-static void test_refused(void **state)
+UNIT_TEST(test_refused)
 {
 	const struct allocation memory = { .device = 0, .context = &own };
 	const struct pmpi_device *device = open_device(NULL);
@@ -336,7 +336,7 @@ static void test_refused(void **state)
 }
 
 /* A context at the address of one that is gone is another one; there is room for so many. */
-static void test_many(void **state)
+UNIT_TEST(test_many)
 {
 	struct emulated_context again = { .id = 100 };
 	const struct allocation memory = { .device = 0, .context = &again };
@@ -349,14 +349,4 @@ static void test_many(void **state)
 	}
 	again.id++;
 	assert_int_equal(device->ordinal(&memory), PMPI_NO_ORDINAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_context),     cmocka_unit_test(test_export),
-		cmocka_unit_test(test_primary_context), cmocka_unit_test(test_pinned),
-		cmocka_unit_test(test_refused),         cmocka_unit_test(test_many),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

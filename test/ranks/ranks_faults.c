@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 #include "corale_mpi.h"
+#include "test/helpers/ranks.h"
 
 static const size_t bytes = (size_t)192 << 20;
 static const double late_s = 1.5; /* how long what came too late is looked for */
-static int rank, ranks, faults;
+static int faults;
 
 __attribute__((format(printf, 1, 2))) static void fault(const char *format, ...)
 {
@@ -165,7 +166,7 @@ static int call(corale_comm *comm, int n)
 	for (int i = 0; i < n && !ret; i++) {
 		int32_t mine = rank + i, sum = 0;
 		ret = corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL);
-		if (!ret && sum != ranks * (ranks - 1) / 2 + ranks * i)
+		if (!ret && sum != size * (size - 1) / 2 + size * i)
 			fault("call %d: the sum is %d", i, (int)sum);
 	}
 	return ret;
@@ -176,7 +177,7 @@ static void again_after_abort(void)
 {
 	enum { ROUNDS = 20 };
 	for (int round = 0; round < ROUNDS && !faults; round++) {
-		const int culprit = round % ranks;
+		const int culprit = round % size;
 		corale_comm *comm = make(10);
 		int ret = call(comm, 3 + round % 5);
 		if (ret && ret != CORALE_EABORTED) /* a rank that is done aborts at once */
@@ -196,9 +197,9 @@ static void destroyed(void)
 	char waited[32], said[32]; /* by this rank, or by another one that has told */
 	corale_comm *comm = make(20);
 	expect(call(comm, 3), 0, "calls");
-	snprintf(waited, sizeof waited, "rank %d, which has ", ranks - 1);
-	snprintf(said, sizeof said, "rank %d (process ", ranks - 1);
-	if (rank == ranks - 1) {
+	snprintf(waited, sizeof waited, "rank %d, which has ", size - 1);
+	snprintf(said, sizeof said, "rank %d (process ", size - 1);
+	if (rank == size - 1) {
 		sleep_s(0.05);
 	} else {
 		double start = MPI_Wtime();
@@ -237,7 +238,7 @@ static void split_aborted(void)
 	corale_comm *comm = make(20), *child = NULL;
 	pthread_t thread;
 	MPI_Barrier(MPI_COMM_WORLD);
-	if (rank == ranks - 1) {
+	if (rank == size - 1) {
 		sleep_s(away_s);
 	} else {
 		double start = MPI_Wtime() + 0.2;
@@ -264,12 +265,12 @@ static void destroyed_meanwhile(void)
 	corale_comm *comm = make(20), *child = NULL;
 	expect(corale_comm_split(comm, 0, rank, &child), 0, "split");
 	MPI_Barrier(MPI_COMM_WORLD);
-	if (rank == ranks - 1)
+	if (rank == size - 1)
 		sleep_s(away_s);
 	else
-		expect(corale_send(text, 1000, CORALE_INT32, ranks - 1, child, NULL), 0, "a send");
-	if (rank == ranks - 1)
-		for (int r = 0; r < ranks - 1; r++)
+		expect(corale_send(text, 1000, CORALE_INT32, size - 1, child, NULL), 0, "a send");
+	if (rank == size - 1)
+		for (int r = 0; r < size - 1; r++)
 			expect(corale_recv(text, 1000, CORALE_INT32, r, child, NULL), 0, "a receive");
 	const double start = MPI_Wtime();
 	corale_comm_destroy(child);
@@ -366,7 +367,7 @@ static void longer_than_deadline(void)
 static void refused(void)
 {
 	corale_comm *comm = make(20);
-	const int refuses = rank == ranks - 1;
+	const int refuses = rank == size - 1;
 	int32_t mine = 1, sum = 0;
 	expect(corale_all_reduce(NULL, &sum, 1, CORALE_INT32, CORALE_SUM, comm, NULL), CORALE_EINVAL,
 	       "a call that all ranks refuse");
@@ -424,30 +425,19 @@ static void leave_behind(corale_comm **child)
 
 int ranks_faults_main(int argc, char **argv, const char *transport)
 {
-	int level, failed = 0, number = 0;
 	corale_comm *child = NULL;
 	setenv("CORALE_TRANSPORT", transport, 1);
 	setenv("CORALE_DEBUG", "none", 1);
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	ranks_open(&argc, &argv, MPI_THREAD_SERIALIZED);
 	for (int i = 0; i < CASES; i++) {
-		int all;
-		if (ranks > 2 && !cases[i].any_size)
+		if (size > 2 && !cases[i].any_size)
 			continue;
 		faults = 0;
 		cases[i].run();
-		MPI_Allreduce(&faults, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-		failed |= all;
-		if (rank == 0)
-			printf("%s %d - %s\n", all ? "not ok" : "ok", ++number, cases[i].name);
-		fflush(stdout);
+		ranks_report(cases[i].name, faults);
 	}
-	if (rank == 0)
-		printf("1..%d\n", number);
-	fflush(stdout);
 	leave_behind(&child);
-	MPI_Finalize();
+	const int failed = ranks_close();
 	corale_comm_destroy(child);
-	return failed != 0;
+	return failed;
 }

@@ -19,13 +19,14 @@
 #include "comm/gpu_direct.h"
 #include "test/helpers/crash.h"
 #include "test/helpers/fake_engine.h"
+#include "test/helpers/ranks.h"
 #include "mpi_world.h"
 #include "net/slot_front.h"
 #include "net/proxy.h"
 
 enum { DEADLINE_S = 60, MESSAGES = 21, MOST_LOG = 1 << 20 };
 
-static int rank, size, wrong, number;
+static int wrong;
 static char log_path[128];
 
 static void expect(int good, const char *what)
@@ -38,12 +39,8 @@ static void expect(int good, const char *what)
 
 static void tell(const char *what)
 {
-	int all = 0;
-	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	ranks_report(what, wrong);
 	wrong = 0;
-	if (rank == 0)
-		printf("%s %d - %s\n", all ? "not ok" : "ok", ++number, what);
-	fflush(stdout);
 }
 
 /* Of rank 0, which prints all that it has to say of GPUDirect where this is missing. */
@@ -226,21 +223,15 @@ int main(int argc, char **argv)
 {
 	const char *expected = getenv("TEST_EXPECT"), *name = getenv("TEST_NAME");
 	const char *scratch = getenv("TMPDIR");
-	int level;
 	snprintf(log_path, sizeof log_path, "%s/ranks_gpudirect.%d", scratch ? scratch : "/tmp", getpid());
 	setenv("CORALE_LOG_FILE", log_path, 1);
 	setenv("CORALE_DEBUG", "info", 1);
 	crash_expect();
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	ranks_open(&argc, &argv, MPI_THREAD_MULTIPLE);
 	crash_expect();
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	fake_engine_has_late_kernels = getenv("TEST_BUSY_GPU") && rank == size - 1;
 	fake_engine_reads_back = getenv("TEST_OLD_GPU") != NULL;
 	run(expected ? expected : "pinned:transport ucx uses no RDMA adapter", name ? name : "no adapter");
-	if (rank == 0)
-		printf("1..%d\n", number);
 	unlink(log_path);
-	MPI_Finalize();
-	return 0;
+	return ranks_close();
 }

@@ -14,11 +14,9 @@
 #include "comm/comm_create.h"
 #include "mpi_thread.h"
 #include "mpi_world.h"
+#include "test/helpers/ranks.h"
 #include "transport_mpi.h"
 
-enum { MAX_RANKS = 4 };
-
-static int rank, size;
 static int cuda_support;
 
 /* In place of MPI's own. */
@@ -28,15 +26,11 @@ int MPIX_Query_cuda_support(void)
 	return cuda_support;
 }
 
-static void report(int number, const char *name, int good)
+static void report(const char *name, int good)
 {
-	int all = 0;
 	if (!good)
 		fprintf(stderr, "# rank %d: %s: %s\n", rank, name, log_last_error());
-	MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-	if (rank == 0)
-		printf("%s %d - %s\n", all ? "ok" : "not ok", number, name);
-	fflush(stdout);
+	ranks_report(name, !good);
 }
 
 static int refuses(int level, int calls_cuda, const char *word)
@@ -46,10 +40,10 @@ static int refuses(int level, int calls_cuda, const char *word)
 	       strstr(text, "build with UCX") && strlen(text) < sizeof text - 1;
 }
 
-static void decisions(int number)
+static void decisions(void)
 {
 	char text[8] = "";
-	report(number, "only MPI_THREAD_MULTIPLE will do, of an MPI that does not call CUDA",
+	report("only MPI_THREAD_MULTIPLE will do, of an MPI that does not call CUDA",
 	       refuses(MPI_THREAD_SINGLE, 0, "gave MPI_THREAD_SINGLE,") &&
 		   refuses(MPI_THREAD_FUNNELED, 0, "gave MPI_THREAD_FUNNELED,") &&
 		   refuses(MPI_THREAD_SERIALIZED, 0, "gave MPI_THREAD_SERIALIZED,") &&
@@ -91,16 +85,16 @@ static int choose(int gpus)
 	return ret ? ret : chosen == &over_mpi.row;
 }
 
-static void agreement(int number)
+static void agreement(void)
 {
 	int ret = choose(1);
-	report(number, "GPUs: one rank with less is an error on all, which the others name",
+	report("GPUs: one rank with less is an error on all, which the others name",
 	       ret == CORALE_ENOTSUP &&
 		   (rank == 1 ? says("MPI gave MPI_THREAD_SERIALIZED") &&
 				    says("MPI_THREAD_MULTIPLE is needed") && says("transport mpi")
 			      : says("transport mpi can't be used: it does not connect rank 0 (host ") &&
 				    says(" and rank 1 (host ")));
-	report(number + 1, "hosts: any level will do", choose(0) == 1);
+	report("hosts: any level will do", choose(0) == 1);
 }
 
 int main(int argc, char **argv)
@@ -108,21 +102,14 @@ int main(int argc, char **argv)
 	const char *open_mpi = getenv("OMPI_COMM_WORLD_RANK"), *mpich = getenv("PMI_RANK"),
 		   *before = open_mpi ? open_mpi : mpich;
 	const int wanted = before && atoi(before) == 1 ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
-	int level;
-	MPI_Init_thread(&argc, &argv, wanted, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	const char *expected = getenv("TEST_RANKS");
-	if (size < 2 || size > MAX_RANKS || (expected && atoi(expected) != size))
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	int there = level == wanted, all;
+	int there = ranks_open(&argc, &argv, wanted) == wanted, all;
 	MPI_Allreduce(&there, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-	if (rank == 0)
-		printf(all ? "1..3\n" : "1..0 # SKIP this MPI gives other levels than it is asked for\n");
 	if (all) {
-		decisions(1);
-		agreement(2);
+		decisions();
+		agreement();
+		return ranks_close();
 	}
-	MPI_Finalize();
-	return 0;
+	if (rank == 0)
+		printf("1..0 # SKIP this MPI gives other levels than it is asked for\n");
+	return MPI_Finalize();
 }

@@ -11,30 +11,16 @@
 
 #include "corale_mpi.h"
 #include "test/helpers/matrix.h"
+#include "test/helpers/ranks.h"
 #include "test/helpers/thin.h"
 
 enum { THREADS = 3, FAULT_LINES = 5 };
-
-static int world_rank, world_size, number, failed;
-
-/* One TAP line for all ranks: good only if none has a fault. */
-static void report(const char *name, int faults)
-{
-	int all;
-	MPI_Allreduce(&faults, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-	failed += all != 0;
-	number++;
-	if (world_rank == 0) {
-		printf("%s %d - %s\n", all ? "not ok" : "ok", number, name);
-		fflush(stdout);
-	}
-}
 
 static int complain(const char *text)
 {
 	static int lines;
 	if (lines++ < FAULT_LINES)
-		fprintf(stderr, "# rank %d: %s\n", world_rank, text);
+		fprintf(stderr, "# rank %d: %s\n", rank, text);
 	return 1;
 }
 
@@ -93,10 +79,10 @@ static void collectives(void)
 	corale_stream *stream;
 	if (create(MPI_COMM_WORLD, &comm))
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	report("small counts", run_list(comm, NULL, small, 4, 7, 1));
-	report("large counts", run_list(comm, NULL, large, 2, 77, 1));
+	ranks_report("small counts", run_list(comm, NULL, small, 4, 7, 1));
+	ranks_report("large counts", run_list(comm, NULL, large, 2, 77, 1));
 	int faults = expect(corale_stream_create(&stream), 0, "corale_stream_create");
-	report("on a stream", faults ? faults : run_list(comm, stream, small, 4, 49, 1));
+	ranks_report("on a stream", faults ? faults : run_list(comm, stream, small, 4, 49, 1));
 	corale_stream_destroy(stream);
 	corale_comm_destroy(comm);
 }
@@ -108,18 +94,15 @@ static void parts(void)
 	MPI_Comm turned, part;
 	corale_comm *all, *half, *again;
 	int faults;
-	MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &turned);
-	MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, world_rank, &part);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &turned);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &part);
 	faults = create(turned, &all) + create(part, &half) + create(part, &again);
 	MPI_Comm_free(&turned); /* Corale has duplicates of its own */
 	MPI_Comm_free(&part);
 	if (!faults) {
-		faults += corale_comm_rank(all) != world_size - 1 - world_rank
-			      ? complain("rank in a turned order")
-			      : 0;
-		faults += corale_comm_size(half) != (world_size + 1 - world_rank % 2) / 2
-			      ? complain("size of a half")
-			      : 0;
+		faults += corale_comm_rank(all) != size - 1 - rank ? complain("rank in a turned order") : 0;
+		faults +=
+		    corale_comm_size(half) != (size + 1 - rank % 2) / 2 ? complain("size of a half") : 0;
 		faults += run_list(all, NULL, counts, 3, 97, 0);
 		faults += run_list(half, NULL, counts, 3, 97, 0);
 		faults += run_list(again, NULL, counts, 3, 143, 0);
@@ -128,7 +111,7 @@ static void parts(void)
 	corale_comm_destroy(half);
 	corale_comm_destroy(all);
 	corale_comm_destroy(again);
-	report("parts of the world, several at once", faults);
+	ranks_report("parts of the world, several at once", faults);
 }
 
 struct worker {
@@ -169,7 +152,7 @@ static void threads(int level)
 		faults += workers[i].faults;
 		MPI_Comm_free(&workers[i].mpi_comm);
 	}
-	report("communicators of several threads", faults);
+	ranks_report("communicators of several threads", faults);
 }
 
 /* A few long transfers, which no single message of MPI or of a window could carry. */
@@ -181,17 +164,17 @@ static void split_and_memory(void)
 	int faults = create(MPI_COMM_WORLD, &comm);
 	if (faults)
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	faults += expect(corale_comm_split(comm, world_rank / 2, world_rank, &half), 0, "corale_comm_split");
+	faults += expect(corale_comm_split(comm, rank / 2, rank, &half), 0, "corale_comm_split");
 	faults += expect(corale_mem_alloc(comm, COUNT * sizeof(int32_t), &buffer), 0, "corale_mem_alloc");
 	if (!faults) {
 		int32_t *values = buffer, wrong = 0;
 		for (int i = 0; i < COUNT; i++)
-			values[i] = i * (world_rank + 1);
+			values[i] = i * (rank + 1);
 		faults +=
 		    expect(corale_all_reduce(values, values, COUNT, CORALE_INT32, CORALE_SUM, comm, NULL), 0,
 			   "all_reduce of Corale's memory");
 		for (int i = 0; i < COUNT; i++)
-			wrong += values[i] != i * (world_size * (world_size + 1) / 2);
+			wrong += values[i] != i * (size * (size + 1) / 2);
 		faults += wrong ? complain("wrong sums in Corale's memory") : 0;
 		faults += expect(corale_barrier(half, NULL), 0, "barrier of a split communicator");
 		faults += expect(corale_mem_free(comm, buffer), 0, "corale_mem_free");
@@ -199,7 +182,7 @@ static void split_and_memory(void)
 	corale_comm_destroy(comm);
 	faults += expect(corale_barrier(half, NULL), 0, "a split communicator after its parent");
 	corale_comm_destroy(half);
-	report("split, and Corale's memory", faults);
+	ranks_report("split, and Corale's memory", faults);
 }
 
 static void refusals(void)
@@ -209,32 +192,22 @@ static void refusals(void)
 	    expect(corale_comm_create_mpi(MPI_COMM_NULL, NULL, &comm), CORALE_EINVAL, "MPI_COMM_NULL");
 	faults += expect(corale_comm_create_mpi(MPI_COMM_WORLD, NULL, NULL), CORALE_EINVAL,
 			 "no place for the result");
-	report("refusals", faults);
+	ranks_report("refusals", faults);
 }
 
 int main(int argc, char **argv)
 {
-	const char *ranks = getenv("TEST_RANKS");
 	corale_comm *forgotten;
-	int level, early = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &forgotten);
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-	if (ranks && atoi(ranks) != world_size) {
-		printf("Bail out! %d ranks, expected %s: another MPI's launcher\n", world_size, ranks);
-		return 1;
-	}
-	report("before MPI_Init", expect(early, CORALE_EINVAL, "corale_comm_create_mpi"));
+	const int early = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &forgotten);
+	const int level = ranks_open(&argc, &argv, MPI_THREAD_MULTIPLE);
+	ranks_report("before MPI_Init", expect(early, CORALE_EINVAL, "corale_comm_create_mpi"));
 	collectives();
 	parts();
 	threads(level);
 	split_and_memory();
 	refusals();
-	report("one to forget", create(MPI_COMM_WORLD, &forgotten));
-	if (world_rank == 0)
-		printf("1..%d\n", number);
-	fflush(stdout);
-	MPI_Finalize(); /* frees it, with a warning */
-	int late = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &forgotten);
-	return failed != 0 || late != CORALE_EINVAL;
+	ranks_report("one to forget", create(MPI_COMM_WORLD, &forgotten));
+	const int failed = ranks_close(); /* frees it, with a warning */
+	const int late = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &forgotten);
+	return failed || late != CORALE_EINVAL;
 }

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "corale_mpi.h"
+#include "test/helpers/ranks.h"
 
 enum { COUNT = 1 << 20 }; /* of int: MPI sends them by rendezvous */
 
-static int rank, size, number, failed;
 static int *out, *in; /* COUNT each */
 static corale_comm *comm;
 
@@ -19,18 +19,6 @@ static void progress(void *ctx)
 {
 	int found;
 	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-}
-
-static void report(const char *name, int fault)
-{
-	int any;
-	MPI_Allreduce(&fault, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
-	failed |= any;
-	number++;
-	if (rank == 0) {
-		printf("%s %d - %s\n", any ? "not ok" : "ok", number, name);
-		fflush(stdout);
-	}
 }
 
 static int barrier(void)
@@ -127,9 +115,7 @@ int main(int argc, char **argv)
 	corale_config config;
 	corale_config_init(&config);
 	config.timeout_seconds = 20;
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	ranks_open(&argc, &argv, MPI_THREAD_SINGLE);
 	out = malloc(COUNT * sizeof *out);
 	in = malloc(COUNT * sizeof *in);
 	corale_set_progress(progress, NULL);
@@ -137,16 +123,13 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 0; i < COUNT; i++)
 		out[i] = rank;
-	report("MPI_Isend, then corale_barrier", isend_then_barrier());
-	report("MPI_Irecv, then corale_all_reduce", irecv_then_all_reduce());
-	report("MPI_Iallreduce, then corale_all_reduce", iallreduce_then_all_reduce());
-	report("MPI_Ibcast on another communicator, then corale_barrier", ibcast_on_another());
-	report("MPI_Accumulate to a rank in corale_barrier", accumulate_to_one_in_barrier());
-	if (rank == 0)
-		printf("1..%d\n", number);
+	ranks_report("MPI_Isend, then corale_barrier", isend_then_barrier());
+	ranks_report("MPI_Irecv, then corale_all_reduce", irecv_then_all_reduce());
+	ranks_report("MPI_Iallreduce, then corale_all_reduce", iallreduce_then_all_reduce());
+	ranks_report("MPI_Ibcast on another communicator, then corale_barrier", ibcast_on_another());
+	ranks_report("MPI_Accumulate to a rank in corale_barrier", accumulate_to_one_in_barrier());
 	corale_comm_destroy(comm);
 	free(out);
 	free(in);
-	MPI_Finalize();
-	return failed;
+	return ranks_close();
 }

@@ -13,6 +13,7 @@
 #include "net/slot_front.h"
 #include "net/link.h"
 #include "mpi_world.h"
+#include "test/helpers/ranks.h"
 #include "ranks_proxy.h"
 #include "transport_mpi.h"
 #include "net/ucx/transport_ucx.h"
@@ -26,7 +27,7 @@ static struct transport_mpi_row over_mpi;
 static const struct transport_row *row; /* of the transport: this one, or UCX's */
 static int (*progress)(struct transport *);
 static const struct settings *settings;
-static int rank, size, wrong, in_gpu;
+static int wrong, in_gpu;
 static _Atomic long looks; /* of all proxies, at the transport */
 
 static const struct remote_slots slots = { PROXY_WORLD_SLOT, 4 };
@@ -417,49 +418,38 @@ static void lists(void)
 	ranks_proxy_lists(settings);
 }
 
-static void run(int number, const char *name, void (*test)(void))
+static void run(const char *name, void (*test)(void))
 {
-	int all = 0;
 	wrong = 0;
 	test();
-	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-	if (rank == 0)
-		printf("%s %d - %s\n", all ? "not ok" : "ok", number, name);
-	fflush(stdout);
+	ranks_report(name, wrong);
 }
 
 int main(int argc, char **argv)
 {
-	int level;
 	/* Open MPI's shared memory: large messages need their sender, as they do over a network. */
 	setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 	/* A proxy's pass calls MPI for each message under way. If MPI yielded in each call, as test/run/launcher-env.sh says, each would wait
 	 * until the other programs of a busy machine had used their time. */
 	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1);
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	const char *expected = getenv("TEST_RANKS");
-	if (size < 2 || size > PROXY_WORLD_RANKS || (expected && atoi(expected) != size) ||
-	    settings_get(&settings))
+	const int level = ranks_open(&argc, &argv, MPI_THREAD_MULTIPLE);
+	if (size < 2 || size > PROXY_WORLD_RANKS || settings_get(&settings))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	over_mpi = transport_mpi(MPI_COMM_WORLD, NULL);
 	row = strcmp(settings->transport, "ucx") ? &over_mpi.row : &transport_ucx;
 	in_gpu = getenv("TEST_GPU_SLOTS") != NULL;
-	const int timed = !getenv("TEST_UNTIMED");
-	if (rank == 0 && level < MPI_THREAD_MULTIPLE)
-		printf("1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n");
-	else if (rank == 0)
-		printf("1..%d\n", timed ? 6 : 5);
-	if (level == MPI_THREAD_MULTIPLE) {
-		run(1, "messages of all sizes on all connections", all_connections);
-		run(2, "several communicators at once", several_at_once);
-		run(3, "the end in the middle", end_in_the_middle);
-		run(4, "the messages of all rows' lists", lists);
-		if (timed) /* of when a proxy looks, not of what carries its messages: an adapter in user space takes as long itself */
-			run(5, "calls that have ended", ended_calls);
-		run(timed ? 6 : 5, "no look at the transport afterwards", no_call_afterwards);
+	if (level < MPI_THREAD_MULTIPLE) {
+		if (rank == 0)
+			printf("1..0 # SKIP this MPI has no MPI_THREAD_MULTIPLE\n");
+		return MPI_Finalize();
 	}
-	MPI_Finalize();
-	return 0;
+	run("messages of all sizes on all connections", all_connections);
+	run("several communicators at once", several_at_once);
+	run("the end in the middle", end_in_the_middle);
+	run("the messages of all rows' lists", lists);
+	if (!getenv(
+		"TEST_UNTIMED")) /* of when a proxy looks, not of what carries its messages: an adapter in user space takes as long itself */
+		run("calls that have ended", ended_calls);
+	run("no look at the transport afterwards", no_call_afterwards);
+	return ranks_close();
 }

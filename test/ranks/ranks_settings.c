@@ -10,20 +10,7 @@
 #include <unistd.h>
 
 #include "corale_mpi.h"
-
-static int rank, number, failed;
-
-static void report(const char *name, int fault)
-{
-	int any;
-	MPI_Allreduce(&fault, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
-	failed |= any;
-	number++;
-	if (rank == 0) {
-		printf("%s %d - %s\n", any ? "not ok" : "ok", number, name);
-		fflush(stdout);
-	}
-}
+#include "test/helpers/ranks.h"
 
 /* Whether the log (all of it is this process's) holds all the words. */
 static int logged(const char *path, const char *const *words)
@@ -47,12 +34,11 @@ int main(int argc, char **argv)
 	static const char *const words[] = { "CORALE_SLOT_BYTES", "rank 1", NULL };
 	char path[] = "/tmp/corale-settings-XXXXXX", value[32];
 	corale_comm *comm;
-	int level, fd = mkstemp(path);
+	int fd = mkstemp(path);
 	if (fd < 0)
 		return 1;
 	close(fd);
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	ranks_open(&argc, &argv, MPI_THREAD_FUNNELED);
 	setenv("CORALE_LOG_FILE", path,
 	       1); /* before the library's first look: a path is each rank's own matter */
 	snprintf(value, sizeof(value), "%d", rank == 1 ? 65536 : 131072);
@@ -60,12 +46,8 @@ int main(int argc, char **argv)
 	int ret = corale_comm_create_mpi(MPI_COMM_WORLD, NULL, &comm);
 	if (ret != CORALE_ESETTING)
 		fprintf(stderr, "# rank %d: %s\n", rank, corale_strerror(ret));
-	report("a setting that differs is refused on all ranks", ret != CORALE_ESETTING);
-	report("the log names it and the rank", !logged(path, words));
-	if (rank == 0)
-		printf("1..%d\n", number);
-	fflush(stdout);
+	ranks_report("a setting that differs is refused on all ranks", ret != CORALE_ESETTING);
+	ranks_report("the log names it and the rank", !logged(path, words));
 	unlink(path);
-	MPI_Finalize();
-	return failed;
+	return ranks_close();
 }

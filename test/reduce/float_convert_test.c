@@ -46,7 +46,7 @@ static void expect_narrow(corale_type type, float value)
 			 (unsigned)float_bits(value), (unsigned)got, (unsigned)expected);
 }
 
-static void test_widening_all_values(void **state)
+UNIT_TEST(test_widening_all_values)
 {
 	for (int t = 0; t < TYPES; t++) {
 		corale_type type = narrow_types[t];
@@ -60,7 +60,7 @@ static void test_widening_all_values(void **state)
 }
 
 /* Each value, the middle to its successor, and the float32 numbers next to both. */
-static void test_rounding_around_all_values(void **state)
+UNIT_TEST(test_rounding_around_all_values)
 {
 	for (int t = 0; t < TYPES; t++) {
 		corale_type type = narrow_types[t];
@@ -86,7 +86,7 @@ static void test_rounding_around_all_values(void **state)
 	}
 }
 
-static void test_rounding_random_and_special(void **state)
+UNIT_TEST(test_rounding_random_and_special)
 {
 	static const uint32_t special[] = { 0,          0x80000000, 1,          0x807fffff, 0x00800000,
 					    0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc00000,
@@ -104,7 +104,7 @@ static void test_rounding_random_and_special(void **state)
 	}
 }
 
-static void test_canonical_nans(void **state)
+UNIT_TEST(test_canonical_nans)
 {
 	for (int t = 0; t < TYPES; t++) {
 		assert_int_equal(narrow(narrow_types[t], NAN), slow_nan(narrow_types[t]));
@@ -112,15 +112,4 @@ static void test_canonical_nans(void **state)
 	}
 	assert_int_equal(float_bits(float_canonical(float_of_bits(0xff800001))), FLOAT32_NAN);
 	assert_int_equal(float_bits(float_canonical(float_of_bits(0xff800000))), 0xff800000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_widening_all_values),
-		cmocka_unit_test(test_rounding_around_all_values),
-		cmocka_unit_test(test_rounding_random_and_special),
-		cmocka_unit_test(test_canonical_nans),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

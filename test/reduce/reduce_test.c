@@ -210,7 +210,7 @@ static struct shape plain_shape(corale_type type, corale_op op, int k, size_t co
 	return s;
 }
 
-static void test_types_operators_counts(void **state)
+UNIT_TEST(test_types_operators_counts)
 {
 	struct bench *b = *state;
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
@@ -226,7 +226,7 @@ static void test_types_operators_counts(void **state)
 				}
 }
 
-static void test_large_counts(void **state)
+UNIT_TEST(test_large_counts)
 {
 	struct bench *b = *state;
 	static const size_t counts[] = { 255, 256, 257, 1023, 1025, 4999 };
@@ -241,7 +241,7 @@ static void test_large_counts(void **state)
 			}
 }
 
-static void test_any_alignment_and_in_place(void **state)
+UNIT_TEST(test_any_alignment_and_in_place)
 {
 	struct bench *b = *state;
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
@@ -259,7 +259,7 @@ static void test_any_alignment_and_in_place(void **state)
 }
 
 /* All vector levels of this processor give the same bits. */
-static void test_sum_levels(void **state)
+UNIT_TEST(test_sum_levels)
 {
 	struct bench *b = *state;
 	static const corale_type fast[] = { CORALE_FLOAT32, CORALE_FLOAT16, CORALE_BFLOAT16 };
@@ -301,7 +301,7 @@ static void check_cells(struct bench *b, const struct shape *s, int first)
 	free(data);
 }
 
-static void test_cells(void **state)
+UNIT_TEST(test_cells)
 {
 	struct bench *b = *state;
 	static const int ks[] = { 1, 2, 5, REDUCE_MAX_SOURCES + 3 };
@@ -318,7 +318,7 @@ static void test_cells(void **state)
 }
 
 /* All of it in threads that round otherwise, or flush to zero. */
-static void test_float_env(void **state)
+UNIT_TEST(test_float_env)
 {
 	struct bench *b = *state;
 	static const int roundings[] = { FE_TONEAREST, FE_DOWNWARD, FE_TOWARDZERO, FE_UPWARD };
@@ -334,13 +334,5 @@ static void test_float_env(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types_operators_counts),
-		cmocka_unit_test(test_large_counts),
-		cmocka_unit_test(test_any_alignment_and_in_place),
-		cmocka_unit_test(test_sum_levels),
-		cmocka_unit_test(test_cells),
-		cmocka_unit_test(test_float_env),
-	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return unit_run(setup, teardown);
 }
