@@ -16,7 +16,7 @@
  * has. So no thread is inside MPI with a receive that a header may come to: blocking receives are requests, too, and what waits for one looks
  * at it with the lock (advance), which a probe has while it looks.
  *
- * peer_start.c agrees; peer_comm.c has the communicators; peer_send.c, peer_recv.c, peer_exchange.c and peer_probe.c are what functions of MPI do.
+ * peer_start.c agrees; peer_comm.c has the communicators; peer_send.c, peer_recv.c, peer_exchange.c and peer_probe.c are what functions of MPI do; peer_pull.c copies.
  */
 #ifndef PMPI_PEER_H
 #define PMPI_PEER_H
@@ -190,6 +190,13 @@ void pmpi_peer_progress(void);
 int pmpi_peer_finish(void);
 /* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
 int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
+
+/* peer_pull.c. Of a receive that MPI has, for which a header may come: with the lock, from add to PMPI_RECEIVED or remove. note: what MPI's completion
+ * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. */
+void pmpi_pull_add(struct pmpi_receiving *r);
+void pmpi_pull_remove(struct pmpi_receiving *r);
+void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status);
+int pmpi_pull_advance(struct pmpi_receiving *r);
 
 /* As pmpi_p2p_passed. */
 int pmpi_recv_passed(const struct pmpi_incoming *in, double begin, int ret);

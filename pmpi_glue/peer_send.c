@@ -150,8 +150,9 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int *ret)
 	return w;
 }
 
-static void end(struct pmpi_sending *w)
+static void end(void *arg)
 {
+	struct pmpi_sending *w = arg;
 	if (w->slot >= 0)
 		peer_slot_drop(w->slot);
 	free(w->copy);
@@ -336,13 +337,8 @@ static int deliver(void *arg, MPI_Status *status, int error)
 	return 0;
 }
 
-static void release(void *arg)
-{
-	end(arg);
-}
-
 static const struct pmpi_work work = {
-	.start = start, .is_ready = is_ready, .deliver = deliver, .release = release
+	.start = start, .is_ready = is_ready, .deliver = deliver, .release = end
 };
 
 /* A request that is complete may have a handle that others share, so it gets no work. */

@@ -94,6 +94,18 @@ int rank_fail(struct boot_rank *b, int code, const char *format, ...) __attribut
 /* Takes over one use of f (NULL: there was no memory), to be sent. 0, or fails. */
 int rank_queue(struct boot_rank *b, struct frame *f);
 
+/* ---- boot_wait.c */
+
+/* The deadline, and the time of the next warning and question, count from now on. */
+void rank_restart_clock(struct boot_rank *b);
+/* Asks the listener which ranks are missing: 0 or the code of rank_fail. */
+int rank_ask_who(struct boot_rank *b, int64_t now);
+/* It waits for nothing. */
+int rank_is_done(const struct boot_rank *b);
+/* All that can be done without waiting: 0 or an error. */
+int rank_advance(struct boot_rank *b);
+void rank_sleep(struct boot_rank *b);
+
 /* ---- boot_connect.c: until the listener has proved that it knows the key. 0 or the code of rank_fail. */
 
 enum rank_trouble {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "health/diagnose.h"
 #include "host/host_fast.h"
 #include "signature.h"
 #include "start.h"
@@ -55,7 +56,7 @@ static int polls_of(const struct comm *comm)
 	return comm->policy.spin_ns > 0 ? POLLS : 1;
 }
 
-int fast_call(struct comm *comm, const struct call *call, struct fast_begun *begun)
+static int call_at_once(struct comm *comm, const struct call *call, struct fast_begun *begun)
 {
 	const struct plan *plan;
 	const struct host_fast_list *list = find_list(comm, call, &plan);
@@ -110,7 +111,7 @@ static int find_lists(struct comm *comm, const struct call *calls, int n, struct
 	return 1;
 }
 
-int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun)
+static int pairs_at_once(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun)
 {
 	struct pair pairs[FAST_PAIRS];
 	const struct plan *plans[FAST_PAIRS];
@@ -127,4 +128,19 @@ int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_b
 		wait_pause();
 	}
 	return 0;
+}
+
+int fast_at_once(struct comm *comm, const struct call *calls, int npairs, int ncalls,
+		 struct fast_begun *begun)
+{
+	const uint64_t number = comm->issued;
+	begun->signature = 0;
+	if (comm->manual || ncalls > FAST_PAIRS || (ncalls > 1 && npairs < ncalls) ||
+	    atomic_load_explicit(&comm->completed, memory_order_acquire) != number || diagnose_peers(comm))
+		return 0;
+	if (!(npairs ? pairs_at_once(comm, calls, npairs, begun) : call_at_once(comm, calls, begun)))
+		return 0;
+	comm->issued = number + 1;
+	atomic_store_explicit(&comm->completed, number + 1, memory_order_release);
+	return 1;
 }

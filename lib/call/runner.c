@@ -306,24 +306,6 @@ static int submit(struct running *g, const struct runner_part *given, struct cor
 	return ret;
 }
 
-/* Calls of one communicator without a stream are executed at once, as far as that goes. 1: they are complete. 0: *begun, if any of them has begun. */
-static int call_at_once(const struct runner_part *given, struct fast_begun *begun)
-{
-	struct comm *comm = given->comm;
-	const uint64_t number = comm->issued;
-	begun->signature = 0;
-	if (comm->manual || given->ncalls > FAST_PAIRS ||
-	    (given->ncalls > 1 && given->npairs < given->ncalls) ||
-	    atomic_load_explicit(&comm->completed, memory_order_acquire) != number || diagnose_peers(comm))
-		return 0;
-	if (!(given->npairs ? fast_pairs(comm, given->calls, given->npairs, begun)
-			    : fast_call(comm, given->calls, begun)))
-		return 0;
-	comm->issued = number + 1;
-	atomic_store_explicit(&comm->completed, number + 1, memory_order_release);
-	return 1;
-}
-
 /* begun: what the fast path has begun of the first part, or NULL. */
 static int start_group(const struct runner_part *given, int n, struct corale_stream *stream,
 		       const struct fast_begun *begun, int *started)
@@ -360,7 +342,7 @@ int runner_group(const struct runner_part *given, int n, struct corale_stream *s
 	struct fast_begun begun[FAST_PAIRS];
 	*started = 1;
 	begun->signature = 0;
-	if (!stream && n == 1 && call_at_once(given, begun))
+	if (!stream && n == 1 && fast_at_once(given->comm, given->calls, given->npairs, given->ncalls, begun))
 		return 0;
 	return start_group(given, n, stream, begun->signature ? begun : NULL, started);
 }
@@ -377,7 +359,7 @@ int runner_call(struct comm *comm, const struct call *calls, int n, struct coral
 	struct fast_begun begun = { 0 };
 	if (stream || given.npairs)
 		return runner_group(&given, 1, stream, &(int){ 0 });
-	if (call_at_once(&given, &begun))
+	if (fast_at_once(comm, calls, given.npairs, n, &begun))
 		return 0;
 	struct part part; /* nothing sets all of it: a run is large */
 	struct wait_policy policy = comm->policy;

@@ -14,13 +14,14 @@ struct fast_begun {
 	int steps; /* of the plan that are executed */
 };
 
-/* A collective. 1: the call is complete. 0: a run of its plan goes on behind *begun. The communicator has nothing else under way, and has not failed. */
-int fast_call(struct comm *comm, const struct call *call, struct fast_begun *begun);
-
 enum { FAST_PAIRS = 16 };
 
-/* The same of n sends and receives that start together, begun: of each. FAST_PAIRS at most, none to this rank itself. */
-int fast_pairs(struct comm *comm, const struct call *calls, int n, struct fast_begun *begun);
+/*
+ * Calls of one communicator without a stream, as far as that goes: npairs sends and receives that start together, or a collective. 1: they are
+ * complete. 0: runs of their plans go on behind begun (FAST_PAIRS), where any of them has begun.
+ */
+int fast_at_once(struct comm *comm, const struct call *calls, int npairs, int ncalls,
+		 struct fast_begun *begun);
 
 /* What a run of a call has to know beside its plan. */
 struct host_binding start_binding(const struct comm *comm, const struct call *call, const struct plan *plan,

@@ -69,6 +69,8 @@ int comm_find_rates(struct comm *comm, const struct hello *hellos);
 
 /* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. */
 int comm_compare_choices(struct comm *comm);
+/* Of a communicator on GPUs: which row runs what, once, as it is the same on all ranks. */
+void comm_log_choices(struct comm *comm);
 
 /* Memory that the ranks of a communicator share beside its windows: scratch, and what the user has registered. */
 
@@ -80,5 +82,8 @@ int mem_is_shared(const struct comm *comm);
 
 /* Forgets what is registered, and keeps what was allocated, which stays the user's, for corale_mem_free. */
 void mem_close(struct comm *comm);
+/* The same of one buffer; then whether a buffer was of such a communicator: 1, it is freed, by this rank alone. */
+void mem_keep_outlived(const struct comm *comm, void *buffer);
+int mem_free_outlived(const corale_comm *comm, void *buffer);
 
 #endif

@@ -50,3 +50,35 @@ int comm_compare_choices(struct comm *comm)
 	free(all);
 	return ret;
 }
+
+enum { CHOICES_TEXT = 512 };
+
+static void print_choices(struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
+{
+	const struct choices *choices;
+	*text = 0;
+	if (!plans_choices(&comm->gpu_plans, comm->rank, coll, CORALE_FLOAT32, memory, &choices))
+		choices_print(choices, text, CHOICES_TEXT);
+}
+
+static void log_choices_of(struct comm *comm, corale_coll coll)
+{
+	char plain[CHOICES_TEXT], registered[CHOICES_TEXT] = "there is none";
+	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
+	print_choices(comm, coll, scratch, plain);
+	if (!comm->host_window)
+		print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
+			      registered);
+	log_line(LOG_INFO, comm->rank,
+		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
+		 corale_coll_name(coll), plain, registered);
+}
+
+void comm_log_choices(struct comm *comm)
+{
+	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
+		return;
+	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
+		if (!coll_is_pair(coll) && coll_has_count(coll) && row_next_codelet((corale_coll)coll, NULL))
+			log_choices_of(comm, (corale_coll)coll);
+}

@@ -311,39 +311,6 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-enum { CHOICES_TEXT = 512 };
-
-static void print_choices(struct comm *comm, corale_coll coll, int memory, char text[CHOICES_TEXT])
-{
-	const struct choices *choices;
-	*text = 0;
-	if (!plans_choices(&comm->gpu_plans, comm->rank, coll, CORALE_FLOAT32, memory, &choices))
-		choices_print(choices, text, CHOICES_TEXT);
-}
-
-static void log_choices_of(struct comm *comm, corale_coll coll)
-{
-	char plain[CHOICES_TEXT], registered[CHOICES_TEXT] = "there is none";
-	const int scratch = comm->scratch == COMM_SCRATCH_NONE ? 0 : PLAN_MEMORY_SCRATCH;
-	print_choices(comm, coll, scratch, plain);
-	if (!comm->host_window)
-		print_choices(comm, coll, scratch | PLAN_MEMORY_REGISTERED | PLAN_MEMORY_EXPORTED,
-			      registered);
-	log_line(LOG_INFO, comm->rank,
-		 "%s on GPUs, bytes of a block or vector: %s; received into registered memory: %s",
-		 corale_coll_name(coll), plain, registered);
-}
-
-/* Once, the same on all ranks: which row runs what. */
-static void log_choices(struct comm *comm)
-{
-	if (comm->rank || comm->size == 1 || comm->proxy || log_level < LOG_INFO)
-		return;
-	for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-		if (!coll_is_pair(coll) && coll_has_count(coll) && row_next_codelet((corale_coll)coll, NULL))
-			log_choices_of(comm, (corale_coll)coll);
-}
-
 int gpu_open(struct comm *comm)
 {
 	int ret = gpu_indices_open(comm);
@@ -368,7 +335,7 @@ int gpu_open(struct comm *comm)
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_memory.memory(comm->gpu), comm->machine.max_blocks);
-	log_choices(comm);
+	comm_log_choices(comm);
 	return 0;
 }
 

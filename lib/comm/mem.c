@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers that peers may map. On the host a message by reference already reads any memory of a peer, so that these
  * calls only make the memory and keep the collective discipline; ranks of a GPU engine map each other's. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,57 +213,13 @@ int mem_is_shared(const struct comm *comm)
 	return r != NULL;
 }
 
-/* ---- Memory that outlives its communicator --------------------------------------------------------------- */
-
-struct outlived {
-	struct outlived *next;
-	const corale_comm *comm;
-	void *buffer;
-	int on_gpu;
-};
-
-static pthread_mutex_t outlived_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct outlived *outlived;
-
-static void keep_outlived(const struct comm *comm, void *buffer)
-{
-	struct outlived *o = malloc(sizeof *o);
-	if (!o)
-		return;
-	pthread_mutex_lock(&outlived_lock);
-	*o = (struct outlived){ outlived, comm->handle, buffer, comm->wants_gpu };
-	outlived = o;
-	pthread_mutex_unlock(&outlived_lock);
-}
-
-/* 1 if the buffer was of a communicator that is destroyed; then it is freed, by this rank alone. */
-static int free_outlived(const corale_comm *comm, void *buffer)
-{
-	pthread_mutex_lock(&outlived_lock);
-	struct outlived **at = &outlived;
-	while (*at && ((*at)->comm != comm || (*at)->buffer != buffer))
-		at = &(*at)->next;
-	struct outlived *o = *at;
-	if (o)
-		*at = o->next;
-	pthread_mutex_unlock(&outlived_lock);
-	if (!o)
-		return 0;
-	if (o->on_gpu)
-		engine_memory.free(NULL, buffer, 0);
-	else
-		free(buffer);
-	free(o);
-	return 1;
-}
-
 void mem_close(struct comm *comm)
 {
 	while (comm->registrations) {
 		struct registration *r = comm->registrations;
 		comm->registrations = r->next;
 		if (r->allocated && r->buffer)
-			keep_outlived(comm, r->buffer);
+			mem_keep_outlived(comm, r->buffer);
 		free(r);
 	}
 }
@@ -376,7 +331,7 @@ static int free_memory(struct comm *comm, void *buffer)
 
 int corale_mem_free(corale_comm *handle, void *buffer)
 {
-	if (free_outlived(handle, buffer))
+	if (mem_free_outlived(handle, buffer))
 		return 0;
 	struct comm *comm = comm_enter(handle, kind_names[MEM_FREE]);
 	const int ret = comm ? free_memory(comm, buffer) : CORALE_EINVAL;

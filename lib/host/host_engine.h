@@ -227,6 +227,10 @@ void host_run_free(struct host_run *run);
 void host_run_skip(struct host_run *run, int n);
 /* Bytes between the payloads of a call of that plan: a power of two that its largest message fits in; 0: all fit into header lines. */
 size_t host_stride(const struct host_engine *engine, const struct plan *plan);
+
+/* 1 when all messages that an action takes are there, or there is room for all that it sends; 0: not yet; or an error. */
+int host_sources_ready(struct host_run *run, struct host_channel *ch, struct host_program *p);
+int host_targets_free(struct host_run *run, struct host_channel *ch, const struct plan_action *a);
 /* Advances a channel by some actions: 1 when it is done, 0 not yet, or an error (CORALE_EMISMATCH: run->mismatch). One thread at a time per channel. */
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */

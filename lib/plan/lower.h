@@ -98,17 +98,28 @@ struct lowered_slice {
 	int chunks;
 };
 
-/* Lists of a plan for a rank (and a root, or peer); lowered_free frees them. CORALE_ENOMEM; CORALE_ENOTSUP: something but a chunk depends on a
- * chunk's number, *why says what. */
-int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root, struct lowered *out,
-	       const char **why);
 /*
- * The same where messages are not numbered, as between nodes: lists that do not grow with the ranks. A loop of a plan whose trips differ in one step alone, that
+ * Lists of a plan for a rank (and a root, or peer); lowered_free frees them. CORALE_ENOMEM; CORALE_ENOTSUP: something but a chunk depends on a
+ * chunk's number, or a program has more than most operations (0: any number); *why says what.
+ * rolls: messages are not numbered, as between nodes, so lists need not grow with the ranks. A loop of a plan whose trips differ in one step alone, that
  * of a circle (of ranks, parts or pieces), is a REPEAT: its steps once, then AGAIN. Its ranks stand one turn behind the other in the list's peers. REPEATs hold no
  * other ones; either may hold a loop over chunks.
  */
-int lower_plan_rolled(const struct plan *plan, const struct plan_map *map, int rank, int root,
-		      struct lowered *out, const char **why);
+int lower_within(const struct plan *plan, const struct plan_map *map, int rank, int root, int rolls, int most,
+		 struct lowered *out, const char **why);
+
+PLAN_FN int lower_plan(const struct plan *plan, const struct plan_map *map, int rank, int root,
+		       struct lowered *out, const char **why)
+{
+	return lower_within(plan, map, rank, root, 0, 0, out, why);
+}
+
+PLAN_FN int lower_plan_rolled(const struct plan *plan, const struct plan_map *map, int rank, int root,
+			      struct lowered *out, const char **why)
+{
+	return lower_within(plan, map, rank, root, 1, 0, out, why);
+}
+
 void lowered_free(struct lowered *lowered);
 /* How often operation i is done where each loop over chunks runs once. */
 int lowered_times(const struct lowered *list, int i);

@@ -50,17 +50,17 @@ mutant()
 	fi
 }
 
-cp "$source/lib/net/ucx/ucx_link.c" "$work/ucx_link.c"
-build_with "$work/ucx_link.c" || die "gpu_order_test cannot be linked"
+cp "$source/lib/net/ucx/ucx_arrive.c" "$work/ucx_arrive.c"
+build_with "$work/ucx_arrive.c" || die "gpu_order_test cannot be linked"
 run_test || die "gpu_order_test fails without a mutant: $(tail -n 20 "$work/out")"
 
-mutant "a message has arrived without a read-back" ucx_link.c \
+mutant "a message has arrived without a read-back" ucx_arrive.c \
 	's/if (!bytes || (bytes > LINK_INLINE_BYTES && !slab->reads_back))/if (!bytes || bytes > LINK_INLINE_BYTES)/'
-mutant "the read-back reads another slot" ucx_link.c \
+mutant "the read-back reads another slot" ucx_arrive.c \
 	's/l->in.at + i \* l->base.slot_bytes + bytes - n/l->in.at + (i ^ 1) * l->base.slot_bytes + bytes - n/'
 mutant "the notice goes before its data" ucx_link_post.c \
 	's/^	take(out, ucp_put_nbx(/	send_am(out, UCP_AM_SEND_FLAG_EAGER, 0);\n&/; s/^	if (ordered) {$/	if (1) {\n		return;/'
-mutant "the processor copies few bytes into the slot" ucx_link.c \
+mutant "the processor copies few bytes into the slot" ucx_arrive.c \
 	's/memcpy(l->inline_in ? inline_of(l, in) : l->base.in\[in - l->ins\].data, data, bytes);/memcpy(l->in.at + (size_t)(in - l->ins) * l->base.slot_bytes, data, bytes);/'
 # UCX's protocols before 1.16 know no other way to keep the processor off small puts.
 if [ "$(pkg-config --modversion ucx | cut -d. -f2)" -lt 16 ]; then

@@ -30,7 +30,7 @@ function own_header(name) {
 function system_header(name) {
 	at = FILENAME ":" name
 	if (name ~ /^(mpi\.h$|corale_mpi\.h$|cuda)/ &&
-	    at !~ /^p?mpi_glue\/.*:mpi\.h$|^pmpi_glue\/memory_cuda\.c:cuda|^examples\/.*:(corale_)?mpi\.h$|^nccl_glue\/(nccl\.h|device_cuda\.c):|^(kernels\/.*|examples\/.*(_cuda\.[ch]|\.cuh?)):cuda|^lib\/cuda\/(cuda_driver|engine_cuda)\.[ch]:cuda/)
+	    at !~ /^p?mpi_glue\/.*:mpi\.h$|^pmpi_glue\/memory_cuda\.c:cuda|^examples\/.*:(corale_)?mpi\.h$|^nccl_glue\/(nccl\.h|device_cuda\.c):|^(kernels\/.*|examples\/.*(_cuda\.[ch]|\.cuh?)):cuda|^lib\/cuda\/(cuda_driver|engine_cuda_state)\.[ch]:cuda/)
 		fault(folder, FILENAME, "includes <" name ">")
 	if (folder in pure && name ~ /^((pthread|threads|unistd|time|fcntl|sched)\.h$|sys\/)/)
 		fault(folder, FILENAME, "is pure but includes <" name ">")
