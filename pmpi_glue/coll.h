@@ -94,8 +94,6 @@ enum coll_where { COLL_NOWHERE = 0, COLL_AT_ROOT = 1, COLL_AT_LEAVES = 2, COLL_E
 /* What one MPI refuses and the other one runs is handed over only where the program's own refuses it: the other ranks' right calls may be routed. */
 enum coll_mpi { COLL_NO_MPI = 0, COLL_OPEN_MPI = 1, COLL_MPICH = 2, COLL_ANY_MPI = 3 };
 
-struct coll_routed;
-
 /* A function: its row of collectives.def. */
 struct coll_kind {
 	struct coll_side_kind {
@@ -105,7 +103,8 @@ struct coll_kind {
 	} send, recv;
 	enum coll_mpi one_memory; /* who refuses the same memory for both sides */
 	int has_op, is_rooted;
-	int (*run)(const struct coll_routed *call); /* by Corale; NULL: it can't */
+	int is_run; /* by Corale, as coll; 0: it can't */
+	corale_coll coll;
 	int is_of_neighbors; /* its blocks are those of a topology */
 	int reads_recv; /* parts of the result are not written, as at the edge of a grid, or added to */
 };

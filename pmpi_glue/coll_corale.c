@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "call/coll.h"
 #include "coll.h"
 #include "door.h"
 #include "reduction.h"
@@ -50,8 +51,6 @@ struct routed_side {
 struct coll_routed {
 	struct coll_call *call;
 	const struct pmpi_comm *comm;
-	corale_comm *core;
-	void *stream;
 	struct routed_side send, recv;
 };
 
@@ -135,6 +134,57 @@ static struct routed_side in_place(const struct routed_side *other, int rank, en
 	return side;
 }
 
+/* ---- The call */
+
+/* Of each rank's block of the result, elements, and where it begins. */
+static void make_counts(const struct coll_routed *c, size_t *counts, size_t *displs)
+{
+	size_t at = 0;
+	for (int i = 0; i < c->comm->size; i++) {
+		counts[i] = (size_t)coll_count_at(c->call, c->call->recv.results, i);
+		displs[i] = at;
+		at += counts[i];
+	}
+}
+
+static int run(const struct coll_routed *c)
+{
+	const struct coll_call *call = c->call;
+	const struct coll_kind *kind = coll_kind(call);
+	const int is_uneven = coll_is_uneven(kind->coll);
+	struct call made = { .record = { .coll = kind->coll, .type = CORALE_INT8 },
+			     .send = kind->send.form == SIDE_NONE ? c->recv.data : c->send.data,
+			     .recv = c->recv.data };
+	struct record *r = &made.record;
+	if (kind->is_rooted)
+		r->root = call->root;
+	if (kind->has_op) {
+		r->type = call->corale_type;
+		r->op = call->corale_op;
+	}
+	if (!is_uneven)
+		r->count = kind->has_op        ? (size_t)call->recv.count
+			   : call->recv.blocks ? c->recv.bytes
+					       : c->send.bytes;
+	else if (kind->is_rooted)
+		made.own = kind->send.form == SIDE_ONE ? c->send.bytes : c->recv.bytes;
+	if (kind->send.form == SIDE_ARRAYS) {
+		made.send_counts = c->send.counts;
+		made.send_displs = c->send.displs;
+	}
+	if (kind->recv.form == SIDE_ARRAYS) {
+		made.recv_counts = c->recv.counts;
+		made.recv_displs = c->recv.displs;
+	}
+	if (kind->recv.form == SIDE_RESULTS) {
+		made.send_counts = c->comm->arrays;
+		made.send_displs = c->comm->arrays + c->comm->size;
+		make_counts(c, c->comm->arrays, c->comm->arrays + c->comm->size);
+	}
+	const int ret = coll_submit(c->comm->core, &made, c->comm->stream);
+	return ret ? ret : pmpi_comm_wait(c->comm);
+}
+
 static int run_move(struct coll_routed *c)
 {
 	const struct coll_call *call = c->call;
@@ -148,9 +198,7 @@ static int run_move(struct coll_routed *c)
 	if (!ret && call->recv.buffer == MPI_IN_PLACE)
 		c->recv = in_place(&c->send, rank, kind->recv.form);
 	if (!ret)
-		ret = kind->run(c);
-	if (!ret)
-		ret = pmpi_comm_wait(c->comm);
+		ret = run(c);
 	if (!ret)
 		ret = close_side(call, &call->recv, &c->recv);
 	free_side(&c->send);
@@ -178,116 +226,21 @@ static int run_reduction(struct coll_routed *c)
 	if (call->send.buffer == MPI_IN_PLACE)
 		c->send.data = c->recv.data;
 	if (!ret)
-		ret = coll_kind(call)->run(c);
-	if (!ret)
-		ret = pmpi_comm_wait(c->comm);
+		ret = run(c);
 	if (!ret)
 		ret = coll_deliver_side(call, &call->recv);
 	coll_unstage(call);
 	return ret;
 }
 
-/* ---- The calls */
-
-static int run_barrier(const struct coll_routed *c)
-{
-	const int ret = corale_barrier(c->core, c->stream);
-	return ret ? ret : pmpi_comm_wait(c->comm);
-}
-
-static int run_broadcast(const struct coll_routed *c)
-{
-	return corale_broadcast(c->recv.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->call->root,
-				c->core, c->stream);
-}
-
-static int run_all_gather(const struct coll_routed *c)
-{
-	return corale_all_gather(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->core, c->stream);
-}
-
-static int run_all_gather_v(const struct coll_routed *c)
-{
-	return corale_all_gather_v(c->send.data, c->recv.data, c->recv.counts, c->recv.displs, CORALE_INT8,
-				   c->core, c->stream);
-}
-
-static int run_gather(const struct coll_routed *c)
-{
-	return corale_gather(c->send.data, c->recv.data, c->send.bytes, CORALE_INT8, c->call->root, c->core,
-			     c->stream);
-}
-
-static int run_gather_v(const struct coll_routed *c)
-{
-	return corale_gather_v(c->send.data, c->send.bytes, c->recv.data, c->recv.counts, c->recv.displs,
-			       CORALE_INT8, c->call->root, c->core, c->stream);
-}
-
-static int run_scatter(const struct coll_routed *c)
-{
-	return corale_scatter(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->call->root, c->core,
-			      c->stream);
-}
-
-static int run_scatter_v(const struct coll_routed *c)
-{
-	return corale_scatter_v(c->send.data, c->send.counts, c->send.displs, c->recv.data, c->recv.bytes,
-				CORALE_INT8, c->call->root, c->core, c->stream);
-}
-
-static int run_all_to_all(const struct coll_routed *c)
-{
-	return corale_all_to_all(c->send.data, c->recv.data, c->recv.bytes, CORALE_INT8, c->core, c->stream);
-}
-
-static int run_all_to_all_v(const struct coll_routed *c)
-{
-	return corale_all_to_all_v(c->send.data, c->send.counts, c->send.displs, c->recv.data, c->recv.counts,
-				   c->recv.displs, CORALE_INT8, c->core, c->stream);
-}
-
-static int run_all_reduce(const struct coll_routed *c)
-{
-	return corale_all_reduce(c->send.data, c->recv.data, (size_t)c->call->recv.count,
-				 c->call->corale_type, c->call->corale_op, c->core, c->stream);
-}
-
-static int run_reduce(const struct coll_routed *c)
-{
-	return corale_reduce(c->send.data, c->recv.data, (size_t)c->call->recv.count, c->call->corale_type,
-			     c->call->corale_op, c->call->root, c->core, c->stream);
-}
-
-static int run_reduce_scatter(const struct coll_routed *c)
-{
-	return corale_reduce_scatter(c->send.data, c->recv.data, (size_t)c->call->recv.count,
-				     c->call->corale_type, c->call->corale_op, c->core, c->stream);
-}
-
-static int run_reduce_scatter_v(const struct coll_routed *c)
-{
-	size_t *counts = c->comm->arrays, *displs = counts + c->comm->size, at = 0;
-	for (int i = 0; i < c->comm->size; i++) {
-		counts[i] = (size_t)coll_count_at(c->call, c->call->recv.results, i);
-		displs[i] = at;
-		at += counts[i];
-	}
-	return corale_reduce_scatter_v(c->send.data, counts, displs, c->recv.data, c->call->corale_type,
-				       c->call->corale_op, c->core, c->stream);
-}
-
 int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 {
-	struct coll_routed c = { .call = call, .comm = comm, .core = comm->core, .stream = comm->stream };
+	struct coll_routed c = { .call = call, .comm = comm };
 	int before = -1;
 	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
 		return ret;
-	if (call->function == PMPI_BARRIER)
-		ret = run_barrier(&c);
-	else
-		ret = coll_kind(call)->has_op ? run_reduction(&c) : run_move(&c);
+	ret = coll_kind(call)->has_op ? run_reduction(&c) : run_move(&c);
 	pmpi_leave(before);
 	return ret;
 }
@@ -296,6 +249,7 @@ int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 
 enum { HAS_NO_OP, HAS_OP, HAS_NO_ROOT = 0, HAS_ROOT };
 #define RULE(at, in_place, commits) COLL_##at, COLL_##in_place, COLL_##commits
+#define RUN_AS(name) .is_run = 1, .coll = CORALE_##name
 #define ALWAYS RULE(EVERYWHERE, EVERYWHERE, NO_MPI)
 #define COLLECTIVE(NAME, blocking, nonblocking, SEND, RECV, OP, ROOT, of_send, of_recv, who, ...)            \
 	[PMPI_##NAME] = { .send = { SIDE_##SEND, of_send },                                                  \
@@ -305,7 +259,7 @@ enum { HAS_NO_OP, HAS_OP, HAS_NO_ROOT = 0, HAS_ROOT };
 			  .is_rooted = HAS_##ROOT,                                                           \
 			  __VA_ARGS__ },
 const struct coll_kind coll_kinds[PMPI_COLLECTIVES] = {
-	[PMPI_BARRIER] = { .run = run_barrier },
+	[PMPI_BARRIER] = { RUN_AS(BARRIER) },
 #include "collectives.def"
 	[PMPI_REDUCE_LOCAL] = { .send = { SIDE_BUFFER, ALWAYS },
 				.recv = { SIDE_ONE, ALWAYS },

@@ -79,7 +79,7 @@ static int stage(struct coll_call *call, enum pmpi_reason reason)
 /* What makes Corale's route impossible, or PMPI_NO_REASON; alike on all ranks. */
 static enum pmpi_reason is_impossible(struct coll_call *call, const struct pmpi_comm *comm, size_t *bytes)
 {
-	if (!coll_kind(call)->run)
+	if (!coll_kind(call)->is_run)
 		return PMPI_NO_ROUTE;
 	if (call->request)
 		return PMPI_HAS_REQUEST;
@@ -95,7 +95,7 @@ static int find_route(struct coll_call *call, struct pmpi_comm **comm, enum pmpi
 {
 	size_t bytes;
 	int is_routed = 0, error;
-	struct pmpi_comm *found = call->request || !coll_kind(call)->run ? NULL : pmpi_comm_find(call->comm);
+	struct pmpi_comm *found = call->request || !coll_kind(call)->is_run ? NULL : pmpi_comm_find(call->comm);
 	*comm = NULL;
 	*reason = is_impossible(call, found, &bytes);
 	if (*reason)

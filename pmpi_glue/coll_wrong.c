@@ -122,7 +122,7 @@ int coll_is_wrong(const struct coll_call *call)
 	if (call->function == PMPI_BARRIER)
 		return 0;
 	const struct coll_kind *rule = coll_kind(call);
-	const struct pmpi_comm *comm = rule->run ? pmpi_comm_find(call->comm) : NULL;
+	const struct pmpi_comm *comm = rule->is_run ? pmpi_comm_find(call->comm) : NULL;
 	if (!comm || comm->is_inter)
 		return has_no_type(call, &call->send) || has_no_type(call, &call->recv);
 	if ((rule->has_op && call->op == MPI_OP_NULL) || has_wrong_counts(call, comm->size) ||
