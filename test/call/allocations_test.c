@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "state/comm.h"
+#include "test/helpers/any_call.h"
 #include "test/helpers/team.h"
 
 enum {
@@ -89,80 +90,19 @@ struct caller {
 	corale_plan *plan; /* an all_reduce */
 };
 
-static int all_reduce(struct caller *c)
+static int collective(struct caller *c, corale_coll coll)
 {
-	return corale_all_reduce(c->send, c->recv, c->count, CORALE_FLOAT32, CORALE_SUM, c->comm, c->stream);
-}
-
-static int all_gather(struct caller *c)
-{
-	return corale_all_gather(c->send, c->recv, c->count, CORALE_FLOAT32, c->comm, c->stream);
-}
-
-static int reduce_scatter(struct caller *c)
-{
-	return corale_reduce_scatter(c->send, c->recv, c->count, CORALE_FLOAT32, CORALE_SUM, c->comm,
-				     c->stream);
-}
-
-static int broadcast(struct caller *c)
-{
-	return corale_broadcast(c->send, c->recv, c->count, CORALE_FLOAT32, 0, c->comm, c->stream);
-}
-
-static int reduce(struct caller *c)
-{
-	return corale_reduce(c->send, c->recv, c->count, CORALE_FLOAT32, CORALE_SUM, 0, c->comm, c->stream);
-}
-
-static int gather(struct caller *c)
-{
-	return corale_gather(c->send, c->recv, c->count, CORALE_FLOAT32, 0, c->comm, c->stream);
-}
-
-static int scatter(struct caller *c)
-{
-	return corale_scatter(c->send, c->recv, c->count, CORALE_FLOAT32, 0, c->comm, c->stream);
-}
-
-static int all_to_all(struct caller *c)
-{
-	return corale_all_to_all(c->send, c->recv, c->count, CORALE_FLOAT32, c->comm, c->stream);
-}
-
-static int all_to_all_v(struct caller *c)
-{
-	return corale_all_to_all_v(c->send, c->counts, c->displs, c->recv, c->counts, c->displs,
-				   CORALE_FLOAT32, c->comm, c->stream);
-}
-
-static int all_gather_v(struct caller *c)
-{
-	return corale_all_gather_v(c->send, c->recv, c->counts, c->displs, CORALE_FLOAT32, c->comm,
-				   c->stream);
-}
-
-static int reduce_scatter_v(struct caller *c)
-{
-	return corale_reduce_scatter_v(c->send, c->counts, c->displs, c->recv, CORALE_FLOAT32, CORALE_SUM,
-				       c->comm, c->stream);
-}
-
-static int gather_v(struct caller *c)
-{
-	return corale_gather_v(c->send, c->count, c->recv, c->counts, c->displs, CORALE_FLOAT32, 0, c->comm,
-			       c->stream);
-}
-
-static int scatter_v(struct caller *c)
-{
-	return corale_scatter_v(c->send, c->counts, c->displs, c->recv, c->count, CORALE_FLOAT32, 0, c->comm,
-				c->stream);
-}
-
-static int barrier(struct caller *c)
-{
-	return corale_barrier(c->comm, c->stream);
+	return any_call(&(struct any_call){ .coll = coll,
+					    .count = c->count,
+					    .type = CORALE_FLOAT32,
+					    .send = c->send,
+					    .recv = c->recv,
+					    .send_counts = c->counts,
+					    .send_displs = c->displs,
+					    .recv_counts = c->counts,
+					    .recv_displs = c->displs,
+					    .comm = c->comm,
+					    .stream = c->stream });
 }
 
 static int plan_run(struct caller *c)
@@ -219,28 +159,28 @@ static int group_of_all_pairs(struct caller *c)
 static int group_of_one(struct caller *c)
 {
 	corale_group_begin();
-	return end_group(all_reduce(c));
+	return end_group(collective(c, CORALE_ALL_REDUCE));
 }
 
 static int group_of_two(struct caller *c)
 {
 	corale_group_begin();
-	int ret = all_reduce(c);
-	return end_group(ret ? ret : broadcast(c));
+	int ret = collective(c, CORALE_ALL_REDUCE);
+	return end_group(ret ? ret : collective(c, CORALE_BROADCAST));
 }
 
 static int group_of_v(struct caller *c)
 {
 	corale_group_begin();
-	int ret = all_to_all_v(c);
-	return end_group(ret ? ret : barrier(c));
+	int ret = collective(c, CORALE_ALL_TO_ALL_V);
+	return end_group(ret ? ret : collective(c, CORALE_BARRIER));
 }
 
 static int group_of_all_kinds(struct caller *c)
 {
 	corale_group_begin();
 	int ret = send_to(c, (c->rank + 1) % RANKS);
-	ret = ret ? ret : all_reduce(c);
+	ret = ret ? ret : collective(c, CORALE_ALL_REDUCE);
 	ret = ret ? ret : recv_from(c, (c->rank + RANKS - 1) % RANKS);
 	return end_group(ret);
 }
@@ -249,35 +189,36 @@ static int group_of_all_kinds(struct caller *c)
 
 struct counted {
 	const char *name;
-	int (*call)(struct caller *c);
+	int (*call)(struct caller *c); /* NULL: of this collective */
+	corale_coll coll;
 };
 
 static const struct counted plain[] = {
-	{ "all_reduce", all_reduce },
-	{ "all_gather", all_gather },
-	{ "reduce_scatter", reduce_scatter },
-	{ "broadcast", broadcast },
-	{ "reduce", reduce },
-	{ "gather", gather },
-	{ "scatter", scatter },
-	{ "all_to_all", all_to_all },
-	{ "all_to_all_v", all_to_all_v },
-	{ "all_gather_v", all_gather_v },
-	{ "reduce_scatter_v", reduce_scatter_v },
-	{ "gather_v", gather_v },
-	{ "scatter_v", scatter_v },
-	{ "barrier", barrier },
-	{ "send or receive", send_or_recv },
-	{ "persistent plan", plan_run },
+	{ "all_reduce", NULL, CORALE_ALL_REDUCE },
+	{ "all_gather", NULL, CORALE_ALL_GATHER },
+	{ "reduce_scatter", NULL, CORALE_REDUCE_SCATTER },
+	{ "broadcast", NULL, CORALE_BROADCAST },
+	{ "reduce", NULL, CORALE_REDUCE },
+	{ "gather", NULL, CORALE_GATHER },
+	{ "scatter", NULL, CORALE_SCATTER },
+	{ "all_to_all", NULL, CORALE_ALL_TO_ALL },
+	{ "all_to_all_v", NULL, CORALE_ALL_TO_ALL_V },
+	{ "all_gather_v", NULL, CORALE_ALL_GATHER_V },
+	{ "reduce_scatter_v", NULL, CORALE_REDUCE_SCATTER_V },
+	{ "gather_v", NULL, CORALE_GATHER_V },
+	{ "scatter_v", NULL, CORALE_SCATTER_V },
+	{ "barrier", NULL, CORALE_BARRIER },
+	{ "send or receive", send_or_recv, 0 },
+	{ "persistent plan", plan_run, 0 },
 };
 
 static const struct counted groups[] = {
-	{ "a send and a receive", group_of_pairs },
-	{ "sends and receives of all ranks", group_of_all_pairs },
-	{ "one collective", group_of_one },
-	{ "two collectives", group_of_two },
-	{ "all_to_all_v and barrier", group_of_v },
-	{ "a send, a receive and a collective", group_of_all_kinds },
+	{ "a send and a receive", group_of_pairs, 0 },
+	{ "sends and receives of all ranks", group_of_all_pairs, 0 },
+	{ "one collective", group_of_one, 0 },
+	{ "two collectives", group_of_two, 0 },
+	{ "all_to_all_v and barrier", group_of_v, 0 },
+	{ "a send, a receive and a collective", group_of_all_kinds, 0 },
 };
 
 /* ---- Counting ---------------------------------------------------------------------------------------------- */
@@ -308,7 +249,7 @@ static void close_caller(struct caller *c)
 
 static void call_and_wait(struct team_member *m, const struct counted *row, struct caller *c)
 {
-	team_expect(m, row->call(c), 0, row->name);
+	team_expect(m, row->call ? row->call(c) : collective(c, row->coll), 0, row->name);
 	if (c->stream)
 		team_expect(m, corale_stream_synchronize(c->stream), 0, row->name);
 }
@@ -384,10 +325,10 @@ static void check_channels(struct team_member *m)
 	const struct host_engine *e = &comm_get(m->comm, "check_channels")->engine;
 	struct caller c;
 	open_caller(m, LONG, 1, NULL, &c);
-	check_row(m, &(struct counted){ "broadcast", broadcast }, &c);
+	check_row(m, &(struct counted){ "broadcast", NULL, CORALE_BROADCAST }, &c);
 	if (e->channels > 1 && !atomic_load(&e->spare.bytes))
 		team_fault(m, "a broadcast has a single channel");
-	check_row(m, &(struct counted){ "all_reduce", all_reduce }, &c);
+	check_row(m, &(struct counted){ "all_reduce", NULL, CORALE_ALL_REDUCE }, &c);
 	close_caller(&c);
 }
 
@@ -410,7 +351,7 @@ static void check_counted(struct team_member *m)
 	struct host_engine *e = (struct host_engine *)(uintptr_t)&comm_get(m->comm, "check_counted")->engine;
 	struct caller c;
 	open_caller(m, LARGE, RANKS, NULL, &c);
-	call_and_wait(m, &(struct counted){ "gather", gather }, &c);
+	call_and_wait(m, &(struct counted){ "gather", NULL, CORALE_GATHER }, &c);
 	const size_t kept = atomic_load(&e->spare.bytes), all = corale_comm_memory(m->comm);
 	if (corale_comm_nodes(m->comm) > 1 && !kept)
 		team_fault(m, "a call between nodes has kept no cells");

@@ -5,6 +5,7 @@
 
 #include "test/plan/codelet_kind.h"
 #include "world.h"
+#include "test/helpers/row_find.h"
 
 enum { CALL_AT_FRONT = 2 }; /* in place: a reduce_scatter's result goes to the front of what it sends */
 
@@ -31,6 +32,17 @@ struct test_call {
 	uint64_t seed;
 	uint32_t number; /* the host's */
 };
+
+/* A call as most are: by a codelet, or by the plan of a row of that name, lowered. */
+static inline struct test_call call_by(const struct codelet *codelet, corale_coll coll, corale_type type,
+				       size_t count)
+{
+	return (struct test_call){ .codelet = codelet, .coll = coll, .type = type, .count = count };
+}
+static inline struct test_call call_lowered(corale_coll coll, const char *row, corale_type type, size_t count)
+{
+	return (struct test_call){ .row = row_find(coll, row), .coll = coll, .type = type, .count = count };
+}
 
 /* A call of one rank, from its start until it has been checked. */
 struct started {

@@ -180,33 +180,21 @@ static int run_scene(enum trouble trouble, int ranks, struct test_call call)
 static int run_scenes(enum trouble trouble)
 {
 	const struct test_call calls[] = {
-		{ .codelet = &one_shot_codelet,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_FLOAT32,
-		  .count = 20 },
-		{ .codelet = &one_shot_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT8, .count = 21 },
-		{ .codelet = &two_shot_codelet,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_FLOAT32,
-		  .count = 100 },
-		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 2000 },
-		{ .codelet = &fifo_codelet,
-		  .coll = CORALE_ALL_TO_ALL_V,
-		  .type = CORALE_INT32,
-		  .count = 1000 },
-		{ .codelet = &copies_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 300 },
-		{ .codelet = &copies_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 600 },
+		call_by(&one_shot_codelet, CORALE_ALL_REDUCE, CORALE_FLOAT32, 20),
+		call_by(&one_shot_codelet, CORALE_ALL_GATHER, CORALE_INT8, 21),
+		call_by(&two_shot_codelet, CORALE_ALL_REDUCE, CORALE_FLOAT32, 100),
+		call_by(&fifo_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
+		call_by(&fifo_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
+		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
+		call_by(&fifo_codelet, CORALE_ALL_TO_ALL_V, CORALE_INT32, 1000),
+		call_by(&copies_codelet, CORALE_ALL_GATHER, CORALE_INT32, 300),
+		call_by(&copies_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 600),
 		{ .codelet = &copies_codelet,
 		  .coll = CORALE_ALL_GATHER,
 		  .type = CORALE_INT32,
 		  .count = 300,
 		  .place = 128 },
-		{ .coll = CORALE_ALL_REDUCE,
-		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
-		  .type = CORALE_INT32,
-		  .count = 50 },
+		call_lowered(CORALE_ALL_REDUCE, "ring", CORALE_INT32, 50),
 		{ .coll = CORALE_ALL_GATHER,
 		  .row = row_find(CORALE_ALL_GATHER, "ring"),
 		  .type = CORALE_INT32,
@@ -262,10 +250,7 @@ static void give_up(int rank, void *arg)
 
 int test_quit(void)
 {
-	struct scene s = { .call = { .codelet = &one_shot_codelet,
-				     .coll = CORALE_ALL_REDUCE,
-				     .type = CORALE_INT32,
-				     .count = 20 },
+	struct scene s = { .call = call_by(&one_shot_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 20),
 			   .params = { .ranks = 3, .max_blocks = 1, .window_bytes = 224 << 10, .holds = 1 } };
 	if (world_open(&s.world, &s.params))
 		return 1;
@@ -323,10 +308,7 @@ static void fail_before(int rank, void *arg)
 
 int test_hold_followed(void)
 {
-	struct scene s = { .call = { .codelet = &one_shot_codelet,
-				     .coll = CORALE_ALL_REDUCE,
-				     .type = CORALE_INT32,
-				     .count = 20 },
+	struct scene s = { .call = call_by(&one_shot_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 20),
 			   .params = { .ranks = 2, .max_blocks = 1, .window_bytes = 224 << 10, .holds = 1 } };
 	if (world_open(&s.world, &s.params))
 		return 1;

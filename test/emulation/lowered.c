@@ -253,12 +253,8 @@ int test_lowered_many_messages(void)
 					.type = CORALE_INT32,
 					.count = CHUNKS * CHUNK / 4,
 					.root = 3 };
-	const struct test_call packets = {
-		.codelet = &one_shot_codelet, .coll = CORALE_ALL_REDUCE, .type = CORALE_INT32, .count = 100
-	};
-	const struct test_call slots = {
-		.codelet = &fifo_codelet, .coll = CORALE_REDUCE_SCATTER, .type = CORALE_INT32, .count = 3000
-	};
+	const struct test_call packets = call_by(&one_shot_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 100);
+	const struct test_call slots = call_by(&fifo_codelet, CORALE_REDUCE_SCATTER, CORALE_INT32, 3000);
 	if (test_thin) /* the long call is what this is about */
 		return 0;
 	struct script *s = script_new(p, test_seed);

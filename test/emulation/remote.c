@@ -91,11 +91,8 @@ static int run_many(unsigned slab_rails)
 	struct script *s = script_new(p, test_seed);
 	s->most_pause = 500;
 	for (size_t i = 0; i < COUNT(counts); i += test_thin ? 3 : 1)
-		script_add(s, (struct test_call){ .codelet = NULL,
-						  .coll = CORALE_ALL_REDUCE,
-						  .row = row_find(CORALE_ALL_REDUCE, "oneshot"),
-						  .type = CORALE_INT32,
-						  .count = counts[(i + test_seed) % COUNT(counts)] });
+		script_add(s, call_lowered(CORALE_ALL_REDUCE, "oneshot", CORALE_INT32,
+					   counts[(i + test_seed) % COUNT(counts)]));
 	return script_run(s);
 }
 

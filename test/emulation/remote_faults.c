@@ -125,19 +125,9 @@ static int run_scene(const struct world_params *params, enum trouble trouble, in
 static int run_scenes(enum trouble trouble, int code)
 {
 	struct world_params p = { .max_blocks = 1, .window_bytes = 512 << 10, .remote_slot = SLOT };
-	const struct test_call calls[] = {
-		{ .codelet = NULL,
-		  .coll = CORALE_ALL_TO_ALL,
-		  .row = row_find(CORALE_ALL_TO_ALL, "pairwise"),
-		  .type = CORALE_INT32,
-		  .count = 2000 },
-		{ .codelet = NULL,
-		  .coll = CORALE_ALL_REDUCE,
-		  .row = row_find(CORALE_ALL_REDUCE, "ring"),
-		  .type = CORALE_INT32,
-		  .count = 50 },
-		{ .codelet = &fifo_codelet, .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32, .count = 1000 }
-	};
+	const struct test_call calls[] = { call_lowered(CORALE_ALL_TO_ALL, "pairwise", CORALE_INT32, 2000),
+					   call_lowered(CORALE_ALL_REDUCE, "ring", CORALE_INT32, 50),
+					   call_by(&fifo_codelet, CORALE_ALL_TO_ALL_V, CORALE_INT32, 1000) };
 	int faults = 0;
 	p.timeout_ns = trouble == ABSENT ? DEADLINE_NS : 0;
 	for (int i = 0; !faults && remote_nodes(i, &p); i++) {

@@ -142,17 +142,11 @@ static int run_steps(const struct test_call *call, unsigned lists_ranks)
 
 int test_zero_copy_replays(void)
 {
-	static const struct test_call calls[] = {
-		{ .codelet = &bulk_codelet,
-		  .coll = CORALE_ALL_REDUCE,
-		  .type = CORALE_FLOAT32,
-		  .count = 3000 },
-		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_GATHER, .type = CORALE_INT32, .count = 3000 },
-		{ .codelet = &bulk_codelet,
-		  .coll = CORALE_REDUCE_SCATTER,
-		  .type = CORALE_INT32,
-		  .count = 3000 },
-		{ .codelet = &bulk_codelet, .coll = CORALE_ALL_TO_ALL, .type = CORALE_INT8, .count = 9000 },
+	const struct test_call calls[] = {
+		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_FLOAT32, 3000),
+		call_by(&bulk_codelet, CORALE_ALL_GATHER, CORALE_INT32, 3000),
+		call_by(&bulk_codelet, CORALE_REDUCE_SCATTER, CORALE_INT32, 3000),
+		call_by(&bulk_codelet, CORALE_ALL_TO_ALL, CORALE_INT8, 9000),
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof calls / sizeof *calls; i++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/types.h"
+#include "test/helpers/any_call.h"
 #include "test/helpers/reference_type.h"
 
 enum { SCALAR_BYTES = 8, STAGING = 8 << 20, GUARD_BYTE = 0x5a, POISON_BYTE = 0xa5, MOST_GAP = 3 };
@@ -662,52 +663,29 @@ static int call(struct cuda_bench *bench, struct cuda_run *run, const void *send
 		cudaStream_t stream)
 {
 	const struct cuda_case *c = &run->c;
-	corale_comm *comm = bench->comm;
-	switch (c->call) {
-	case CORALE_ALL_REDUCE:
-		return corale_all_reduce(send, recv, c->count, c->type, run->op, comm, stream);
-	case CORALE_ALL_GATHER:
-		return corale_all_gather(send, recv, c->count, c->type, comm, stream);
-	case CORALE_REDUCE_SCATTER:
-		return corale_reduce_scatter(send, recv, c->count, c->type, run->op, comm, stream);
-	case CORALE_BROADCAST:
-		return corale_broadcast(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
-					stream);
-	case CORALE_REDUCE:
-		return corale_reduce(send, recv, c->count, c->type, run->op, root_of(c, bench->world->size),
-				     comm, stream);
-	case CORALE_GATHER:
-		return corale_gather(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
-				     stream);
-	case CORALE_SCATTER:
-		return corale_scatter(send, recv, c->count, c->type, root_of(c, bench->world->size), comm,
-				      stream);
-	case CORALE_ALL_TO_ALL:
-		return corale_all_to_all(send, recv, c->count, c->type, comm, stream);
-	case CORALE_ALL_TO_ALL_V:
-		return corale_all_to_all_v(send, run->counts[0], run->counts[1], recv, run->counts[2],
-					   run->counts[3], c->type, comm, stream);
-	case CORALE_ALL_GATHER_V:
-		return corale_all_gather_v(send, recv, run->counts[2], run->counts[3], c->type, comm, stream);
-	case CORALE_REDUCE_SCATTER_V:
-		return corale_reduce_scatter_v(send, run->counts[0], run->counts[1], recv, c->type, run->op,
-					       comm, stream);
-	case CORALE_GATHER_V:
-		return corale_gather_v(send, edge(c, bench->world->rank, 0), recv, run->counts[2],
-				       run->counts[3], c->type, root_of(c, bench->world->size), comm, stream);
-	case CORALE_SCATTER_V:
-		return corale_scatter_v(send, run->counts[0], run->counts[1], recv,
-					edge(c, 0, bench->world->rank), c->type,
-					root_of(c, bench->world->size), comm, stream);
-	case CUDA_CASE_EXCHANGE:
+	const int me = bench->world->rank;
+	const int is_v = c->call == CORALE_GATHER_V || c->call == CORALE_SCATTER_V;
+	if (c->call == CUDA_CASE_EXCHANGE)
 		return exchange(bench, run, send, recv, stream);
-	case CUDA_CASE_RING:
+	if (c->call == CUDA_CASE_RING)
 		return ring(bench, run, send, recv, stream);
-	case CUDA_CASE_PAIRS:
+	if (c->call == CUDA_CASE_PAIRS)
 		return pairs(bench, run, send, recv, stream);
-	default:
-		return corale_barrier(comm, stream);
-	}
+	return any_call(&(struct any_call){ .coll = (corale_coll)c->call,
+					    .count = !is_v                        ? c->count
+						     : c->call == CORALE_GATHER_V ? edge(c, me, 0)
+										  : edge(c, 0, me),
+					    .type = c->type,
+					    .op = run->op,
+					    .root = root_of(c, bench->world->size),
+					    .send = send,
+					    .recv = recv,
+					    .send_counts = run->counts[0],
+					    .send_displs = run->counts[1],
+					    .recv_counts = run->counts[2],
+					    .recv_displs = run->counts[3],
+					    .comm = bench->comm,
+					    .stream = stream });
 }
 
 int cuda_run_issue(struct cuda_bench *bench, struct cuda_run *run, cudaStream_t stream)

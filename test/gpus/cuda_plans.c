@@ -13,6 +13,7 @@
 
 #include "base/collectives.h"
 #include "cuda_world.h"
+#include "test/helpers/any_call.h"
 
 enum { ALARM_S = 500, TEXT_BYTES = 512, LEAST = 8, MOST_RANKS = 72 };
 
@@ -100,42 +101,23 @@ static int read_plan(struct test *t, corale_coll coll, size_t bytes, int registe
 
 /* ---- Calls ---------------------------------------------------------------------------------------------- */
 
-static int call_uneven(struct test *t, size_t count, void *recv)
+static int call(struct test *t, corale_coll coll, size_t count, void *recv)
 {
 	size_t counts[MOST_RANKS], displs[MOST_RANKS];
 	for (int r = 0; r < t->world.size; r++) {
 		counts[r] = count;
 		displs[r] = (size_t)r * count;
 	}
-	return corale_all_to_all_v(t->send, counts, displs, recv, counts, displs, CORALE_FLOAT32, t->comm,
-				   NULL);
-}
-
-static int call(struct test *t, corale_coll coll, size_t count, void *recv)
-{
-	const corale_type type = CORALE_FLOAT32;
-	switch (coll) {
-	case CORALE_ALL_REDUCE:
-		return corale_all_reduce(t->send, recv, count, type, CORALE_SUM, t->comm, NULL);
-	case CORALE_ALL_GATHER:
-		return corale_all_gather(t->send, recv, count, type, t->comm, NULL);
-	case CORALE_REDUCE_SCATTER:
-		return corale_reduce_scatter(t->send, recv, count, type, CORALE_SUM, t->comm, NULL);
-	case CORALE_BROADCAST:
-		return corale_broadcast(t->send, recv, count, type, 0, t->comm, NULL);
-	case CORALE_ALL_TO_ALL:
-		return corale_all_to_all(t->send, recv, count, type, t->comm, NULL);
-	case CORALE_ALL_TO_ALL_V:
-		return call_uneven(t, count, recv);
-	case CORALE_REDUCE:
-		return corale_reduce(t->send, recv, count, type, CORALE_SUM, 0, t->comm, NULL);
-	case CORALE_GATHER:
-		return corale_gather(t->send, recv, count, type, 0, t->comm, NULL);
-	case CORALE_SCATTER:
-		return corale_scatter(t->send, recv, count, type, 0, t->comm, NULL);
-	default:
-		return corale_barrier(t->comm, NULL);
-	}
+	return any_call(&(struct any_call){ .coll = coll,
+					    .count = count,
+					    .type = CORALE_FLOAT32,
+					    .send = t->send,
+					    .recv = recv,
+					    .send_counts = counts,
+					    .send_displs = displs,
+					    .recv_counts = counts,
+					    .recv_displs = displs,
+					    .comm = t->comm });
 }
 
 static void compare(struct test *t, corale_coll coll, size_t bytes, int registered)

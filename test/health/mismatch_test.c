@@ -7,9 +7,16 @@
 
 #include "test/helpers/unit.h"
 #include "base/log.h"
+#include "test/helpers/any_call.h"
 #include "test/helpers/team.h"
 
-enum { RANKS = 4, ODD = 2, COUNT = 40, BLOCKS = RANKS * 2 * COUNT };
+enum {
+	RANKS = 4,
+	ODD = 2,
+	COUNT = 40,
+	MUCH_MORE = 400000, /* another size class, another algorithm */
+	BLOCKS = RANKS * 2 * COUNT
+};
 
 struct buffers {
 	float send[BLOCKS], recv[BLOCKS];
@@ -36,156 +43,93 @@ enum how {
 	STAGED /* small enough that receive buffers must be untouched */
 };
 
+/* A call, and the one before it that only the other ranks have made, or NULL. */
+struct params {
+	corale_coll coll;
+	int count;
+	corale_type type;
+	corale_op op;
+	int root;
+	const struct params *before;
+};
+
 /* One pair of calls: what all ranks but ODD make, and what ODD makes instead. */
 struct pair {
 	const char *name;
-	int (*all)(struct team_member *m, struct buffers *b);
-	int (*odd)(struct team_member *m, struct buffers *b);
+	const struct params *all, *odd;
 	const char *words[3]; /* of both calls, in the error */
 	int how; /* of enum how */
 };
 
-static int reduce(struct team_member *m, struct buffers *b)
+static int call(struct team_member *m, struct buffers *b, const struct params *p)
 {
-	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
+	static float large[2][MUCH_MORE];
+	const int is_large = p->count == MUCH_MORE;
+	const int ret = p->before ? call(m, b, p->before) : 0;
+	if (ret)
+		return ret;
+	return any_call(&(struct any_call){ .coll = p->coll,
+					    .count = (size_t)p->count,
+					    .type = p->type,
+					    .op = p->op,
+					    .root = p->root,
+					    .send = is_large ? large[0] : b->send,
+					    .recv = is_large ? large[1] : b->recv,
+					    .comm = m->comm });
 }
 
-static int reduce_more(struct team_member *m, struct buffers *b)
-{
-	return corale_all_reduce(b->send, b->recv, COUNT + 1, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
-}
-
-static int reduce_much_more(struct team_member *m, struct buffers *b)
-{
-	static float send[400000], recv[400000]; /* another size class, another algorithm */
-	return corale_all_reduce(send, recv, 400000, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
-}
-
-static int reduce_integers(struct team_member *m, struct buffers *b)
-{
-	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_INT32, CORALE_SUM, m->comm, NULL);
-}
-
-static int reduce_max(struct team_member *m, struct buffers *b)
-{
-	return corale_all_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_MAX, m->comm, NULL);
-}
-
-static int gather(struct team_member *m, struct buffers *b)
-{
-	return corale_all_gather(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
-}
-
-static int gather_less(struct team_member *m, struct buffers *b)
-{
-	return corale_all_gather(b->send, b->recv, COUNT - 3, CORALE_FLOAT32, m->comm, NULL);
-}
-
-static int scatter(struct team_member *m, struct buffers *b)
-{
-	return corale_reduce_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, m->comm, NULL);
-}
-
-static int scatter_bytes(struct team_member *m, struct buffers *b)
-{
-	return corale_reduce_scatter(b->send, b->recv, COUNT, CORALE_INT8, CORALE_SUM, m->comm, NULL);
-}
-
-static int broadcast(struct team_member *m, struct buffers *b)
-{
-	return corale_broadcast(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
-}
-
-static int broadcast_other_root(struct team_member *m, struct buffers *b)
-{
-	return corale_broadcast(b->send, b->recv, COUNT, CORALE_FLOAT32, 1, m->comm, NULL);
-}
-
-static int to_all(struct team_member *m, struct buffers *b)
-{
-	return corale_all_to_all(b->send, b->recv, COUNT, CORALE_FLOAT32, m->comm, NULL);
-}
-
-static int reduce_to(struct team_member *m, struct buffers *b)
-{
-	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, m->comm, NULL);
-}
-
-static int reduce_to_min(struct team_member *m, struct buffers *b)
-{
-	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_MIN, 0, m->comm, NULL);
-}
-
-static int reduce_to_other(struct team_member *m, struct buffers *b)
-{
-	return corale_reduce(b->send, b->recv, COUNT, CORALE_FLOAT32, CORALE_SUM, 3, m->comm, NULL);
-}
-
-static int gather_to(struct team_member *m, struct buffers *b)
-{
-	return corale_gather(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
-}
-
-static int gather_less_to(struct team_member *m, struct buffers *b)
-{
-	return corale_gather(b->send, b->recv, COUNT - 9, CORALE_FLOAT32, 0, m->comm, NULL);
-}
-
-static int scatter_from(struct team_member *m, struct buffers *b)
-{
-	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 0, m->comm, NULL);
-}
-
-static int scatter_from_other(struct team_member *m, struct buffers *b)
-{
-	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT32, 2, m->comm, NULL);
-}
-
-static int scatter_doubles(struct team_member *m, struct buffers *b)
-{
-	return corale_scatter(b->send, b->recv, COUNT, CORALE_FLOAT64, 0, m->comm, NULL);
-}
-
-static int barrier(struct team_member *m, struct buffers *b)
-{
-	return corale_barrier(m->comm, NULL);
-}
-
-/* The odd rank leaves one call out, so its next one meets the others' first. */
-static int reduce_then_gather(struct team_member *m, struct buffers *b)
-{
-	int ret = reduce(m, b);
-	return ret ? ret : gather(m, b);
-}
+static const struct params
+    reduce = { CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_more = { CORALE_ALL_REDUCE, COUNT + 1, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_much_more = { CORALE_ALL_REDUCE, MUCH_MORE, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_integers = { CORALE_ALL_REDUCE, COUNT, CORALE_INT32, CORALE_SUM, 0, NULL },
+    reduce_max = { CORALE_ALL_REDUCE, COUNT, CORALE_FLOAT32, CORALE_MAX, 0, NULL },
+    gather = { CORALE_ALL_GATHER, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    gather_less = { CORALE_ALL_GATHER, COUNT - 3, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    scatter = { CORALE_REDUCE_SCATTER, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    scatter_bytes = { CORALE_REDUCE_SCATTER, COUNT, CORALE_INT8, CORALE_SUM, 0, NULL },
+    broadcast = { CORALE_BROADCAST, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    broadcast_other_root = { CORALE_BROADCAST, COUNT, CORALE_FLOAT32, CORALE_SUM, 1, NULL },
+    to_all = { CORALE_ALL_TO_ALL, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_to = { CORALE_REDUCE, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_to_min = { CORALE_REDUCE, COUNT, CORALE_FLOAT32, CORALE_MIN, 0, NULL },
+    reduce_to_other = { CORALE_REDUCE, COUNT, CORALE_FLOAT32, CORALE_SUM, 3, NULL },
+    gather_to = { CORALE_GATHER, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    gather_less_to = { CORALE_GATHER, COUNT - 9, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    scatter_from = { CORALE_SCATTER, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    scatter_from_other = { CORALE_SCATTER, COUNT, CORALE_FLOAT32, CORALE_SUM, 2, NULL },
+    scatter_doubles = { CORALE_SCATTER, COUNT, CORALE_FLOAT64, CORALE_SUM, 0, NULL },
+    barrier = { CORALE_BARRIER, 0, CORALE_FLOAT32, CORALE_SUM, 0, NULL },
+    reduce_then_gather = { CORALE_ALL_GATHER, COUNT, CORALE_FLOAT32, CORALE_SUM, 0, &reduce };
 
 static const struct pair pairs[] = {
-	{ "other collective", reduce, gather, { "all_reduce", "all_gather" }, DIRECT },
-	{ "other count", reduce, reduce_more, { "count 40", "count 41" }, STAGED },
-	{ "other count by far", reduce, reduce_much_more, { "count 40", "count 400000" }, DIRECT },
-	{ "other type", reduce, reduce_integers, { "float32", "int32" }, STAGED },
-	{ "other operator", reduce, reduce_max, { "sum", "max" }, STAGED },
-	{ "other root", broadcast, broadcast_other_root, { "root 0", "root 1" }, DIRECT },
-	{ "missing call", reduce_then_gather, gather, { "all_reduce", "all_gather" }, DIRECT },
-	{ "all_gather's count", gather, gather_less, { "count 40", "count 37" }, DIRECT },
-	{ "reduce_scatter's type", scatter, scatter_bytes, { "float32", "int8" }, STAGED },
-	{ "all_to_all and barrier", to_all, barrier, { "all_to_all", "barrier" }, DIRECT },
-	{ "broadcast and barrier", barrier, broadcast, { "broadcast", "barrier" }, DIRECT },
-	{ "reduce's operator", reduce_to, reduce_to_min, { "sum", "min" }, STAGED },
-	{ "reduce's root", reduce_to, reduce_to_other, { "root 0", "root 3" }, STAGED },
-	{ "reduce and all_reduce", reduce_to, reduce, { "reduce(", "all_reduce(" }, STAGED },
-	{ "gather's count", gather_to, gather_less_to, { "count 40", "count 31" }, DIRECT },
-	{ "gather and scatter", gather_to, scatter_from, { "gather(", "scatter(" }, DIRECT },
-	{ "gather and reduce", reduce_to, gather_to, { "gather(", "reduce(" }, STAGED },
-	{ "scatter and barrier", barrier, scatter_from, { "scatter(", "barrier(" }, DIRECT },
-	{ "scatter's root", scatter_from, scatter_from_other, { "root 0", "root 2" }, DIRECT },
-	{ "scatter's type", scatter_from, scatter_doubles, { "float32", "float64" }, DIRECT },
+	{ "other collective", &reduce, &gather, { "all_reduce", "all_gather" }, DIRECT },
+	{ "other count", &reduce, &reduce_more, { "count 40", "count 41" }, STAGED },
+	{ "other count by far", &reduce, &reduce_much_more, { "count 40", "count 400000" }, DIRECT },
+	{ "other type", &reduce, &reduce_integers, { "float32", "int32" }, STAGED },
+	{ "other operator", &reduce, &reduce_max, { "sum", "max" }, STAGED },
+	{ "other root", &broadcast, &broadcast_other_root, { "root 0", "root 1" }, DIRECT },
+	{ "missing call", &reduce_then_gather, &gather, { "all_reduce", "all_gather" }, DIRECT },
+	{ "all_gather's count", &gather, &gather_less, { "count 40", "count 37" }, DIRECT },
+	{ "reduce_scatter's type", &scatter, &scatter_bytes, { "float32", "int8" }, STAGED },
+	{ "all_to_all and barrier", &to_all, &barrier, { "all_to_all", "barrier" }, DIRECT },
+	{ "broadcast and barrier", &barrier, &broadcast, { "broadcast", "barrier" }, DIRECT },
+	{ "reduce's operator", &reduce_to, &reduce_to_min, { "sum", "min" }, STAGED },
+	{ "reduce's root", &reduce_to, &reduce_to_other, { "root 0", "root 3" }, STAGED },
+	{ "reduce and all_reduce", &reduce_to, &reduce, { "reduce(", "all_reduce(" }, STAGED },
+	{ "gather's count", &gather_to, &gather_less_to, { "count 40", "count 31" }, DIRECT },
+	{ "gather and scatter", &gather_to, &scatter_from, { "gather(", "scatter(" }, DIRECT },
+	{ "gather and reduce", &reduce_to, &gather_to, { "gather(", "reduce(" }, STAGED },
+	{ "scatter and barrier", &barrier, &scatter_from, { "scatter(", "barrier(" }, DIRECT },
+	{ "scatter's root", &scatter_from, &scatter_from_other, { "root 0", "root 2" }, DIRECT },
+	{ "scatter's type", &scatter_from, &scatter_doubles, { "float32", "float64" }, DIRECT },
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
 /* A rank that heard from nobody in a rooted call may have returned; the next call finds it. */
 static int until_found(struct team_member *m, const struct pair *pair, struct buffers *b)
 {
-	int ret = m->rank == ODD ? pair->odd(m, b) : pair->all(m, b);
+	int ret = call(m, b, m->rank == ODD ? pair->odd : pair->all);
 	return ret ? ret : corale_barrier(m->comm, NULL);
 }
 
@@ -195,7 +139,7 @@ static void run_pair(struct team_member *m)
 	struct buffers b;
 	char odd[32];
 	poison(&b);
-	team_expect(m, reduce(m, &b), 0, "a good call before");
+	team_expect(m, call(m, &b, &reduce), 0, "a good call before");
 	poison(&b);
 	team_barrier(m);
 	double start = team_now();
@@ -292,7 +236,7 @@ static void odd_of_three(struct team_member *m, int odd, int late, int asks)
 		usleep(100000);
 	const int told = m->rank == late && asks && corale_comm_async_error(three);
 	const double start = team_now();
-	const int ret = m->rank == odd ? gather(&third, &b) : reduce(&third, &b);
+	const int ret = call(&third, &b, m->rank == odd ? &gather : &reduce);
 	const double took = team_now() - start;
 	team_expect(m, ret, told ? CORALE_ECOMM : CORALE_EMISMATCH, "three ranks");
 	if (took > 1)
@@ -553,7 +497,7 @@ static void aborted(struct team_member *m)
 		abort();
 	/* ODD never comes, so that only the abort ends the call; on a busy machine the call may begin behind it. */
 	if (m->rank != ODD) {
-		int ret = reduce(m, &b);
+		int ret = call(m, &b, &reduce);
 		if (ret != CORALE_EABORTED && ret != CORALE_ECOMM)
 			team_fault(m, "a call that is aborted: %s", corale_strerror(ret));
 	}
@@ -562,7 +506,7 @@ static void aborted(struct team_member *m)
 	team_barrier(m);
 	if (team_now() - start > 3)
 		team_late(m, "the abort took %.2f s", team_now() - start);
-	int ret = reduce(m, &b); /* the one who is late may still find what the others sent */
+	int ret = call(m, &b, &reduce); /* the one who is late may still find what the others sent */
 	if (ret == 0 && m->rank == ODD)
 		ret = corale_barrier(m->comm, NULL);
 	if (ret != CORALE_ECOMM && ret != CORALE_EABORTED)
@@ -574,7 +518,7 @@ static void timed_out(struct team_member *m)
 	struct buffers b;
 	poison(&b);
 	double start = team_now();
-	int ret = m->rank == ODD ? 0 : reduce(m, &b);
+	int ret = m->rank == ODD ? 0 : call(m, &b, &reduce);
 	double took = team_now() - start;
 	if (m->rank != ODD && ret != CORALE_ETIMEDOUT)
 		team_fault(m, "a rank that never comes: %s", corale_strerror(ret));
@@ -583,7 +527,7 @@ static void timed_out(struct team_member *m)
 	if (m->rank != ODD && !strstr(corale_comm_last_error(m->comm), "rank"))
 		team_fault(m, "\"%s\" should name a rank", corale_comm_last_error(m->comm));
 	team_barrier(m);
-	ret = reduce(m, &b); /* the one who is late may still find what the others sent */
+	ret = call(m, &b, &reduce); /* the one who is late may still find what the others sent */
 	if (ret == 0 && m->rank == ODD)
 		ret = corale_barrier(m->comm, NULL);
 	if (ret != CORALE_ECOMM && ret != CORALE_ETIMEDOUT)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "test/helpers/any_call.h"
 #include "thin.h"
 #include "base/types.h"
 
@@ -141,69 +142,31 @@ static int exchange(const struct matrix *m, const struct matrix_case *c, const v
 	return corale_group_end();
 }
 
-/* The same of v-forms, whose arrays only the root has. */
-static int call_rooted_v(const struct matrix *m, const struct matrix_case *c, const void *from, void *to)
-{
-	const int has_arrays = m->rank == c->root || c->seed % 2;
-	const size_t own = block(c, m->rank, m->rank);
-	if (c->coll == CORALE_GATHER_V)
-		return corale_gather_v(from, own, to, has_arrays ? m->recv_counts : NULL,
-				       has_arrays ? m->recv_displs : NULL, c->type, c->root, m->comm,
-				       m->stream);
-	return corale_scatter_v(from, has_arrays ? m->send_counts : NULL, has_arrays ? m->send_displs : NULL,
-				to, own, c->type, c->root, m->comm, m->stream);
-}
-
-/* Who is not the root passes NULL, or a place where nothing may be written. */
-static int call_rooted(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
-		       void *recv)
-{
-	const void *from = has_send(m, c) || c->seed % 2 ? send : NULL;
-	void *to = has_receive(m, c) || c->seed % 2 ? recv : NULL;
-	if (c->coll == CORALE_GATHER_V || c->coll == CORALE_SCATTER_V)
-		return call_rooted_v(m, c, from, to);
-	if (c->coll == CORALE_REDUCE)
-		return corale_reduce(from, to, c->count, c->type, op, c->root, m->comm, m->stream);
-	return c->coll == CORALE_GATHER
-		   ? corale_gather(from, to, c->count, c->type, c->root, m->comm, m->stream)
-		   : corale_scatter(from, to, c->count, c->type, c->root, m->comm, m->stream);
-}
-
+/* Who is not the root of gather, scatter and their v-forms passes NULL, or arrays and a place where nothing may be read or written. */
 static int call(const struct matrix *m, const struct matrix_case *c, corale_op op, const void *send,
 		void *recv)
 {
-	switch (c->coll) {
-	case CORALE_ALL_REDUCE:
-		return corale_all_reduce(send, recv, c->count, c->type, op, m->comm, m->stream);
-	case CORALE_ALL_GATHER:
-		return corale_all_gather(send, recv, c->count, c->type, m->comm, m->stream);
-	case CORALE_REDUCE_SCATTER:
-		return corale_reduce_scatter(send, recv, c->count, c->type, op, m->comm, m->stream);
-	case CORALE_BROADCAST: /* only the root has a send buffer */
-		return corale_broadcast(m->rank == c->root || c->in_place ? send : NULL, recv, c->count,
-					c->type, c->root, m->comm, m->stream);
-	case CORALE_ALL_TO_ALL:
-		return corale_all_to_all(send, recv, c->count, c->type, m->comm, m->stream);
-	case CORALE_ALL_TO_ALL_V:
-		return corale_all_to_all_v(send, m->send_counts, m->send_displs, recv, m->recv_counts,
-					   m->recv_displs, c->type, m->comm, m->stream);
-	case CORALE_ALL_GATHER_V:
-		return corale_all_gather_v(send, recv, m->recv_counts, m->recv_displs, c->type, m->comm,
-					   m->stream);
-	case CORALE_REDUCE_SCATTER_V:
-		return corale_reduce_scatter_v(send, m->send_counts, m->send_displs, recv, c->type, op,
-					       m->comm, m->stream);
-	case CORALE_SEND:
+	const int is_v = c->coll == CORALE_GATHER_V || c->coll == CORALE_SCATTER_V;
+	const int is_rooted =
+	    is_v || c->coll == CORALE_REDUCE || c->coll == CORALE_GATHER || c->coll == CORALE_SCATTER;
+	const int has_all = !is_rooted || c->seed % 2, has_arrays = !is_v || m->rank == c->root || has_all;
+	if (c->coll == CORALE_SEND)
 		return exchange(m, c, send, recv);
-	case CORALE_REDUCE:
-	case CORALE_GATHER:
-	case CORALE_SCATTER:
-	case CORALE_GATHER_V:
-	case CORALE_SCATTER_V:
-		return call_rooted(m, c, op, send, recv);
-	default:
-		return corale_barrier(m->comm, m->stream);
-	}
+	if (c->coll == CORALE_BROADCAST && m->rank != c->root && !c->in_place)
+		send = NULL; /* only the root has a send buffer */
+	return any_call(&(struct any_call){ .coll = c->coll,
+					    .count = is_v ? block(c, m->rank, m->rank) : c->count,
+					    .type = c->type,
+					    .op = op,
+					    .root = c->root,
+					    .send = has_send(m, c) || has_all ? send : NULL,
+					    .recv = has_receive(m, c) || has_all ? recv : NULL,
+					    .send_counts = has_arrays ? m->send_counts : NULL,
+					    .send_displs = has_arrays ? m->send_displs : NULL,
+					    .recv_counts = has_arrays ? m->recv_counts : NULL,
+					    .recv_displs = has_arrays ? m->recv_displs : NULL,
+					    .comm = m->comm,
+					    .stream = m->stream });
 }
 
 static int call_with_op(const struct matrix *m, const struct matrix_case *c, const struct reference *ref,

@@ -2,6 +2,7 @@
 /* The calls of choices_ranks, ours and MPI's: float32, sums, root 0. */
 #include "base/collectives.h"
 #include "choices.h"
+#include "test/helpers/any_call.h"
 
 size_t choices_blocks(corale_coll coll, int ranks)
 {
@@ -12,31 +13,13 @@ size_t choices_blocks(corale_coll coll, int ranks)
 
 int choices_ours(const struct choices_call *c)
 {
-	const void *send = c->job->send;
-	void *recv = c->job->recv;
-	corale_comm *comm = c->job->handle;
-	switch (c->coll) {
-	case CORALE_ALL_REDUCE:
-		return corale_all_reduce(send, recv, c->count, CORALE_FLOAT32, CORALE_SUM, comm, NULL);
-	case CORALE_ALL_GATHER:
-		return corale_all_gather(send, recv, c->count, CORALE_FLOAT32, comm, NULL);
-	case CORALE_REDUCE_SCATTER:
-		return corale_reduce_scatter(send, recv, c->count, CORALE_FLOAT32, CORALE_SUM, comm, NULL);
-	case CORALE_BROADCAST: /* in place, as MPI's always is */
-		return corale_broadcast(recv, recv, c->count, CORALE_FLOAT32, 0, comm, NULL);
-	case CORALE_ALL_TO_ALL:
-		return corale_all_to_all(send, recv, c->count, CORALE_FLOAT32, comm, NULL);
-	case CORALE_REDUCE:
-		return corale_reduce(send, recv, c->count, CORALE_FLOAT32, CORALE_SUM, 0, comm, NULL);
-	case CORALE_GATHER:
-		return corale_gather(send, recv, c->count, CORALE_FLOAT32, 0, comm, NULL);
-	case CORALE_SCATTER:
-		return corale_scatter(send, recv, c->count, CORALE_FLOAT32, 0, comm, NULL);
-	case CORALE_BARRIER:
-		return corale_barrier(comm, NULL);
-	default:
-		return CORALE_ENOTSUP;
-	}
+	/* A broadcast is in place, as MPI's always is. */
+	return any_call(&(struct any_call){ .coll = c->coll,
+					    .count = c->count,
+					    .type = CORALE_FLOAT32,
+					    .send = c->coll == CORALE_BROADCAST ? c->job->recv : c->job->send,
+					    .recv = c->job->recv,
+					    .comm = c->job->handle });
 }
 
 int choices_mpi(const struct choices_call *c)

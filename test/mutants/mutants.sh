@@ -4,20 +4,10 @@
 # unit tests must notice. Prints one line a mutant: killed and by what, or SURVIVED. Exit status 1 if one survived or
 # cannot be made any more, 2 if a test fails without any. Needs cc, cmocka and some minutes; no UCX, CUDA, MPI or make.
 # Usage: test/mutants/mutants.sh [WORD]   only the mutants whose name or file holds WORD
-here=$(cd "$(dirname "$0")/../.." && pwd)
 only=$1
 CC=${CC:-cc}
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+. "$(dirname "$0")/mutate.sh"
 for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
-survived=0 broken=0 killed=0
-
-die()
-{
-	echo "mutants: $*" >&2
-	exit 2
-}
 
 # ---- Building: everything once, then one file a mutant
 
@@ -43,14 +33,14 @@ build_all()
 {
 	cp -r "$here/lib" "$here/kernels" "$here/include" "$here/nccl_glue" "$here/examples" "$here/test" "$work" || exit 2
 	rm -f "$work"/nccl_glue/device_cuda.c "$work"/lib/net/ucx/*ucx*.c "$work"/lib/net/adapters_hwloc.c "$work"/lib/net/*_module.c "$work"/lib/net/ucx/*_module.c "$work"/lib/cuda/*cuda*.c "$work"/lib/cuda/exporter*.c "$work"/lib/cuda/trace_nvtx.c
-	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/helpers/thread_rows.c "$work"/test/helpers/transport_inproc.c "$work"/test/helpers/matrix.c "$work"/test/nccl/nccl_world.c "$work"/test/helpers/reference*.c "$work"/test/helpers/team.c "$work"/test/helpers/team_main.c "$work"/test/helpers/unit*.c \
+	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/helpers/thread_rows.c "$work"/test/helpers/transport_inproc.c "$work"/test/helpers/any_call.c "$work"/test/helpers/matrix.c "$work"/test/nccl/nccl_world.c "$work"/test/helpers/reference*.c "$work"/test/helpers/team.c "$work"/test/helpers/team_main.c "$work"/test/helpers/unit*.c \
 		"$work"/test/nccl/nccl_world_test.c "$work"/test/nccl/nccl_life_test.c "$work"/test/call/waves_test.c "$work"/test/health/failure_test.c \
 		"$work"/test/plan/planner_test.c "$work"/test/helpers/plan_cases.c "$work"/test/helpers/thin.c "$work"/test/plan/net_rates_test.c "$work"/test/plan/tuning_test.c "$work"/test/host/host_fast_test.c "$work"/test/health/peer_data_test.c \
 		"$work"/test/boot/boot_test.c "$work"/test/comm/creation_faults_test.c "$work"/test/helpers/forked.c "$work"/test/helpers/fake_engine.c "$work"/test/helpers/fake_gpu_memory.c "$work"/test/host/engine_test.c "$work"/test/call/group_test.c "$work"/test/call/matrix_test.c "$work"/test/health/mismatch_test.c "$work"/test/call/ordered_test.c "$work"/test/call/refused_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.o')
-	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/helpers/transport_inproc.o "$work"/test/helpers/matrix.o "$work"/test/helpers/thin.o "$work"/test/helpers/plan_cases.o "$work"/test/helpers/reference*.o "$work"/test/helpers/team.o "$work"/test/helpers/team_main.o "$work"/test/helpers/unit*.o "$work"/test/nccl/nccl_world.o
+	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/helpers/transport_inproc.o "$work"/test/helpers/any_call.o "$work"/test/helpers/matrix.o "$work"/test/helpers/thin.o "$work"/test/helpers/plan_cases.o "$work"/test/helpers/reference*.o "$work"/test/helpers/team.o "$work"/test/helpers/team_main.o "$work"/test/helpers/unit*.o "$work"/test/nccl/nccl_world.o
 }
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
@@ -86,16 +76,17 @@ run_case()
 
 # ---- Mutants
 
-# reason STATUS: why a test was red, from its first complaint
+# Why a test was red, from its first complaint.
 reason()
 {
+	printf '%s | ' "$place"
 	line=$(sed -n '/^# rank/{s/^# rank [0-9]* of [0-9]*: //;p;q;}' "$work/out" | cut -c 1-110)
-	if [ "$1" = 124 ]; then
+	if [ $status = 124 ]; then
 		echo "hangs"
-	elif [ "$1" -gt 128 ]; then
-		echo "signal $(($1 - 128))"
+	elif [ $status -gt 128 ]; then
+		echo "signal $((status - 128))"
 	else
-		echo "${line:-exit status $1}"
+		echo "${line:-exit status $status}"
 	fi
 }
 
@@ -112,32 +103,17 @@ hunt()
 	return 1
 }
 
-# mutant NAME FILE SED TEST...
-mutant()
+# build MUTATED FILE TEST...
+build()
 {
-	title=$1 file=$2 change=$3
-	shift 3
-	case "$title $file" in *"$only"*) ;; *) return ;; esac
-	mutated=$work/mutant.c
-	sed "$change" "$work/$file" >"$mutated"
-	if cmp -s "$work/$file" "$mutated" || ! compile "$mutated" "$work/mutant.o" "$file" 2>"$work/out"; then
-		echo "CANNOT BE MADE: $file: $title"
-		broken=$((broken + 1))
-		return
-	fi
+	compile "$1" "$work/mutant.o" "$2" || return 1
+	shift 2
 	for place in "$@"; do
 		echo "${place%%/*}"
 	done | sort -u >"$work/tests"
 	while read -r test; do
 		link_test "$test" "$work/mutant.o" || die "$test does not link"
 	done <"$work/tests"
-	if hunt "$@"; then
-		killed=$((killed + 1))
-		echo "killed: $file: $title | $place | $(reason $status)"
-	else
-		survived=$((survived + 1))
-		echo "SURVIVED: $file: $title"
-	fi
 }
 
 build_all
@@ -160,6 +136,4 @@ while read -r place; do
 done <"$work/sorted"
 
 . "$work/test/mutants/mutants.table"
-echo "$killed killed, $survived survived, $broken cannot be made"
-[ $((killed + survived + broken)) -gt 0 ] || die "no mutant is named like '$only'"
-[ $survived = 0 ] && [ $broken = 0 ]
+mutants_end

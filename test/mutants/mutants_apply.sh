@@ -16,10 +16,9 @@ for table in test/mutants/mutants.table test/emulation/mutants.table; do
 	[ ! -s "$scratch/output" ]
 	tell "mutants of $table can be made"
 done
-# Those of the MPI door are in its scripts, a line each, and name a file of pmpi_glue.
-mutant_of_door() { mutant "$1" "pmpi_glue/$2.c" "$3"; }
+# Those of the MPI door are in its scripts, a line each.
 for script in test/mutants/mutants_door.sh test/mutants/mutants_peer.sh; do
-	sed -n 's/^\(\[\[.*|| \)\{0,1\}mutant "/mutant_of_door "/p' "$top_srcdir/$script" >"$scratch/table"
+	sed -n 's/^\(\[\[.*|| \)\{0,1\}mutant "/mutant "/p' "$top_srcdir/$script" >"$scratch/table"
 	. "$scratch/table" >"$scratch/output"
 	[ -s "$scratch/table" ] && [ ! -s "$scratch/output" ]
 	tell "mutants of $script can be made"

@@ -3,25 +3,22 @@
 # Mutation test of messages by peer copies: each mutant breaks one line of pmpi_glue, and the random programs of test/pmpi/pmpi_peer.c must notice. Prints one line a mutant:
 # killed or SURVIVED. Exit status 1 if one survived or cannot be made any more. Not a part of make check; some minutes.
 # Usage: test/mutants/mutants_peer.sh [BUILD [WORD]]   a build directory with the door and test/pmpi/pmpi_peer; only the mutants whose name holds WORD
-here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/mutate.sh"
 build=$(cd "${1:-build}" && pwd) || exit 2
 only=$2
 . "$here/test/run/launcher-env.sh"
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun} RUNS=${TEST_RUNS:-12}
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-survived=0 killed=0
 libs=$(sed -n 's/^dependency_libs=//p' "$build/libcorale_pmpi.la" | tr -d "'" | tr ' ' '\n' | grep '^-l' | tr '\n' ' ')
 
-make_door() # name of the file, source
+build() # source, file
 {
 	local f objects=()
 	for f in $(find "$build" -path "*/.libs/libcorale_pmpi_la-*.o"); do
-		case $f in */libcorale_pmpi_la-"$1".o) ;; *) objects+=("$f") ;; esac
+		case $f in */libcorale_pmpi_la-"$(basename "$2" .c)".o) ;; *) objects+=("$f") ;; esac
 	done
 	# shellcheck disable=SC2086 # words
-	$MPICC -std=gnu11 -O1 -w -fPIC -I"$here/lib" -I"$here/include" -I"$here" -iquote "$here/pmpi_glue" -c "$2" -o "$work/mutant.o" &&
+	$MPICC -std=gnu11 -O1 -w -fPIC -I"$here/lib" -I"$here/include" -I"$here" -iquote "$here/pmpi_glue" -c "$1" -o "$work/mutant.o" &&
 		$MPICC -shared -o "$work/libcorale_pmpi.so" "${objects[@]}" "$work/mutant.o" "$build/.libs/libcommon.a" $libs -lpthread -ldl -lm \
 			-Wl,-soname,libcorale_pmpi.so -Wl,--version-script="$here/pmpi_glue/pmpi.map"
 }
@@ -45,47 +42,34 @@ passes()
 	done
 }
 
-mutant() # name, file, sed script
-{
-	case $1 in *"$only"*) ;; *) return ;; esac
-	sed "$3" "$here/pmpi_glue/$2.c" >"$work/mutant.c"
-	if cmp -s "$work/mutant.c" "$here/pmpi_glue/$2.c" || ! make_door "$2" "$work/mutant.c"; then
-		echo "$1: cannot be made"
-		survived=$((survived + 1))
-	elif passes; then
-		echo "$1: SURVIVED"
-		survived=$((survived + 1))
-	else
-		echo "$1: killed"
-		killed=$((killed + 1))
-	fi
-}
+hunt() { ! passes; }
+reason() { grep -m 1 '^# ' "$work/log"; }
 
-make_door peer_send "$here/pmpi_glue/peer_send.c" && passes || { cat "$work/log"; echo "mutants_peer: the programs fail without a mutant" >&2; exit 2; }
+build "$here/pmpi_glue/peer_send.c" pmpi_glue/peer_send.c && passes || die "the programs fail without a mutant: $(cat "$work/log")"
 
-mutant "a slot is free before it is pulled" peer_send 's/peer_slot_leave(w->slot)/peer_slot_drop(w->slot)/'
-mutant "a send is complete when it is matched" peer_send 's/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return 1;/'
-mutant "a message is copied when it is pulled, or has been" peer_send 's/if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)/if (is_cancelled || state == PEER_BUFFERED)/; s/if (state == PEER_PULLING)/if (0)/; s/uint32_t state = PEER_POSTED;/uint32_t state = slot->state;/; s/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return slot->state == PEER_BUFFERED;/'
-mutant "a type with gaps is read where it lies" peer_send 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
-mutant "a sender does not ask whether its memory is reached" peer_send 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
-mutant "a header is no header" peer_pull 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
-mutant "a truncated message is no error" peer_pull 's/? MPI_ERR_TRUNCATE : 0/? 0 : 0/'
-mutant "a status has the header's length" peer_recv 's/if (r->slot >= 0 || r->error == MPI_ERR_TRUNCATE)/if (0)/'
-mutant "a receive of less than 3 bytes has no room for a header" peer_recv 's/const int is_little = .*;/const int is_little = 0;/'
-mutant "a header is taken as data, too" peer_recv 's/if (r->slot < 0 \&\& !r->is_taken)/if (!r->is_taken)/'
-mutant "a persistent receive stays taken" peer_recv 's/r->is_taken = r->error = 0;//'
-mutant "a copy is complete when it has started" peer_pull 's/if (!copied)/if (0)/'
-mutant "a call leaves copies behind" peer_pull 's/for (int turn = 0; pulling;/for (int turn = 0; 0;/'
-mutant "a probe finds the newest message" peer_table 's/slot->sequence < oldest->sequence/slot->sequence > oldest->sequence/'
-mutant "a probe finds messages of all communicators" peer_table 's/slot->comm == comm \&\&//'
-mutant "a probe finds messages of all tags" peer_table 's/ \&\& slot->tag == tag//'
-mutant "a probe does not know what is matched" peer_probe 's/\*flag = pmpi_peer_claim_matched(group, status);//'
-mutant "a message of MPI_Mprobe is probed again" peer_probe 's/->is_claimed = 1;/;/'
-mutant "MPI_Waitany completes what is not ready" request 's/is_hidden = !pmpi_pending_is_ready(c->pending\[i\])/is_hidden = 0/'
-mutant "MPI_Waitall does not wait until requests are ready" request 's/while (!are_ready(c))/while (0)/'
-mutant "an exchange sends behind its receive" peer_exchange 's/out->is_copied/0/'
-mutant "freed memory stays mapped" peer_pull 's/	unmap_freed();/	(void)unmap_freed;/'
-mutant "threads have no lock" request_table 's/thread_level == MPI_THREAD_MULTIPLE/thread_level < 0/'
-mutant "a thread waits inside MPI for its receive" request 's/	wait_ready(&c);/	if (pmpi.thread_level != MPI_THREAD_MULTIPLE) wait_ready(\&c);/'
+mutant "a slot is free before it is pulled" pmpi_glue/peer_send.c 's/peer_slot_leave(w->slot)/peer_slot_drop(w->slot)/'
+mutant "a send is complete when it is matched" pmpi_glue/peer_send.c 's/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return 1;/'
+mutant "a message is copied when it is pulled, or has been" pmpi_glue/peer_send.c 's/if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)/if (is_cancelled || state == PEER_BUFFERED)/; s/if (state == PEER_PULLING)/if (0)/; s/uint32_t state = PEER_POSTED;/uint32_t state = slot->state;/; s/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return slot->state == PEER_BUFFERED;/'
+mutant "a type with gaps is read where it lies" pmpi_glue/peer_send.c 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
+mutant "a sender does not ask whether its memory is reached" pmpi_glue/peer_send.c 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
+mutant "a header is no header" pmpi_glue/peer_pull.c 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
+mutant "a truncated message is no error" pmpi_glue/peer_pull.c 's/? MPI_ERR_TRUNCATE : 0/? 0 : 0/'
+mutant "a status has the header's length" pmpi_glue/peer_recv.c 's/if (r->slot >= 0 || r->error == MPI_ERR_TRUNCATE)/if (0)/'
+mutant "a receive of less than 3 bytes has no room for a header" pmpi_glue/peer_recv.c 's/const int is_little = .*;/const int is_little = 0;/'
+mutant "a header is taken as data, too" pmpi_glue/peer_recv.c 's/if (r->slot < 0 \&\& !r->is_taken)/if (!r->is_taken)/'
+mutant "a persistent receive stays taken" pmpi_glue/peer_recv.c 's/r->is_taken = r->error = 0;//'
+mutant "a copy is complete when it has started" pmpi_glue/peer_pull.c 's/if (!copied)/if (0)/'
+mutant "a call leaves copies behind" pmpi_glue/peer_pull.c 's/for (int turn = 0; pulling;/for (int turn = 0; 0;/'
+mutant "a probe finds the newest message" pmpi_glue/peer_table.c 's/slot->sequence < oldest->sequence/slot->sequence > oldest->sequence/'
+mutant "a probe finds messages of all communicators" pmpi_glue/peer_table.c 's/slot->comm == comm \&\&//'
+mutant "a probe finds messages of all tags" pmpi_glue/peer_table.c 's/ \&\& slot->tag == tag//'
+mutant "a probe does not know what is matched" pmpi_glue/peer_probe.c 's/\*flag = pmpi_peer_claim_matched(group, status);//'
+mutant "a message of MPI_Mprobe is probed again" pmpi_glue/peer_probe.c 's/->is_claimed = 1;/;/'
+mutant "MPI_Waitany completes what is not ready" pmpi_glue/request.c 's/is_hidden = !pmpi_pending_is_ready(c->pending\[i\])/is_hidden = 0/'
+mutant "MPI_Waitall does not wait until requests are ready" pmpi_glue/request.c 's/while (!are_ready(c))/while (0)/'
+mutant "an exchange sends behind its receive" pmpi_glue/peer_exchange.c 's/out->is_copied/0/'
+mutant "freed memory stays mapped" pmpi_glue/peer_pull.c 's/	unmap_freed();/	(void)unmap_freed;/'
+mutant "threads have no lock" pmpi_glue/request_table.c 's/thread_level == MPI_THREAD_MULTIPLE/thread_level < 0/'
+mutant "a thread waits inside MPI for its receive" pmpi_glue/request.c 's/	wait_ready(&c);/	if (pmpi.thread_level != MPI_THREAD_MULTIPLE) wait_ready(\&c);/'
 echo "$killed killed, $survived survived"
 [ $survived = 0 ]

@@ -11,7 +11,7 @@ cd "$top_srcdir" || exit 1
 find lib kernels mpi_glue nccl_glue pmpi_glue -name '.*' -prune -o -type f -print | grep -E '\.(c|h|cu|cuh|def)$' | sort >"$scratch/sources"
 find test -name '.*' -prune -o -type f -print | grep -E '\.(c|cc|cu|sh|F90)$' | sort >"$scratch/tests"
 
-# "source test" of each mutant: those of the tables name file and tests, those of the doors' scripts a file of one folder.
+# "source test" of each mutant: those of the tables name file and tests, those of scripts a file.
 mutant() # NAME FILE SED TEST/CASE...
 {
 	printf '%s\t%s\n' "$2" "${only:-${4%%/*}}"
@@ -21,9 +21,9 @@ mutant() # NAME FILE SED TEST/CASE...
 	. ./test/mutants/mutants.table
 	only=emulation_test
 	. ./test/emulation/mutants.table
-	sed -n 's,^mutant "[^"]*" \([a-z_]*\) .*,pmpi_glue/\1.c	pmpi_peer,p' test/mutants/mutants_peer.sh
-	sed -n 's,^mutant "[^"]*" \([a-z_]*\) .*,pmpi_glue/\1.c	pmpi_wrong,p' test/mutants/mutants_door.sh
-	sed -n 's,^mutant "[^"]*" \([a-z_.]*\) .*,lib/net/ucx/\1	gpu_order_test,p' test/mutants/mutants_gpu.sh
+	for pair in peer:pmpi_peer door:pmpi_wrong gpu:gpu_order_test; do
+		sed -n 's,^	*mutant "[^"]*" \([a-z_/.]*\) .*,\1	'"${pair#*:}",p "test/mutants/mutants_${pair%:*}.sh"
+	done
 } >"$scratch/mutants"
 
 # "source test" of each pair. A source is its path without its end; files that differ in it are one.
