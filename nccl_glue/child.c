@@ -20,25 +20,14 @@ static void create_child(struct door_job *job, const struct door_members *m)
 			  : door_init_create(job, boot, m);
 }
 
-struct choice {
-	int32_t color, key, rank;
-};
-
-static int compare_choices(const void *x, const void *y)
-{
-	const struct choice *a = x, *b = y;
-	return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
-}
-
 /* By a bootstrap of its own, so that several splits of a parent can be under way. */
-static int gather_choices(const struct door_job *job, struct choice *all)
+static int gather_choices(const struct door_job *job, const struct comm_split *own, struct comm_split *all)
 {
 	const struct ncclComm *parent = job->comm;
-	const struct choice mine = { job->color, job->key, parent->rank };
 	struct boot *boot = NULL;
 	int *ranks, ret;
 	if (parent->size == 1) {
-		*all = mine;
+		*all = *own;
 		return 0;
 	}
 	ranks = malloc((size_t)parent->size * sizeof *ranks);
@@ -49,7 +38,7 @@ static int gather_choices(const struct door_job *job, struct choice *all)
 	ret = boot_child(parent->boot, ranks, parent->size, job->tag | 1, &boot);
 	if (!ret) {
 		struct door_meeting meeting = { .job = job, .boot = boot, .ranks = ranks, .n = parent->size };
-		ret = door_meet(&meeting, &mine, sizeof mine, all);
+		ret = door_meet(&meeting, own, sizeof *own, all);
 		boot_close(boot);
 	}
 	free(ranks);
@@ -59,22 +48,16 @@ static int gather_choices(const struct door_job *job, struct choice *all)
 void door_job_split(struct door_job *job)
 {
 	const struct ncclComm *parent = job->comm;
-	struct choice *all = malloc((size_t)parent->size * sizeof *all);
+	const struct comm_split own = { job->color, job->key, parent->rank };
+	struct comm_split *all = malloc((size_t)parent->size * sizeof *all);
 	struct door_members m = { malloc((size_t)parent->size * sizeof *m.ranks), 0, 0 };
 	int ret = all && m.ranks
-		      ? gather_choices(job, all)
+		      ? gather_choices(job, &own, all)
 		      : log_error(CORALE_ENOMEM, parent->rank, "no memory for %d ranks", parent->size);
 	if (ret) {
 		job->result = door_logged_error(ret);
 	} else if (job->color != NCCL_SPLIT_NOCOLOR) {
-		qsort(all, (size_t)parent->size, sizeof *all, compare_choices);
-		for (int i = 0; i < parent->size; i++) {
-			if (all[i].color != job->color)
-				continue;
-			if (all[i].rank == parent->rank)
-				m.mine = m.n;
-			m.ranks[m.n++] = all[i].rank;
-		}
+		m.n = comm_split_ranks(all, parent->size, &own, m.ranks, &m.mine);
 		create_child(job, &m);
 	}
 	free(m.ranks);

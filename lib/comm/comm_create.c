@@ -165,13 +165,17 @@ static int open_windows(struct comm *comm, struct hello *hellos, int status)
 	return ret;
 }
 
-/* Everything that needs several ranks. */
-static int open_engine(struct comm *comm, struct hello *hellos, int status)
+/* Everything that needs several ranks. *met: what this rank alone has met, which the next exchange tells all. */
+static int open_engine(struct comm *comm, struct hello *hellos, int *met)
 {
-	struct host_engine *e = &comm->engine;
-	int ret = open_windows(comm, hellos, status);
+	int ret = open_windows(comm, hellos, *met);
 	ret = ret ? ret : comm_open_transport(comm, hellos);
-	ret = ret ? ret : comm_agree(comm, host_engine_open(e), "open the host engine");
+	if (ret)
+		return ret;
+	*met = host_engine_open(&comm->engine);
+	if (comm->topo->map.nodes == 1)
+		return 0;
+	ret = comm_agree(comm, *met, "open the host engine"); /* by which ranks time messages */
 	return ret ? ret : comm_find_rates(comm, hellos);
 }
 
@@ -235,17 +239,17 @@ static int open_comm(struct comm *comm, struct hello *hellos)
 	ret = ret ? ret : map_ranks(comm, hellos);
 	if (ret)
 		return ret;
-	ret = make_counts(comm);
-	ret = ret ? ret : name_peers(comm, hellos);
+	int met = make_counts(comm);
+	met = met ? met : name_peers(comm, hellos);
 	choose_waits(comm);
 	if (comm->size > 1)
-		ret = open_engine(comm, hellos, ret);
+		ret = open_engine(comm, hellos, &met);
 	if (!ret && comm->wants_gpu)
-		ret = gpu_open(comm);
+		ret = gpu_open(comm, &met);
 	if (ret)
 		return ret;
 	planner_init(&comm->plans.planner, comm->topo, &comm->settings);
-	ret = comm_compare_choices(comm);
+	ret = comm_compare_choices(comm, met);
 	return ret || !comm->gpu ? ret : gpu_make_scratch(comm);
 }
 

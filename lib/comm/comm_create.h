@@ -67,8 +67,8 @@ int comm_check_rates(const struct comm *comm);
  */
 int comm_find_rates(struct comm *comm, const struct hello *hellos);
 
-/* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. */
-int comm_compare_choices(struct comm *comm);
+/* Collective: CORALE_ESETTING on all ranks, with both ranks named, where two see other machines, rates or settings, or choose differently. met: what this rank alone has met before. */
+int comm_compare_choices(struct comm *comm, int met);
 /* Of a communicator on GPUs: which row runs what, once, as it is the same on all ranks. */
 void comm_log_choices(struct comm *comm);
 

@@ -23,6 +23,13 @@ void comm_quit(corale_comm *handle);
 /* The same, but this rank may still make communicators of its ranks. */
 void comm_revoke(corale_comm *handle);
 
+/* What each rank gives to a split. */
+struct comm_split {
+	int32_t color, key, rank;
+};
+/* Sorts what all n have given. ranks (n): those of own's color, in the order of the new communicator; *mine: own's place there. Returns how many. */
+int comm_split_ranks(struct comm_split *all, int n, const struct comm_split *own, int *ranks, int *mine);
+
 /* For a function that makes a communicator of this one's ranks. Sets cannot[i] where ranks[i] can't come: it has ended, or waits in a call that this
  * rank has not made. Returns how many that are. */
 int comm_cannot_come(corale_comm *handle, const int *ranks, int n, unsigned char *cannot);

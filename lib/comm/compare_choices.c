@@ -35,13 +35,13 @@ static int refuse(const struct comm *comm, const struct chosen *all, int odd)
 				: "the same build of the library");
 }
 
-int comm_compare_choices(struct comm *comm)
+int comm_compare_choices(struct comm *comm, int met)
 {
 	struct chosen mine = { 0 };
 	if (comm->size == 1)
-		return 0;
-	int ret = work_out(comm, &mine);
-	struct chosen *all = comm_gather(comm, &ret, "compare how calls run", &mine, sizeof mine);
+		return met;
+	int ret = met ? met : work_out(comm, &mine);
+	struct chosen *all = comm_gather(comm, &ret, "get ready for calls", &mine, sizeof mine);
 	int odd = 1; /* the first rank that differs from rank 0 */
 	while (all && odd < comm->size && !memcmp(&all[odd], all, sizeof *all))
 		odd++;

@@ -49,8 +49,9 @@ int gpu_hello_all_export(const struct gpu_hello *all, int ranks);
 /* A rank that was created to make no scratch; -1: there is none. */
 int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks);
 
-/* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. */
-int gpu_open(struct comm *comm);
+/* Collective. Opens the engine on the current GPU, maps the windows of the ranks of its node, and starts the proxy to the others. *met: what this rank alone has
+ * met, before and at the end. */
+int gpu_open(struct comm *comm, int *met);
 void gpu_close(struct comm *comm);
 
 /*

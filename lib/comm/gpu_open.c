@@ -272,25 +272,37 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, const s
 	return 0;
 }
 
-static int connect_engines(struct comm *comm)
+static struct gpu_hello hello_of(struct comm *comm)
+{
+	const struct engine_own_gpu *own = engine_cuda.own_gpu(comm->gpu);
+	struct gpu_hello mine = { .id = own->id,
+				  .processors = own->processors,
+				  .process = process_number(),
+				  .bus_gbs = own->bus_gbs,
+				  .untried = !gpu_peers_are_tried(),
+				  .no_scratch = comm->traits.no_scratch && !comm->traits.scratch };
+	engine_cuda.describe(comm->gpu, &comm->machine);
+	mine.max_blocks = comm->machine.max_blocks;
+	snprintf(mine.gpu, sizeof mine.gpu, "%s", own->name);
+	return mine;
+}
+
+/* ret: how this rank has opened its own. */
+static int connect_engines(struct comm *comm, int ret)
 {
 	struct gpu_hello mine = { 0 };
 	struct shares shares;
 	struct fdpass *pass = NULL;
-	int fds[ENGINE_FDS] = { -1, -1 }, ret = engine_cuda.window_fds(comm->gpu, wants_zero_copy(comm), fds);
-	mine.id = engine_cuda.own_gpu(comm->gpu)->id;
-	engine_cuda.describe(comm->gpu, &comm->machine);
-	mine.max_blocks = comm->machine.max_blocks;
-	mine.processors = engine_cuda.own_gpu(comm->gpu)->processors;
-	mine.process = process_number();
-	mine.bus_gbs = engine_cuda.own_gpu(comm->gpu)->bus_gbs;
-	mine.untried = !gpu_peers_are_tried();
-	mine.exports = fds[ENGINE_BOARD_FD] >= 0;
-	mine.no_scratch = comm->traits.no_scratch && !comm->traits.scratch;
-	snprintf(mine.gpu, sizeof mine.gpu, "%s", engine_cuda.own_gpu(comm->gpu)->name);
+	int fds[ENGINE_FDS] = { -1, -1 };
+	if (!ret) {
+		ret = engine_cuda.window_fds(comm->gpu, wants_zero_copy(comm), fds);
+		mine = hello_of(comm);
+		mine.exports = fds[ENGINE_BOARD_FD] >= 0;
+	}
 	if (!ret)
 		ret = fdpass_listen(&pass, mine.name);
-	struct gpu_hello *all = comm_gather(comm, &ret, "share its GPU's window", &mine, sizeof mine);
+	struct gpu_hello *all =
+	    comm_gather(comm, &ret, "open a GPU and share its window", &mine, sizeof mine);
 	ret = ret ? ret : claim_blocks(comm, all, &shares);
 	ret = ret ? ret : share_machine(comm, all, &shares);
 	if (!ret) {
@@ -311,13 +323,13 @@ static int connect_engines(struct comm *comm)
 	return ret;
 }
 
-int gpu_open(struct comm *comm)
+int gpu_open(struct comm *comm, int *met)
 {
-	int ret = gpu_indices_open(comm);
+	int ret = *met ? *met : gpu_indices_open(comm);
 	ret = ret ? ret : gpu_waits_open(comm);
-	ret = comm_agree(comm, ret ? ret : open_engine(comm), "open a GPU");
-	if (!ret && comm->size > 1)
-		ret = connect_engines(comm);
+	ret = ret ? ret : open_engine(comm);
+	if (comm->size > 1)
+		ret = connect_engines(comm, ret);
 	if (!ret && comm->topo->map.nodes > 1)
 		ret = gpu_remote_open(comm);
 	if (ret)
@@ -329,13 +341,12 @@ int gpu_open(struct comm *comm)
 	comm->make_scratch = mem_make_scratch;
 	comm->trace = trace_open();
 	gpu_machine_settings(&comm->machine, &comm->topo->map, &comm->settings);
-	ret = comm_agree(comm, gpu_plans_open(comm), "plan its calls on GPUs");
-	if (ret)
-		return ret;
+	*met = gpu_plans_open(comm);
 	log_line(LOG_INFO, comm->rank,
 		 "GPU engine of %d ranks, %zu bytes of its memory, at most %d blocks a kernel", comm->size,
 		 engine_memory.memory(comm->gpu), comm->machine.max_blocks);
-	comm_log_choices(comm);
+	if (!*met)
+		comm_log_choices(comm);
 	return 0;
 }
 

@@ -14,10 +14,6 @@ struct split {
 	int size;
 };
 
-struct choice {
-	int32_t color, key, rank;
-};
-
 /* The other ranks wait for this one: the parent ends. */
 static int fail_memory(struct comm *parent)
 {
@@ -52,15 +48,29 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 
 static int compare(const void *x, const void *y)
 {
-	const struct choice *a = x, *b = y;
+	const struct comm_split *a = x, *b = y;
 	return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->rank - b->rank;
+}
+
+int comm_split_ranks(struct comm_split *all, int n, const struct comm_split *own, int *ranks, int *mine)
+{
+	int size = 0;
+	qsort(all, (size_t)n, sizeof *all, compare);
+	for (int i = 0; i < n; i++) {
+		if (all[i].color != own->color)
+			continue;
+		if (all[i].rank == own->rank)
+			*mine = size;
+		ranks[size++] = all[i].rank;
+	}
+	return size;
 }
 
 /* The ranks of this rank's color, in order; *mine is this rank's place among them. */
 static int choose_ranks(struct comm *comm, int color, int key, struct split *s, int *mine)
 {
-	struct choice own = { color, key, comm->rank };
-	struct choice *all = calloc((size_t)comm->size, sizeof *all);
+	struct comm_split own = { color, key, comm->rank };
+	struct comm_split *all = calloc((size_t)comm->size, sizeof *all);
 	s->ranks = calloc((size_t)comm->size, sizeof *s->ranks);
 	int ret = all && s->ranks ? 0 : fail_memory(comm);
 	struct call call = { .record.coll = CORALE_ALL_GATHER,
@@ -71,14 +81,7 @@ static int choose_ranks(struct comm *comm, int color, int key, struct split *s, 
 	if (!ret)
 		ret = runner_call(comm, &call, 1, NULL);
 	if (!ret)
-		qsort(all, (size_t)comm->size, sizeof *all, compare);
-	for (int i = 0; !ret && i < comm->size; i++) {
-		if (all[i].color != color)
-			continue;
-		if (all[i].rank == comm->rank)
-			*mine = s->size;
-		s->ranks[s->size++] = all[i].rank;
-	}
+		s->size = comm_split_ranks(all, comm->size, &own, s->ranks, mine);
 	free(all);
 	return ret;
 }

@@ -8,7 +8,7 @@
 #include "state/comm.h"
 
 enum {
-	ON_ONE_HOST = 5, /* exchanges of one creation, at most */
+	ON_ONE_HOST = 4, /* exchanges of one creation, at most */
 	OVER_NODES = 6,
 	TIMED = 7, /* while links are timed */
 	MANY = 24,
