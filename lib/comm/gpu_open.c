@@ -323,11 +323,9 @@ static int connect_engines(struct comm *comm, int ret)
 	return ret;
 }
 
-int gpu_open(struct comm *comm, int *met)
+/* ret: how this rank has opened its engine. */
+static int open_all(struct comm *comm, int ret, int *met)
 {
-	int ret = *met ? *met : gpu_indices_open(comm);
-	ret = ret ? ret : gpu_waits_open(comm);
-	ret = ret ? ret : open_engine(comm);
 	if (comm->size > 1)
 		ret = connect_engines(comm, ret);
 	if (!ret && comm->topo->map.nodes > 1)
@@ -348,6 +346,25 @@ int gpu_open(struct comm *comm, int *met)
 	if (!*met)
 		comm_log_choices(comm);
 	return 0;
+}
+
+int gpu_open(struct comm *comm, int *met)
+{
+	int entered = 0, mode = 0, ret = *met ? *met : gpu_indices_open(comm);
+	ret = ret ? ret : gpu_waits_open(comm);
+	ret = ret ? ret : open_engine(comm);
+	if (comm->gpu) {
+		entered = engine_cuda.enter(comm->gpu);
+		mode =
+		    engine_process
+			.spare_captures(); /* UCX, too, may call CUDA when it opens devices and registers memory */
+	}
+	ret = open_all(comm, ret, met);
+	if (comm->gpu) {
+		engine_process.end_spare(mode);
+		engine_cuda.leave(comm->gpu, entered);
+	}
+	return ret;
 }
 
 int gpu_make_scratch(struct comm *comm)

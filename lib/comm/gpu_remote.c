@@ -144,7 +144,7 @@ static void keep(struct kept kept, struct engine *engine, int slab_alone)
 
 /* ---- Opening and closing */
 
-static int open(struct comm *comm)
+int gpu_remote_open(struct comm *comm)
 {
 	int ret = gpu_direct_open(comm);
 	if (!ret && !comm->nrails) {
@@ -161,14 +161,6 @@ static int open(struct comm *comm)
 	log_line(LOG_INFO, comm->rank, "messages of GPUs go between nodes over %s, carried by %d thread%s",
 		 comm->engine.transport->row->name, comm->nrails, comm->nrails > 1 ? "s, a rail each" : "");
 	return 0;
-}
-
-/* UCX may call CUDA when it opens devices and registers memory. */
-int gpu_remote_open(struct comm *comm)
-{
-	const int mode = engine_process.spare_captures(), ret = open(comm);
-	engine_process.end_spare(mode);
-	return ret;
 }
 
 /* The transports' requests point into the engine's memory until they are closed. */

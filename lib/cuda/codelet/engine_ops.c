@@ -180,47 +180,10 @@ static int open(const struct engine_params *params, struct engine **out)
 	return end_visit(NULL, v, engine_open(params, load, out));
 }
 
-static int window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
-{
-	const struct visit v = visit(e);
-	return end_visit(e, v, engine_window_fds(e, zero_copy, fds));
-}
-
-static int connect(struct engine *e, const int *fds, int zero_copy)
-{
-	const struct visit v = visit(e);
-	return end_visit(e, v, engine_connect(e, fds, zero_copy));
-}
-
 static int host_window_works(int rank, size_t bytes)
 {
 	const struct visit v = visit(NULL);
 	return end_visit(NULL, v, engine_host_window_works(rank, bytes));
-}
-
-static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned char *wrong)
-{
-	const struct visit v = visit(e);
-	return end_visit(e, v, engine_try_peers(e, seed, timeout_s, wrong));
-}
-
-static int slab_open(struct engine *e, size_t behind, struct engine_slab *out, char *why_not, size_t bytes)
-{
-	const struct visit v = visit(e);
-	return end_visit(e, v, engine_slab_open(e, behind, out, why_not, bytes));
-}
-
-static int probe_begin(struct engine *e, const struct engine_probe *probe, struct probe_words **words)
-{
-	const struct visit v = visit(e);
-	return end_visit(e, v, engine_probe_begin(e, probe, words));
-}
-
-static void probe_end(struct engine *e)
-{
-	struct visit v = visit(e);
-	engine_probe_end(e);
-	end_visit(e, v, 0);
 }
 
 static void free_kept(struct engine_kept *kept)
@@ -349,7 +312,7 @@ const struct engine_memory_ops engine_memory = {
 	.remote = remote,
 	.keep = engine_keep,
 	.free_kept = free_kept,
-	.slab_open = slab_open,
+	.slab_open = engine_slab_open,
 	.slab_use = engine_slab_use,
 	.unmap = unmap,
 	.memory = memory,
@@ -372,14 +335,14 @@ const struct engine_ops engine_cuda = {
 	.own_gpu = own_gpu,
 	.enter = enter,
 	.leave = leave,
-	.window_fds = window_fds,
+	.window_fds = engine_window_fds,
 	.share_machine = engine_share_machine,
-	.connect = connect,
-	.try_peers = try_peers,
+	.connect = engine_connect,
+	.try_peers = engine_try_peers,
 	.describe = describe,
 	.set_proxy = set_proxy,
-	.probe_begin = probe_begin,
-	.probe_end = probe_end,
+	.probe_begin = engine_probe_begin,
+	.probe_end = engine_probe_end,
 	.add_list = add_list,
 	.admit = engine_admit,
 	.prepare = engine_prepare,
