@@ -470,7 +470,7 @@ __device__ static bool run_team(const codelet_p2p &all, block_moves *moves, uint
 __device__ static bool run_short(const pair_lines &p, uint32_t blocks)
 {
 	const codelet_message &m = *p.m;
-	const uint32_t slots = (uint32_t)codelet_line_slots(m.bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
+	const uint32_t slots = (uint32_t)codelet_line_slots(p.g, m.bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
 	const uint32_t channels = codelet_channels(p.g, m.bytes);
 	if (m.sending && bulk_lane() == 0)
 		store_count({ &p.g->args, &m, p.path });
@@ -478,7 +478,7 @@ __device__ static bool run_short(const pair_lines &p, uint32_t blocks)
 		const uint32_t first = channel * CODELET_CHANNEL_RINGS, end = most < first + CODELET_CHANNEL_RINGS ? most : first + CODELET_CHANNEL_RINGS;
 		for (uint32_t number = first; number < end; number++) {
 			line_ring r = ring_of(p, number);
-			if (!pass_slots<1, false>(p, &r, number, slots))
+			if (!pass_slots<1, LINES>(p, &r, number, slots))
 				return false;
 			keep_ring(p, r);
 		}

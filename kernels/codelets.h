@@ -52,6 +52,7 @@ enum {
 enum {
 	CODELET_SLOT_LINES = 4,
 	CODELET_LINE_SLOT = CODELET_SLOT_LINES * CODELET_LINE,
+	CODELET_WORD_SLOT_DATA = CODELET_LINE_SLOT / 2 - 8, /* where it is filled with words */
 	CODELET_CHANNEL_RINGS = PLAN_CODELET_THREADS / 32,
 	CODELET_RING_CHANNELS = 64, /* at most */
 	CODELET_RING_DEPTH = 4, /* slots of a ring at least, */
@@ -322,7 +323,7 @@ enum {
 enum codelet_pairs {
 	CODELET_NO_PAIRS, /* of an all_to_all_v: in slots */
 	CODELET_LINE_PAIRS, /* sends and receives: in lines, in slots or into their buffers */
-	CODELET_SLOT_PAIRS /* the same without lines, which a link tears */
+	CODELET_WORD_PAIRS /* the same over a link that tears lines: in words of 8 bytes instead */
 };
 
 /* Messages that start together. Of the blocks of a list, b runs channels b, b + blocks, ... of each message. */
@@ -338,7 +339,8 @@ struct codelet_group {
 	uint16_t
 	    sends_wait; /* 1: the buffers of all of these are in exports, so that receivers read them: few warps send */
 	uint16_t in_lines; /* so many, the last ones, have short ones */
-	uint32_t long_bytes; /* at most, of a message in lines to a receiver without a registered buffer */
+	uint32_t short_bytes; /* at most, of a message in lines whatever its receiver's buffer; */
+	uint32_t long_bytes; /* of one in lines to a receiver without a registered buffer */
 	uint64_t read_bytes; /* at least, of a message that its receiver may read where it lies; 0: of none */
 	uint32_t ring_ends, ring_slots; /* offsets */
 };
@@ -493,13 +495,21 @@ PLAN_FN uint64_t codelet_lines(uint64_t bytes)
 	return bytes ? (bytes + CODELET_LINE_DATA - 1) / CODELET_LINE_DATA : 1;
 }
 
-/* Slots of lines of a message. */
-PLAN_FN uint64_t codelet_line_slots(uint64_t bytes)
+/* Data of a slot of lines between two ranks. Of words half is data, and the first 8 bytes of that say the message's type and bytes. */
+PLAN_FN uint32_t codelet_line_slot_data(const struct codelet_group *g)
 {
-	return (codelet_lines(bytes) + CODELET_SLOT_LINES - 1) / CODELET_SLOT_LINES;
+	return g->pairs == CODELET_WORD_PAIRS ? (uint32_t)CODELET_WORD_SLOT_DATA
+					      : (uint32_t)CODELET_SLOT_LINES * CODELET_LINE_DATA;
 }
 
-/* What a pair's rings hold at a time. */
+/* Slots of lines of a message; 1 at least. */
+PLAN_FN uint64_t codelet_line_slots(const struct codelet_group *g, uint64_t bytes)
+{
+	const uint32_t data = codelet_line_slot_data(g);
+	return bytes ? (bytes + data - 1) / data : 1;
+}
+
+/* What a pair's rings hold at a time, in lines. */
 PLAN_FN uint64_t codelet_rings_room(uint64_t rings, uint64_t depth)
 {
 	return rings * depth * CODELET_SLOT_LINES * CODELET_LINE_DATA;
@@ -508,15 +518,13 @@ PLAN_FN uint64_t codelet_rings_room(uint64_t rings, uint64_t depth)
 /* Whether a message of a group travels in lines, whatever its receiver's buffer. */
 PLAN_FN int codelet_in_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs == CODELET_LINE_PAIRS && bytes <= codelet_rings_room(g->rings, g->depth) &&
-	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
+	return g->pairs && bytes <= g->short_bytes && bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
 /* Whether one does that has no registered buffer. */
 PLAN_FN int codelet_in_long_lines(const struct codelet_group *g, uint64_t bytes)
 {
-	return g->pairs == CODELET_LINE_PAIRS && bytes <= g->long_bytes &&
-	       bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
+	return g->pairs && bytes <= g->long_bytes && bytes >> CODELET_TYPE_SHIFT_IN_LINE == 0;
 }
 
 /* Whether its receiver may read a message where it lies: then it goes in no lines, and a channel is granted when its sender has said where that is. */
@@ -530,7 +538,7 @@ PLAN_FN uint32_t codelet_channels(const struct codelet_group *g, uint64_t bytes)
 {
 	uint64_t channels = bytes / LAUNCH_CHANNEL_BYTES + 1, most = g->most_channels;
 	if (codelet_in_long_lines(g, bytes)) {
-		channels = (codelet_line_slots(bytes) + CODELET_CHANNEL_RINGS - 1) / CODELET_CHANNEL_RINGS;
+		channels = (codelet_line_slots(g, bytes) + CODELET_CHANNEL_RINGS - 1) / CODELET_CHANNEL_RINGS;
 		most = (g->rings + (uint32_t)CODELET_CHANNEL_RINGS - 1) / CODELET_CHANNEL_RINGS;
 	}
 	return (uint32_t)(channels < most ? channels : most);

@@ -12,6 +12,7 @@
 
 #include "fifo.cuh"
 #include "exports.cuh"
+#include "shared.cuh"
 
 /* An edge of a collective that its receiver may read goes as a message of a pair does, with the pair's count of messages. */
 __device__ static inline bool is_pair_of_call(const codelet_group &g, const codelet_message &m)
@@ -118,7 +119,17 @@ __device__ static inline bool await_grant(const codelet_p2p &e, const codelet_me
 	auto is_read = [&] { return ack && sync_load_acquire(ack) >= flag_value(*conn, READ_NUMBER); };
 	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, conn, m.peer, [&] { return is_read() || is_granted(a, m, *conn, g); })))
 		return false;
-	*place = is_read() ? (uint64_t)CHANNEL_IS_READ : word_of(sync_load_packet(g->first));
+	auto place_now = [&] { return is_read() ? (uint64_t)CHANNEL_IS_READ : word_of(sync_load_packet(g->first)); };
+	if (!a.one_polls) {
+		*place = place_now();
+		return true;
+	}
+	uint64_t *found = shared_object<uint64_t>(); /* one thread's load of host memory, for all */
+	if (threadIdx.x == 0)
+		*found = place_now();
+	__syncthreads();
+	*place = *found;
+	__syncthreads();
 	return true;
 }
 

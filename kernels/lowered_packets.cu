@@ -15,7 +15,7 @@ enum { BATCH = 4 /* packets that a thread waits for at a time */, TINY_THREADS =
 /* The two forms, distinguished at run time: lines of packet.cuh, or two words {4 bytes of data, flag} a packet. */
 struct packet_form {
 	bool words;
-	uint32_t flag, other; /* what a packet says: of a line epoch and tag, of words the epoch twice, the second time with its high bits */
+	uint32_t flag, other; /* what a packet says: of a line epoch and tag; of words the epoch twice, the second time with its high bits and the tag */
 
 	__device__ uint32_t at(uint32_t i) const
 	{
@@ -26,11 +26,11 @@ struct packet_form {
 		uint32_t left = at(i) < bytes ? bytes - at(i) : 0, most = words ? 8 : lines::most(i);
 		return left < most ? left : most;
 	}
-	/* An empty message has one line. */
+	/* An empty message has one line, or one packet. */
 	__device__ uint32_t packets(uint32_t bytes) const
 	{
-		uint32_t n = words ? (bytes + 7) / 8 : lines::packets(bytes);
-		return n < 8 ? 8 : n;
+		const uint32_t n = words ? (bytes + 7) / 8 : lines::packets(bytes), least = words ? 1 : 8;
+		return n < least ? least : n;
 	}
 	__device__ vector pack(vector v, uint32_t i) const
 	{
@@ -229,12 +229,13 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	const uint32_t aborted = call_aborted(a.args);
 	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
-	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) : a.args.tag };
+	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) ^ a.args.tag : a.args.tag };
 	const packets_run r = { a, s, form, epoch, channel, aborted };
-	bool good = __syncthreads_and(!words || await_headers<true, true>(a.args, epoch)); /* words don't carry the signature */
+	bool good = true;
+	__syncthreads(); /* the list is here */
 	for (int i = 0; good && i < nops; i++) /* what one stores is loaded by the next one in other threads */
 		good = !s->ops[i].runs || __syncthreads_and(execute<TYPE>(r, s->ops[i]));
-	if (!words && !a.receives_from_all)
+	if (!a.receives_from_all)
 		good = good && await_headers<false, true>(a.args, epoch);
 	if (__syncthreads_and(good))
 		call_end(a.args, epoch);

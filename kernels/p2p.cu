@@ -263,7 +263,7 @@ template <holds HOLDS, bool REMOTE = false> __device__ static bool run_message(c
 	if (HOLDS == ANY && conn.ring != CODELET_PAIRS)
 		return run_slots(b, e, channels);
 	if (HOLDS != LONG && (HOLDS == SMALL || codelet_in_lines(b.g, m->bytes)))
-		return run_lines<false>({ b.g, m, conn, b.aborted }, channels, b.blocks);
+		return run_lines<false, !REMOTE>({ b.g, m, conn, b.aborted }, channels, b.blocks);
 	return run_long<HOLDS>(b, e, channels);
 }
 
@@ -315,7 +315,7 @@ __device__ static connection connection_of_block(const list_block &b)
 template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
-	list_block b = { &e.group, &e, 0, 0, call_aborted(e.group.args) };
+	list_block b = { &e.group, &e, 0, 0, block_aborted(e.group.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
 	if (run_pairs<HOLDS>(b, m, connection_of_block(b)))
 		call_count(e.group.args);
@@ -328,7 +328,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p
 	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_abort_word(e.group.args), e.begins))
 		return;
 	const codelet_group &g = e.group;
-	list_block b = { &g, &e, 0, 0, call_aborted(g.args) };
+	list_block b = { &g, &e, 0, 0, block_aborted(g.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
 	connection conn = connection_of_block(b);
 	bool good;
@@ -351,7 +351,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p
 __global__ __launch_bounds__(CODELET_THREADS) void p2p_few(const __grid_constant__ codelet_few_messages f)
 {
 	sync_previous_kernel();
-	list_block b = { &f.group, nullptr, 0, 0, call_aborted(f.group.args) };
+	list_block b = { &f.group, nullptr, 0, 0, block_aborted(f.group.args) };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
 	if (run_pairs<SMALL>(b, m, connection_of_block(b)))
 		call_count(f.group.args);
@@ -400,7 +400,7 @@ int codelets_p2p(const codelet_p2p *args, void *stream)
 	uint64_t bytes;
 	if (!are_few(args, &few, &bytes))
 		return launch(kernel_for(args), grid, args, stream);
-	for (grid.threads = 32; grid.threads < CODELET_THREADS && (uint64_t)grid.threads < codelet_lines(bytes) * 8;)
+	for (grid.threads = 32; grid.threads < CODELET_THREADS && (uint64_t)grid.threads < codelet_line_slots(g, bytes) * 32;)
 		grid.threads *= 2;
 	return launch((const void *)p2p_few, grid, &few, stream);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives in lines that carry their own readiness, as in packet.cuh, through rings of slots: a message's slots of four lines
- * go to the pair's rings in turn. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say a
+ * go to the pair's rings in turn. Where a link tears lines (CODELET_WORD_PAIRS) a slot holds words of 8 bytes instead, half of each data and half the number; the first two
+ * hold the message's bytes and type. A warp of each end looks after a ring by itself, so that nothing waits for a block. Lines say a
  * number of their slot in its ring, and the message's bytes and type. A sender may be as far ahead as the ring has slots; the receiver
  * signals what it has taken out, not for every slot, but before half of them are unsignalled. A send of no more than half of what the rings
  * hold therefore ends without its receive, if those before it have had theirs.
@@ -32,10 +33,21 @@ struct line_ring {
 
 enum { AT_ONCE = CODELET_RING_DEPTH }; /* slots under way of a warp, where no room is short */
 
+/* What a slot holds. WHOLE_LINES: it is filled, and the data lies at a multiple of 16. */
+enum slot_form { LINES, WHOLE_LINES, WORDS };
+
 __device__ static inline codelet_ring_end *ring_end_of(const pair_lines &p, int owner, int other, uint32_t ring)
 {
 	codelet_ring_end *ends = (codelet_ring_end *)(window_of(p.g->args, owner) + p.g->ring_ends);
 	return ends + (uint32_t)other * p.g->rings + ring;
+}
+
+/* In lines whole ones. Of words each slot has one that holds no data. */
+__device__ static inline uint32_t packets_of(const codelet_message &m, const codelet_group &g)
+{
+	if (g.pairs == CODELET_WORD_PAIRS)
+		return ((uint32_t)m.bytes + 7) / 8 + (uint32_t)codelet_line_slots(&g, m.bytes);
+	return (uint32_t)codelet_lines(m.bytes) * 8;
 }
 
 __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
@@ -50,7 +62,7 @@ __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 		 p.m->sending ? end->sent : end->received,
 		 p.m->sending ? end->send_at : end->receive_at,
 		 p.m->sending ? 0u : end->unsignalled,
-		 (uint32_t)codelet_lines(p.m->bytes) * 8 };
+		 packets_of(*p.m, g) };
 }
 
 __device__ static inline uint32_t slot_after(const pair_lines &p, uint32_t at, uint32_t slots)
@@ -76,37 +88,82 @@ __device__ static inline uint32_t slots_until(const pair_lines &p, uint32_t s, u
 
 /* ---- A thread's packet of slot s ---------------------------------------------------------------------------- */
 
-__device__ static inline uint32_t packet_of(uint32_t s)
+__device__ static inline bool in_words(const pair_lines &p)
 {
-	return s * 32 + threadIdx.x % 32;
+	return p.g->pairs == CODELET_WORD_PAIRS;
 }
 
-/* WHOLE: the slot is filled, and the data lies at a multiple of 16. */
-template <bool WHOLE> __device__ static inline vector load_packet(const pair_lines &p, uint32_t s)
+__device__ static inline uint32_t lane_of_slot(void)
 {
-	const unsigned char *from = p.m->data + lines::at(packet_of(s));
-	if (!WHOLE)
-		return load_user<true>(from, filled<lines>(packet_of(s), (uint32_t)p.m->bytes));
+	return threadIdx.x % 32;
+}
+
+__device__ static inline uint32_t packet_of(uint32_t s)
+{
+	return s * 32 + lane_of_slot();
+}
+
+/* What of the message lies in it: where that begins, and how many bytes. */
+template <slot_form FORM> __device__ static inline uint32_t data_at(uint32_t s)
+{
+	return FORM == WORDS ? s * CODELET_WORD_SLOT_DATA + lane_of_slot() * 8 - 8 : lines::at(packet_of(s));
+}
+
+template <slot_form FORM> __device__ static inline uint32_t data_bytes(const pair_lines &p, uint32_t s)
+{
+	const uint32_t at = data_at<FORM>(s), bytes = (uint32_t)p.m->bytes, left = lane_of_slot() && at < bytes ? bytes - at : 0;
+	if (FORM != WORDS)
+		return filled<lines>(packet_of(s), bytes);
+	return left < 8 ? left : 8;
+}
+
+template <slot_form FORM> __device__ static inline vector load_packet(const pair_lines &p, uint32_t s)
+{
+	const unsigned char *from = p.m->data + data_at<FORM>(s);
+	if (FORM != WHOLE_LINES)
+		return load_user<true>(from, data_bytes<FORM>(p, s));
 	if (threadIdx.x % 8 < 7)
 		return *(const vector *)from;
 	uint2 half = *(const uint2 *)from;
 	return make_uint4(half.x, half.y, 0, 0);
 }
 
-template <bool WHOLE> __device__ static inline void store_packet(const pair_lines &p, uint32_t s, vector v)
+template <slot_form FORM> __device__ static inline void store_packet(const pair_lines &p, uint32_t s, vector v)
 {
-	unsigned char *to = p.m->data + lines::at(packet_of(s));
-	if (!WHOLE)
-		store_user<true>(to, v, filled<lines>(packet_of(s), (uint32_t)p.m->bytes));
+	unsigned char *to = p.m->data + data_at<FORM>(s);
+	if (FORM != WHOLE_LINES)
+		store_user<true>(to, FORM == WORDS ? make_uint4(v.x, v.z, 0, 0) : v, data_bytes<FORM>(p, s));
 	else if (threadIdx.x % 8 < 7)
 		*(vector *)to = v;
 	else
 		*(uint2 *)to = make_uint2(v.x, v.y);
 }
 
-template <bool WHOLE> __device__ static inline bool has_packet(const line_ring &r, uint32_t s)
+template <slot_form FORM> __device__ static inline bool has_packet(const line_ring &r, uint32_t s)
 {
-	return WHOLE || packet_of(s) < r.packets;
+	return FORM == WHOLE_LINES || packet_of(s) < r.packets;
+}
+
+template <slot_form FORM> __device__ static inline vector pack(vector v, uint32_t number, uint32_t typed_bytes)
+{
+	if (FORM == WORDS)
+		return make_uint4(lane_of_slot() ? v.x : typed_bytes, number, v.y, number);
+	return lines::pack<CORALE_UINT8>(v, threadIdx.x, number, typed_bytes);
+}
+
+template <slot_form FORM> __device__ static inline bool has_come(vector v, uint32_t number)
+{
+	if (FORM == WORDS)
+		return v.y == number && v.w == number;
+	return threadIdx.x % 8 != 7 || v.z == number;
+}
+
+/* What a packet that has come says of type and bytes, if it does; else those that are expected. */
+template <slot_form FORM> __device__ static inline uint32_t typed_bytes_of(vector v, uint32_t expected)
+{
+	if (FORM == WORDS)
+		return lane_of_slot() ? expected : v.x;
+	return threadIdx.x % 8 == 7 ? v.w : expected;
 }
 
 /* ---- Waits -------------------------------------------------------------------------------------------------- */
@@ -133,7 +190,7 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 /* ---- Of a message, the slots of a ring from `first` on that come before `end`, N at once -------------------------- */
 
 /* The data is loaded before there is room for it. */
-template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
+template <int N, slot_form FORM> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
 	const uint32_t typed_bytes = codelet_typed_bytes_in_line(p.m), depth = p.g->depth, step = p.g->rings;
 	uint64_t taken = sync_load_relaxed(&r->end->taken);
@@ -143,7 +200,7 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (u < n)
-				v[u] = load_packet<WHOLE>(p, s + u * step);
+				v[u] = load_packet<FORM>(p, s + u * step);
 		auto has_room = [&] { return taken + depth >= r->count + n && !p.aborted; };
 		if (!__all_sync(~0u, has_room()) && !await_pair(p, [&] {
 			    taken = sync_load_relaxed(&r->end->taken);
@@ -152,9 +209,8 @@ template <int N, bool WHOLE> __device__ static inline bool send_slots(const pair
 			return false;
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
-			if (u < n && has_packet<WHOLE>(*r, s + u * step))
-				sync_store_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT,
-						  lines::pack<CORALE_UINT8>(v[u], threadIdx.x, slot_number(*r, u), typed_bytes));
+			if (u < n && has_packet<FORM>(*r, s + u * step))
+				sync_store_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT, pack<FORM>(v[u], slot_number(*r, u), typed_bytes));
 	}
 	return true;
 }
@@ -171,13 +227,13 @@ __device__ static inline void signal_taken(const pair_lines &p, line_ring *r, ui
 		sync_store_relaxed(&ring_end_of(p, p.m->peer, p.g->args.rank, r->number)->taken, r->count + slots);
 }
 
-template <int N, bool WHOLE> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
+template <int N, slot_form FORM> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
 	const uint32_t typed_bytes = codelet_typed_bytes_in_line(p.m), step = p.g->rings;
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
-		auto is_ours = [&](uint32_t u) { return u < n && has_packet<WHOLE>(*r, s + u * step); };
+		auto is_ours = [&](uint32_t u) { return u < n && has_packet<FORM>(*r, s + u * step); };
 		bool good = await_pair(p, [&] {
 			bool ready = !p.aborted;
 #pragma unroll
@@ -186,13 +242,14 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 					v[u] = sync_load_packet(r->slots + slot_after(p, r->at, u) * CODELET_LINE_SLOT);
 #pragma unroll
 			for (uint32_t u = 0; u < N; u++)
-				ready = ready && (!is_ours(u) || threadIdx.x % 8 != 7 || v[u].z == slot_number(*r, u));
+				ready = ready && (!is_ours(u) || has_come<FORM>(v[u], slot_number(*r, u)));
 			return ready;
 		});
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
-			if (good && is_ours(u) && threadIdx.x % 8 == 7 && v[u].w != typed_bytes) {
-				call_fail<true>(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_typed_bytes(p.m), codelet_typed_bytes_of_line(v[u].w));
+			if (good && is_ours(u) && typed_bytes_of<FORM>(v[u], typed_bytes) != typed_bytes) {
+				const uint64_t got = codelet_typed_bytes_of_line(typed_bytes_of<FORM>(v[u], typed_bytes));
+				call_fail<true>(p.g->args, CORALE_EMISMATCH, p.m->peer, p.path.epoch, codelet_typed_bytes(p.m), got);
 				good = false;
 			}
 		if (!__all_sync(~0u, good))
@@ -201,16 +258,16 @@ template <int N, bool WHOLE> __device__ static inline bool receive_slots(const p
 #pragma unroll
 		for (uint32_t u = 0; u < N; u++)
 			if (is_ours(u))
-				store_packet<WHOLE>(p, s + u * step, v[u]);
+				store_packet<FORM>(p, s + u * step, v[u]);
 	}
 	return true;
 }
 
 /* ---- Messages ----------------------------------------------------------------------------------------------- */
 
-template <int N, bool WHOLE> __device__ static inline bool pass_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
+template <int N, slot_form FORM> __device__ static inline bool pass_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
-	return p.m->sending ? send_slots<N, WHOLE>(p, r, first, end) : receive_slots<N, WHOLE>(p, r, first, end);
+	return p.m->sending ? send_slots<N, FORM>(p, r, first, end) : receive_slots<N, FORM>(p, r, first, end);
 }
 
 __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
@@ -228,21 +285,37 @@ __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
 	}
 }
 
-/* The whole block: the rings of its channels of the message. Of a LONG one that is aligned all slots but the last one are whole. */
-template <bool LONG> __device__ static inline bool run_lines(const pair_lines &p, uint32_t channels, uint32_t blocks)
+/* A ring of a message in words. */
+__device__ static inline bool run_words(const pair_lines &p, uint32_t number, uint32_t slots)
 {
-	const uint32_t slots = (uint32_t)codelet_line_slots(p.m->bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
+	line_ring r = ring_of(p, number);
+	if (!pass_slots<1, WORDS>(p, &r, number, slots))
+		return false;
+	keep_ring(p, r);
+	return true;
+}
+
+/*
+ * The whole block: the rings of its channels of the message. Of a LONG one that is aligned all slots but the last one are whole; it goes in no words. HAS_WORDS: others may.
+ */
+template <bool LONG, bool HAS_WORDS = !LONG> __device__ static inline bool run_lines(const pair_lines &p, uint32_t channels, uint32_t blocks)
+{
+	const uint32_t slots = (uint32_t)codelet_line_slots(p.g, p.m->bytes), rings = p.g->rings, most = slots < rings ? slots : rings;
 	const bool aligned = LONG && (uintptr_t)p.m->data % 16 == 0;
 	const uint32_t whole = aligned ? slots - 1 : 0;
 	bool good = true;
 	for (uint32_t channel = p.path.number; channel < channels; channel += blocks) {
 		const uint32_t first = channel * CODELET_CHANNEL_RINGS, end = most < first + CODELET_CHANNEL_RINGS ? most : first + CODELET_CHANNEL_RINGS;
 		for (uint32_t number = first + threadIdx.x / 32; good && number < end; number += blockDim.x / 32) {
+			if (HAS_WORDS && in_words(p)) {
+				good = run_words(p, number, slots);
+				continue;
+			}
 			line_ring r = ring_of(p, number);
 			if (aligned)
-				good = pass_slots<AT_ONCE, true>(p, &r, number, whole);
+				good = pass_slots<AT_ONCE, WHOLE_LINES>(p, &r, number, whole);
 			if (good && (!aligned || whole % rings == number))
-				good = pass_slots<1, false>(p, &r, aligned ? whole : number, slots);
+				good = pass_slots<1, LINES>(p, &r, aligned ? whole : number, slots);
 			if (good)
 				keep_ring(p, r);
 		}

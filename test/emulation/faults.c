@@ -4,6 +4,7 @@
 
 #include "emulation_test.h"
 #include "script.h"
+#include "test/helpers/row_find.h"
 
 enum { GOOD_CALLS = 2, ABORT_AFTER = 5000 /* turns */, IN_PIECES = 5000 };
 enum trouble { MISMATCH, ABSENT, ABORT, REPLAY };
@@ -107,8 +108,12 @@ static int expect_code(const struct scene *s, int code)
 
 static int run_scene(enum trouble trouble, int code, int ranks, struct test_call call)
 {
+	const int words = !call.codelet;
 	struct scene s = { .trouble = trouble, .call = call };
+	s.call.row = words ? row_find(call.coll, "oneshot") : 0;
 	s.params = (struct world_params){ .ranks = ranks,
+					  .words_only = words,
+					  .torn_lines = words,
 					  .max_blocks = 1,
 					  .window_bytes = (call.count == IN_PIECES ? 160 : 224) << 10,
 					  .timeout_ns = trouble == ABSENT ? 1000000 : 0,
@@ -134,6 +139,10 @@ static int run_scenes(enum trouble trouble, int code)
 		call_by(&two_shot_codelet, CORALE_ALL_REDUCE, CORALE_FLOAT32, IN_PIECES),
 		call_by(&two_shot_codelet, CORALE_ALL_REDUCE, CORALE_INT32, IN_PIECES),
 		call_by(&two_shot_codelet, CORALE_BROADCAST, CORALE_INT32, IN_PIECES),
+		{ .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 20,
+		  .in_lines = 1 }, /* by words */
 		call_by(&fifo_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
 		call_by(&fifo_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),

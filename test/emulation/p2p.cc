@@ -5,5 +5,6 @@
 #define LAUNCH_MOST_THREADS 64
 #include "launch.h"
 #include "sync.h"
+#include "shared.h"
 
 #include "../../kernels/p2p.cu"

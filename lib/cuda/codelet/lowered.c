@@ -48,7 +48,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 {
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
-	if (e->machine.host_window && message > MOST_FAR_WORDS)
+	if (e->machine.host_window && e->machine.forced != PLAN_LL && message > MOST_FAR_WORDS)
 		return 0;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
 	    plan->spans || l->element || c->send_counts)
@@ -58,8 +58,7 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 						   : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
 	l->form = words_only ? LOWERED_LL : LOWERED_LL128;
-	l->receives_from_all =
-	    launch->messages->receives_from_all && !words_only; /* words carry no signature */
+	l->receives_from_all = launch->messages->receives_from_all != 0;
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;

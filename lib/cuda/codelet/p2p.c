@@ -34,7 +34,11 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	g->group.depth = (uint16_t)e->layout.ring_depth;
 	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
+	g->group.short_bytes = (uint32_t)launch_short_lines(&e->machine);
 	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine);
+	if (pairs == CODELET_WORD_PAIRS &&
+	    e->remote.counts) /* kernels that send between nodes have no words */
+		g->group.short_bytes = g->group.long_bytes = 0;
 	g->group.read_bytes = launch_read_messages(&e->machine);
 	g->group.lists = 0;
 	g->group.blocks = 1;
@@ -99,6 +103,12 @@ static int is_in_lines(const struct codelet_p2p *g, uint32_t i)
 {
 	const struct codelet_message *m = &g->messages[i];
 	return !m->from && codelet_in_lines(&g->group, m->bytes);
+}
+
+/* Teams have no words. */
+static int is_in_words(const struct codelet_p2p *g, uint32_t i)
+{
+	return g->group.pairs == CODELET_WORD_PAIRS && is_in_lines(g, i);
 }
 
 static int comes_before(const struct codelet_p2p *g, uint32_t a, uint32_t b)
@@ -174,7 +184,7 @@ static int share_teams(const struct engine *e, struct codelet_p2p *g)
 	if (e->remote.counts)
 		return 0;
 	for (int i = 0; i < g->group.lists; i++)
-		if (!add_team_list(g, g->first[i], &work))
+		if (is_in_words(g, g->first[i]) || !add_team_list(g, g->first[i], &work))
 			return 0;
 	if (!launch_p2p_by_teams(&e->machine, work.longest) || work.in_lines > g->group.blocks ||
 	    work.in_lines == g->group.lists || work.sends > MOST_TEAM_LISTS || work.takes > MOST_TEAM_LISTS)
@@ -437,7 +447,7 @@ int p2p_run_messages(struct engine *e, const struct call *m, int n, cudaStream_t
 		return engine_send_one_rank(e, m, n, stream);
 	struct codelet_args a = e->args[AREA_SLOTS];
 	engine_patch_args(e, &first, &a);
-	begin_p2p(e, &a, e->machine.words_only ? CODELET_SLOT_PAIRS : CODELET_LINE_PAIRS, e->p2p);
+	begin_p2p(e, &a, e->machine.words_only ? CODELET_WORD_PAIRS : CODELET_LINE_PAIRS, e->p2p);
 	for (int i = 0; i < n; i++)
 		if (!taken[i])
 			add_list(e, m, n, i, taken, &used);

@@ -22,6 +22,8 @@ enum plan_protocol plan_protocol_forced(const char *name)
 {
 	int rows;
 	const struct row *table = row_table(&rows);
+	if (!strcmp(protocols[PLAN_LL], name))
+		return PLAN_LL;
 	for (const struct row *row = table; row < table + rows; row++)
 		if (row->codelet && row->protocol != PLAN_GRANTED && !strcmp(protocols[row->protocol], name))
 			return row->protocol;
@@ -30,7 +32,7 @@ enum plan_protocol plan_protocol_forced(const char *name)
 
 int plan_words_forced(const struct settings *s)
 {
-	return !strcmp(s->proto, "LL");
+	return plan_protocol_forced(s->proto) == PLAN_LL;
 }
 
 _Static_assert(CODELETS <= 32, "a bit for each codelet in gpu_machine.refused");

@@ -111,7 +111,8 @@ uint64_t launch_p2p_slot_bytes(const struct gpu_machine *machine, uint64_t room,
 /* Of those that its receiver cuts a message of so many bytes into, where slots have room for slot_bytes. */
 uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, uint32_t channels,
 			    uint64_t slot_bytes);
-/* Most bytes of a message that goes in lines where its receiver has no registered buffer; room: of the rings. */
+/* Most bytes of a message that goes in lines (or words, over links that tear lines) whatever its receiver's buffer; and where that is not registered. */
+uint64_t launch_short_lines(const struct gpu_machine *machine);
 uint64_t launch_long_lines(const struct gpu_machine *machine);
 /* Least bytes of a message that its receiver may read in the sender's buffer; more than launch_long_lines. 0: none. */
 uint64_t launch_read_messages(const struct gpu_machine *machine);

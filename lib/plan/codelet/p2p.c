@@ -15,7 +15,9 @@ enum {
 	LEAST_MESSAGES = 8, /* of a channel, where none is shorter than */
 	LEAST_MESSAGE_BYTES = 32 << 10,
 	TEAM_BYTES = 256 << 10, /* of the longest message that teams run, at least */
-	LEAST_LONG_BYTES = 1 << 20 /* of a message that leaves the lines for them */
+	LEAST_LONG_BYTES = 1 << 20, /* of a message that leaves the lines for them */
+	MOST_IN_WORDS = 16 << 10, /* bytes of a message, over links that tear lines; */
+	MOST_IN_FAR_WORDS = 4 << 10 /* in host memory, where each warp that polls slows the others down */
 };
 
 /* Both ends cut long messages for teams, which may run them. */
@@ -91,10 +93,26 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 	return has_teams(machine) && message < slot_bytes ? message : slot_bytes;
 }
 
+/* Of words half is data, and some of that says type and bytes. */
+static uint64_t most_in_words(const struct gpu_machine *machine)
+{
+	const uint64_t room = machine->rings_bytes / LAUNCH_LINE_DATA * (LAUNCH_LINE / 2 - 2),
+		       most = !machine->host_window || machine->forced == PLAN_LL ? MOST_IN_WORDS
+										  : MOST_IN_FAR_WORDS;
+	return room < most ? room : most;
+}
+
+uint64_t launch_short_lines(const struct gpu_machine *machine)
+{
+	return machine->words_only ? most_in_words(machine) : machine->rings_bytes;
+}
+
 /* What fits the rings goes in lines anyway. */
 uint64_t launch_long_lines(const struct gpu_machine *machine)
 {
-	const uint64_t room = machine->rings_bytes;
+	const uint64_t room = launch_short_lines(machine);
+	if (machine->words_only)
+		return room;
 	const uint64_t least = machine->forced == PLAN_BULK ? 0 : LEAST_LONG_BYTES, most = LONG_LINES * room;
 	if (!has_teams(machine) || most < least)
 		return most;
