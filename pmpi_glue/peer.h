@@ -3,12 +3,13 @@
  * Messages of device memory by peer copies (CORALE_MPI_PEER). In place of the message MPI carries a header of 3 bytes, so that matching, order and wildcards are
  * MPI's: the number of a slot in the sender's table (peer_table.h), which says where the bytes are. The receiver copies them from the sender's memory, in the
  * call that completes its receive or before. The send is complete when its header was matched and the bytes were read, or copied to the sender's arena in shared
- * memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion.
+ * memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion. A standard send of
+ * CORALE_MPI_PEER_EAGER bytes or less does not wait for the match either.
  *
  * Which ranks take headers of which is agreed in MPI_Init. On a communicator whose id all its ranks have agreed on, when it was made, a rank that
  * takes headers gets
  * - messages of exactly 3 bytes, of any memory, in the slot: so 3 bytes are a header always;
- * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header;
+ * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header, and shorter ones from the fourth of an allocation on: a peer maps it once;
  * - all others as they are.
  * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions.
  *
@@ -32,9 +33,8 @@ struct pmpi_peer_state {
 	int on; /* some ranks take headers; alike on all ranks of MPI_COMM_WORLD */
 	int *
 	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
-	_Atomic int64_t *heard_ns; /* of each rank: when it last was seen to read a message of this one */
 	size_t least, eager;
-	int64_t wait_ns; /* without that, until a matched message is copied */
+	int64_t wait_ns; /* while its receiver reads no message, until one is copied */
 	_Atomic long by_header, in_slot, buffered, pulled; /* so far */
 };
 extern struct pmpi_peer_state pmpi_peer;

@@ -16,17 +16,27 @@ struct pmpi_sending {
 	struct pmpi_message m;
 	struct pmpi_staged s;
 	int is_header; /* else it is staged, or (ordinal -1) copied */
+	int is_persistent;
 	char *copy; /* of host memory; NULL: none */
 	uint64_t comm; /* id */
 	int to; /* in MPI_COMM_WORLD */
 	int slot; /* -1: none */
 	int64_t matched_ns; /* when this was seen; 0: not yet */
 	unsigned char header[PEER_HEADER];
+	/* Of a send that does not wait for its match: MPI's of the header, where the program has one of the door's. */
+	MPI_Request inner;
+	int has_own_request;
 };
 
 static struct peer_slot *slot_of(const struct pmpi_sending *w)
 {
 	return peer_slot(pmpi.rank, (uint32_t)w->slot);
+}
+
+/* It may end before its receive is there. */
+static int needs_no_match(const struct pmpi_sending *w)
+{
+	return w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager;
 }
 
 /* ---- The slot ------------------------------------------------------------------------------------------ */
@@ -47,9 +57,8 @@ static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 			    !pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
 	if (slot->is_exported)
 		peer_note_allocation(slot->memory.id, w->s.device);
-	return w->m.is_copied || w->m.mode == PMPI_BUFFERED ||
-	       (w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager) || !slot->is_exported ||
-	       peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
+	return w->m.is_copied || w->m.mode == PMPI_BUFFERED || (w->is_persistent && needs_no_match(w)) ||
+	       !slot->is_exported || peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
 }
 
 static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
@@ -117,22 +126,32 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
-/* Whether a message goes by a header. */
-static int takes(const struct pmpi_staged *s, const struct pmpi_message *m)
+/* Whether a short message of a memory that others have mapped is read there, and copied nowhere else. */
+static int is_read_alone(const struct pmpi_staged *s, const struct pmpi_message *m, int to)
 {
-	return pmpi_peer.on &&
-	       (s->bytes == PEER_HEADER || (s->ordinal >= 0 && s->bytes >= pmpi_peer.least)) &&
-	       pmpi_group_rank(pmpi_group_of(m->comm), m->to) >= 0;
+	return m->mode != PMPI_BUFFERED && !m->is_copied && s->layout->is_contiguous && to != pmpi.rank &&
+	       peer_reach_of(to, pmpi.rank) != PEER_NOT_REACHED &&
+	       peer_is_used_often(pmpi.device->allocation(s->device));
+}
+
+/* Whether a message goes by a header. */
+static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int is_persistent)
+{
+	const int to = pmpi_peer.on ? pmpi_group_rank(pmpi_group_of(m->comm), m->to) : -1;
+	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
+		return to >= 0 && s->bytes == PEER_HEADER;
+	return s->bytes >= pmpi_peer.least || (!is_persistent && is_read_alone(s, m, to));
 }
 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */
-static struct pmpi_sending *make(const struct pmpi_message *m, int *ret)
+static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent, int *ret)
 {
 	struct pmpi_staged s;
 	*ret = MPI_SUCCESS;
 	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_stage_any(&s, m->buffer, m->count, m->type))
 		return NULL;
-	const int is_header = takes(&s, m), is_ours = is_header || s.ordinal >= 0 || m->is_copied;
+	const int is_header = takes(&s, m, is_persistent),
+		  is_ours = is_header || s.ordinal >= 0 || m->is_copied;
 	struct pmpi_sending *w = is_ours ? malloc(sizeof *w) : NULL;
 	if (!w) {
 		pmpi_stage_forget(&s);
@@ -140,7 +159,9 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int *ret)
 			*ret = pmpi_fail(m->comm);
 		return NULL;
 	}
-	*w = (struct pmpi_sending){ .m = *m, .s = s, .is_header = is_header, .slot = -1 };
+	*w = (struct pmpi_sending){
+		.m = *m, .s = s, .is_header = is_header, .is_persistent = is_persistent, .slot = -1
+	};
 	w->s.type = s.layout->packed;
 	if (is_header) {
 		const struct pmpi_group *group = pmpi_group_of(m->comm);
@@ -206,7 +227,8 @@ static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
 	m.count = PEER_HEADER;
 	m.type = MPI_BYTE;
 	if (m.mode != PMPI_BUFFERED && m.mode != PMPI_SYNCHRONOUS)
-		m.mode = slot_of(w)->where == PEER_IN_MEMORY ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
+		m.mode = slot_of(w)->where == PEER_IN_MEMORY && !needs_no_match(w) ? PMPI_SYNCHRONOUS
+										   : PMPI_STANDARD;
 	pmpi_lock();
 	post(w);
 	const int ret = pmpi_send_plain(&m, request);
@@ -216,7 +238,7 @@ static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
 
 struct pmpi_sending *pmpi_send_begin(const struct pmpi_message *m, MPI_Request *request, int *ret)
 {
-	struct pmpi_sending *w = make(m, ret);
+	struct pmpi_sending *w = make(m, 0, ret);
 	if (!w)
 		return NULL;
 	*ret = prepare(w) ? pmpi_fail(m->comm) : give_to_mpi(w, request);
@@ -226,13 +248,17 @@ struct pmpi_sending *pmpi_send_begin(const struct pmpi_message *m, MPI_Request *
 	return NULL;
 }
 
-/* The receiver reads: it is in a call that goes on with its other messages, too. If it has died, it won't end. */
+/* If the receiver has died while it read, that won't end. */
 static int is_cut_off(const struct pmpi_sending *w, int64_t now)
 {
-	const int gone = now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
-	if (!gone)
-		pmpi_peer.heard_ns[w->to] = now;
-	return gone;
+	return now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
+}
+
+/* A receiver that reads is in a call that goes on with its other messages, too. */
+static int is_late(const struct pmpi_sending *w, int64_t now)
+{
+	const int64_t reading_ns = peer_reading_ns(w->to);
+	return now - (reading_ns > w->matched_ns ? reading_ns : w->matched_ns) >= pmpi_peer.wait_ns;
 }
 
 int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
@@ -246,16 +272,13 @@ int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
 	PMPI_Test_cancelled(&status, &is_cancelled);
 	const uint32_t state = slot->state;
 	const int64_t now = wait_now_ns();
-	if (state == PEER_DONE)
-		pmpi_peer.heard_ns[w->to] = now;
 	if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)
 		return 1;
 	if (!w->matched_ns)
 		w->matched_ns = now;
 	if (state == PEER_PULLING)
 		return is_cut_off(w, now);
-	const int64_t heard_ns = pmpi_peer.heard_ns[w->to];
-	if (now - (heard_ns > w->matched_ns ? heard_ns : w->matched_ns) >= pmpi_peer.wait_ns)
+	if (is_late(w, now))
 		buffer_now(w, slot);
 	return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;
 }
@@ -326,7 +349,13 @@ static int start(void *arg)
 static int is_ready(void *arg, MPI_Request request)
 {
 	struct pmpi_sending *w = arg;
-	return w->slot < 0 || pmpi_send_is_ready(w, request);
+	if (!w->has_own_request)
+		return w->slot < 0 || pmpi_send_is_ready(w, request);
+	if (w->inner != MPI_REQUEST_NULL && pmpi_send_is_ready(w, w->inner)) {
+		PMPI_Wait(&w->inner, MPI_STATUS_IGNORE);
+		PMPI_Grequest_complete(request);
+	}
+	return w->inner == MPI_REQUEST_NULL;
 }
 
 static int deliver(void *arg, MPI_Status *status, int error)
@@ -358,6 +387,39 @@ static int end_if_complete(struct pmpi_sending *w, MPI_Request request)
 	return 1;
 }
 
+static int query(void *arg, MPI_Status *status)
+{
+	(void)arg;
+	status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+	PMPI_Status_set_cancelled(status, 0);
+	return PMPI_Status_set_elements(status, MPI_BYTE, 0);
+}
+
+static int nothing(void *arg)
+{
+	(void)arg;
+	return MPI_SUCCESS;
+}
+
+/* Its header has left. */
+static int not_cancelled(void *arg, int is_complete)
+{
+	(void)arg;
+	(void)is_complete;
+	return MPI_SUCCESS;
+}
+
+/*
+ * MPI ends the request of a header at once, which the program's must not before the message is read or copied; and MPI may give out one handle for all that are
+ * complete. So the program gets a request of the door's.
+ */
+static int make_own_request(struct pmpi_sending *w, MPI_Request *request)
+{
+	w->inner = *request;
+	w->has_own_request = 1;
+	return PMPI_Grequest_start(query, nothing, not_cancelled, NULL, request);
+}
+
 int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 {
 	const double begin = pmpi_statistics_begin();
@@ -366,9 +428,11 @@ int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 	if (!w)
 		return ret ? ret : passed(m, begin, pmpi_send_plain(m, request));
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
-	if (!end_if_complete(w, *request) && pmpi_request_add(*request, m->comm, 0, &work, w))
-		ret = pmpi_fail(m->comm);
-	return ret;
+	if (w->slot >= 0 && slot_of(w)->where == PEER_IN_MEMORY && needs_no_match(w))
+		ret = make_own_request(w, request);
+	else if (end_if_complete(w, *request))
+		return ret;
+	return ret || pmpi_request_add(*request, m->comm, 0, &work, w) ? pmpi_fail(m->comm) : ret;
 }
 
 /* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
@@ -386,7 +450,7 @@ int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
 	const double begin = pmpi_statistics_begin();
 	enum pmpi_send_mode mode = m->mode;
 	int ret;
-	struct pmpi_sending *w = make(m, &ret);
+	struct pmpi_sending *w = make(m, 1, &ret);
 	if (!w)
 		return ret ? ret : passed(m, begin, inits[mode](ARGUMENTS(m), request));
 	if (w->is_header && mode != PMPI_BUFFERED && mode != PMPI_SYNCHRONOUS)

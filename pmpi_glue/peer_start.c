@@ -93,8 +93,7 @@ static int agree(const struct hello *all, int is_open)
 {
 	int *opened = malloc((size_t)pmpi.size * sizeof(int)), any = 0;
 	pmpi_peer.takes = calloc((size_t)pmpi.size, sizeof(int));
-	pmpi_peer.heard_ns = calloc((size_t)pmpi.size, sizeof *pmpi_peer.heard_ns);
-	is_open = is_open && opened && pmpi_peer.takes && pmpi_peer.heard_ns;
+	is_open = is_open && opened && pmpi_peer.takes;
 	int error = opened ? PMPI_Allgather(&is_open, 1, MPI_INT, opened, 1, MPI_INT, MPI_COMM_WORLD)
 			   : MPI_ERR_NO_MEM;
 	for (int i = 0; !error && is_open && i < pmpi.size; i++)

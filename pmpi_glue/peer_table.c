@@ -12,6 +12,7 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "corale.h"
 #include "door.h"
 #include "host/liveness.h"
@@ -23,12 +24,14 @@ enum {
 	MOST_RANKS = 1 << 14,
 	ALLOCATIONS = 1024,
 	LEAST_BITS = 12,
-	SIZES = 48
+	SIZES = 48,
+	OFTEN = 4
 };
 static const size_t arena_bytes = (size_t)4 << 30;
 
 struct file {
 	_Atomic uint32_t used; /* slots below it have memory */
+	_Atomic int64_t reading_ns; /* when this rank last went on with a copy */
 	_Atomic unsigned char reaches
 	    [MOST_RANKS]; /* of this rank, by owners: REACHED, or how often it has failed; later ones are never reached */
 	_Atomic uint64_t
@@ -59,6 +62,7 @@ static struct {
 	size_t arena_used;
 	struct free_part *parts[SIZES]; /* by the bits of their size */
 	const void *_Atomic allocated_at[ALLOCATIONS];
+	_Atomic uint64_t counted[ALLOCATIONS]; /* OFTEN * id + messages before, by the last bits of the id */
 } own = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
@@ -125,6 +129,15 @@ void peer_note_allocation(uint64_t id, const void *p)
 {
 	own.allocated_at[id % ALLOCATIONS] = p;
 	files[pmpi.rank]->allocations[id % ALLOCATIONS] = id;
+}
+
+int peer_is_used_often(uint64_t id)
+{
+	_Atomic uint64_t *word = &own.counted[id % ALLOCATIONS];
+	const uint64_t before = *word / OFTEN == id ? *word % OFTEN : 0;
+	if (before < OFTEN - 1)
+		*word = OFTEN * id + before + 1;
+	return before == OFTEN - 1;
 }
 
 void peer_note_freed(uint64_t (*allocation)(const void *p))
@@ -323,6 +336,16 @@ int peer_slot_pull(int owner, struct peer_slot *slot)
 		return 1;
 	return log_error(CORALE_EPEER, pmpi.rank, "rank %d died while it copied a message for this rank",
 			 owner);
+}
+
+void peer_note_reading(void)
+{
+	files[pmpi.rank]->reading_ns = wait_now_ns();
+}
+
+int64_t peer_reading_ns(int rank)
+{
+	return files[rank]->reading_ns;
 }
 
 void peer_slot_pulled(struct peer_slot *slot)

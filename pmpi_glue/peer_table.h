@@ -64,6 +64,9 @@ int peer_slot_oldest(int owner, uint64_t comm, int tag);
  */
 int peer_slot_pull(int owner, struct peer_slot *slot);
 void peer_slot_pulled(struct peer_slot *slot);
+/* This rank reads messages now; when another one last said so (wait_now_ns). */
+void peer_note_reading(void);
+int64_t peer_reading_ns(int rank);
 
 /*
  * Whether a reader maps the memory of an owner's device: until it has done so once, as it tries with exported messages, messages to it are copied. It tries several times,
@@ -75,6 +78,8 @@ void peer_note_reach(int owner, int is_reached);
 
 /* Allocations that this rank's slots have named, by addresses in them; and whether another rank's still are what they were. */
 void peer_note_allocation(uint64_t id, const void *p);
+/* Counts a message of an allocation: whether it had several before. */
+int peer_is_used_often(uint64_t id);
 void peer_note_freed(uint64_t (*allocation)(const void *p));
 int peer_has_allocation(int owner, uint64_t id);
 

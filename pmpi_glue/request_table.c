@@ -188,9 +188,10 @@ static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
 	pmpi_lock();
 	struct pmpi_pending **link = &table.freed, *found;
 	while ((found = *link)) {
+		const int is_ready =
+		    !found->work->is_ready || found->work->is_ready(found->arg, found->request);
 		*error = PMPI_Request_get_status(found->request, &is_complete, status);
-		if (*error || (is_complete &&
-			       (!found->work->is_ready || found->work->is_ready(found->arg, found->request))))
+		if (*error || (is_complete && is_ready))
 			break;
 		link = &found->next;
 	}
