@@ -49,8 +49,8 @@ build "$here/pmpi_glue/peer_send.c" pmpi_glue/peer_send.c && passes || die "the 
 
 mutant "a slot is free before it is pulled" pmpi_glue/peer_send.c 's/peer_slot_leave(w->slot)/peer_slot_drop(w->slot)/'
 mutant "a send is complete when it is matched" pmpi_glue/peer_send.c 's/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return 1;/'
-mutant "a short send waits for its match" peer_send 's/return w->m.mode == PMPI_STANDARD \&\& w->s.bytes <= pmpi_peer.eager;/return 0;/'
-mutant "the request of a short send ends with its header" peer_send 's/w->inner != MPI_REQUEST_NULL \&\& pmpi_send_is_ready(w, w->inner)/w->inner != MPI_REQUEST_NULL/'
+mutant "a short send waits for its match" pmpi_glue/peer_send.c 's/return w->m.mode == PMPI_STANDARD \&\& w->s.bytes <= pmpi_peer.eager;/return 0;/'
+mutant "the request of a short send ends with its header" pmpi_glue/peer_send.c 's/w->inner != MPI_REQUEST_NULL \&\& pmpi_send_is_ready(w, w->inner)/w->inner != MPI_REQUEST_NULL/'
 mutant "a message is copied when it is pulled, or has been" pmpi_glue/peer_send.c 's/if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)/if (is_cancelled || state == PEER_BUFFERED)/; s/if (state == PEER_PULLING)/if (0)/; s/uint32_t state = PEER_POSTED;/uint32_t state = slot->state;/; s/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return slot->state == PEER_BUFFERED;/'
 mutant "a type with gaps is read where it lies" pmpi_glue/peer_send.c 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
 mutant "a sender does not ask whether its memory is reached" pmpi_glue/peer_send.c 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
