@@ -50,7 +50,7 @@ int gpu_direct_open(struct comm *comm);
 /* After the rails and the proxy are closed: 1, or 0: a peer may still write into slots. */
 int gpu_direct_free(struct gpu_direct *direct);
 
-/* ---- gpu_direct_probe.c: one rail at a time */
+/* ---- gpu_direct_probe.c, gpu_direct_links.c: one rail at a time */
 /* Bytes of the slab for all probes of so many rails. */
 size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails);
 /* Collective: messages of all sizes to a rank of the next node, and from the node before. Twice a rail at most. */

@@ -2,231 +2,30 @@
 /* Messages of all sizes between slots in GPUs' memory, which a kernel of the receiving GPU has to see whole. */
 #include "gpu_direct.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/wait.h"
 #include "comm_create.h"
+#include "gpu_direct_links.h"
 
 enum {
 	FIRST_LINK = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */
 	PINNED_LINK = FIRST_LINK + GPU_DIRECT_ATTEMPTS, /* and one for the comparison */
 	STREAMED = 32, /* messages by which rates are compared, of which as often the best counts */
 	STREAMS = 3,
-	CONNECT_S = 10,
 	MESSAGE_S = 5,
 	NAP_NS = 20000
 };
 
 static const int64_t second_ns = 1000000000;
 
-/* A rank that this one sends to, or receives from, or both. */
-struct probe_peer {
-	struct link *link;
-	struct link_memory memory;
-	int rank, sends;
-	int sender; /* its number among those that send here; -1: it does not */
-	uint64_t sent;
-};
-
-struct gpu_direct_probe {
-	struct gpu_direct_probe *next;
-	struct comm *comm;
-	struct transport *transport;
-	struct probe_words *words; /* of each sender */
-	unsigned char *pinned; /* its slots, of a comparison; NULL: the slab's */
-	int npeers, senders;
-	uint64_t until; /* messages that are looked at */
-	uint64_t streamed; /* messages of a stream that have been sent */
-	struct probe_peer peers[];
-};
-
-int gpu_direct_refuse(struct gpu_direct_outcome *o, int code, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	vsnprintf(o->why, sizeof o->why, format, args);
-	va_end(args);
-	o->code = code;
-	return code;
-}
-
-/* ---- Who sends to whom ------------------------------------------------------------------------------------------ */
-
-static int node_size(const struct plan_map *map, int node)
-{
-	return map->node_first[node + 1] - map->node_first[node];
-}
-
-/* A rank of the next node. */
-static int receiver_of(const struct plan_map *map, int rank)
-{
-	const int node = (map->node_of[rank] + 1) % map->nodes;
-	return map->member[map->node_first[node] + map->local_of[rank] % node_size(map, node)];
-}
-
-/* Ranks that send to this one: to each from the node before its own. */
-static int find_senders(const struct plan_map *map, int rank, int *senders)
-{
-	const int node = (map->node_of[rank] + map->nodes - 1) % map->nodes;
-	int n = 0;
-	for (int i = map->node_first[node]; i < map->node_first[node + 1]; i++)
-		if (receiver_of(map, map->member[i]) == rank) {
-			if (senders)
-				senders[n] = map->member[i];
-			n++;
-		}
-	return n;
-}
-
-static size_t attempt_bytes(const struct plan_map *map, int rank)
-{
-	return (size_t)(1 + find_senders(map, rank, NULL)) * PROBE_AREA;
-}
-
-size_t gpu_direct_probe_bytes(const struct plan_map *map, int rank, int rails)
-{
-	return (size_t)(rails * GPU_DIRECT_ATTEMPTS) * attempt_bytes(map, rank);
-}
-
 /* The seed of a rank's messages. */
 static uint64_t seed_of(const struct comm *comm, int rank, int rail, int attempt)
 {
 	return comm->id ^
 	       ((uint64_t)rank << 8 | (uint64_t)rail << 4 | (uint64_t)attempt) * 0x9e3779b97f4a7c15u;
-}
-
-/* ---- Links ------------------------------------------------------------------------------------------------------ */
-
-static void let_go(void *arg)
-{
-	atomic_fetch_sub(&((struct gpu_direct *)arg)->held, 1);
-}
-
-static struct probe_peer *peer_of(struct gpu_direct_probe *p, int rank)
-{
-	struct probe_peer *at = p->peers;
-	while (at < p->peers + p->npeers && at->rank != rank)
-		at++;
-	if (at == p->peers + p->npeers) {
-		*at = (struct probe_peer){ .rank = rank, .sender = -1 };
-		p->npeers++;
-	}
-	return at;
-}
-
-/* Its links' memory: what is sent first, then a place for each sender. */
-static void place_slots(struct gpu_direct_probe *p, unsigned char *memory, const int *senders)
-{
-	struct probe_peer *to = peer_of(p, receiver_of(&p->comm->topo->map, p->comm->rank));
-	to->sends = 1;
-	to->memory.out = memory;
-	for (int i = 0; i < p->senders; i++) {
-		struct probe_peer *from = peer_of(p, senders[i]);
-		from->sender = i;
-		from->memory.in = memory + (size_t)(1 + i) * PROBE_AREA;
-	}
-}
-
-/* memory: NULL: of its own, of the host. */
-static struct gpu_direct_probe *make(struct comm *comm, int rail, unsigned char *memory)
-{
-	const struct plan_map *map = &comm->topo->map;
-	const int n = find_senders(map, comm->rank, NULL);
-	struct gpu_direct_probe *p = calloc(1, sizeof *p + (size_t)(n + 1) * sizeof *p->peers);
-	int *senders = calloc((size_t)n + 1, sizeof *senders);
-	unsigned char *pinned = memory ? NULL : aligned_alloc(4096, attempt_bytes(map, comm->rank));
-	if (!p || !senders || (!memory && !pinned)) {
-		free(p);
-		free(senders);
-		free(pinned);
-		return NULL;
-	}
-	if (pinned) /* its pages are there before time counts */
-		memset(pinned, 0, attempt_bytes(map, comm->rank));
-	p->comm = comm;
-	p->transport = comm->rails[rail];
-	p->pinned = pinned;
-	p->senders = find_senders(map, comm->rank, senders);
-	place_slots(p, memory ? memory : pinned, senders);
-	free(senders);
-	p->next = comm->direct->probes;
-	comm->direct->probes = p;
-	return p;
-}
-
-static unsigned char *area_of(const struct comm *comm, int rail, int attempt)
-{
-	const struct engine_slab *s = &comm->direct->slab;
-	return s->at + s->behind +
-	       (size_t)(rail * GPU_DIRECT_ATTEMPTS + attempt) * attempt_bytes(&comm->topo->map, comm->rank);
-}
-
-static int open_link(struct comm *comm, int rail, int index, struct link_slab *slab, struct probe_peer *peer)
-{
-	struct gpu_direct *d = comm->direct;
-	peer->memory.slab = slab;
-	peer->memory.depth = PROBE_DEPTH;
-	peer->memory.bytes = PROBE_SLOT_BYTES;
-	peer->memory.release = let_go;
-	peer->memory.ctx = d;
-	const struct link_params params = { .rank = comm->rank,
-					    .peer = peer->rank,
-					    .index = index,
-					    .slots = &d->slots,
-					    .memory = &peer->memory };
-	return link_open(comm->rails[rail], &params, &peer->link);
-}
-
-static int progress(const struct gpu_direct_probe *p)
-{
-	const int ret = p->transport->ops->progress(p->transport);
-	return atomic_load(&p->comm->direct->failed) ? CORALE_ETRANSPORT : ret < 0 ? ret : 0;
-}
-
-/* 1: both ends have slots in the directions that are used. */
-static int poll_open(void *arg)
-{
-	struct gpu_direct_probe *p = arg;
-	struct gpu_direct *d = p->comm->direct;
-	int all = 1, ret = progress(p);
-	for (int i = 0; !ret && i < p->npeers; i++) {
-		struct probe_peer *peer = &p->peers[i];
-		struct link *l = peer->link;
-		const int before = l->in_open + l->out_open;
-		if (peer->sender >= 0 && !l->in_open)
-			ret = link_ready(l) < 0 ? CORALE_ETRANSPORT : 0;
-		if (!ret && peer->sends) {
-			const int room = link_room(l);
-			ret = room < 0 ? room : 0;
-			all &= room > 0;
-		}
-		atomic_fetch_add(&d->held, l->in_open + l->out_open - before);
-	}
-	return ret ? ret : all;
-}
-
-static const char *failure_of(const struct gpu_direct *d, const char *otherwise)
-{
-	return atomic_load(&d->failed) == 2 ? d->failure : otherwise;
-}
-
-static void connect_peers(struct comm *comm, int rail, int index, struct link_slab *slab,
-			  struct gpu_direct_probe *p, struct gpu_direct_outcome *o)
-{
-	const struct wait_policy policy = { .timeout_ns = CONNECT_S * second_ns, .sleep_ns = NAP_NS };
-	int ret = 0;
-	for (int i = 0; !ret && i < p->npeers; i++)
-		ret = open_link(comm, rail, index, slab, &p->peers[i]);
-	ret = ret ? ret : wait_until(&policy, poll_open, p);
-	if (ret < 0) {
-		o->is_broken = 1;
-		gpu_direct_refuse(o, ret, "no connection between ranks' slots: %s",
-				  failure_of(comm->direct, corale_strerror(ret)));
-	}
 }
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
@@ -246,7 +45,7 @@ static int send_until(struct gpu_direct_probe *p, uint64_t until)
 static int poll_checked(void *arg)
 {
 	struct gpu_direct_probe *p = arg;
-	int all = 1, ret = progress(p);
+	int all = 1, ret = gpu_direct_progress(p);
 	if (ret)
 		return ret;
 	for (int i = 0; i < p->npeers; i++) {
@@ -281,11 +80,11 @@ static void judge(const struct gpu_direct_probe *p, const struct probe_peer *pee
 		       wrong = __atomic_load_n(&w->wrong, __ATOMIC_RELAXED);
 	if (arrived < p->until) {
 		o->is_broken = 1;
-		gpu_direct_refuse(o, CORALE_ETIMEDOUT,
-				  "message %llu from rank %d did not come within %d s: %s",
-				  (unsigned long long)arrived + 1, peer->rank, MESSAGE_S,
-				  failure_of(p->comm->direct,
-					     "do the adapters reach each other, and are IOMMU and ACS off?"));
+		gpu_direct_refuse(
+		    o, CORALE_ETIMEDOUT, "message %llu from rank %d did not come within %d s: %s",
+		    (unsigned long long)arrived + 1, peer->rank, MESSAGE_S,
+		    gpu_direct_failure(p->comm->direct,
+				       "do the adapters reach each other, and are IOMMU and ACS off?"));
 	} else if (!w->begun) {
 		gpu_direct_refuse(
 		    o, CORALE_ETIMEDOUT,
@@ -315,7 +114,7 @@ static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_dire
 	if (ret < 0 && ret != CORALE_ETIMEDOUT) {
 		o->is_broken = 1;
 		gpu_direct_refuse(o, ret, "a message from a slot in the GPU's memory could not be sent: %s",
-				  failure_of(p->comm->direct, corale_strerror(ret)));
+				  gpu_direct_failure(p->comm->direct, corale_strerror(ret)));
 		return;
 	}
 	for (int i = 0; !o->code && i < p->npeers; i++)
@@ -326,8 +125,8 @@ static void exchange(struct gpu_direct_probe *p, uint64_t until, struct gpu_dire
 /* Fills the slots to send from, and starts the kernel that looks at what comes in. */
 static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_probe *p)
 {
-	struct engine_probe e = { .out = area_of(comm, rail, attempt),
-				  .in = area_of(comm, rail, attempt) + PROBE_AREA,
+	struct engine_probe e = { .out = gpu_direct_area(comm, rail, attempt),
+				  .in = gpu_direct_area(comm, rail, attempt) + PROBE_AREA,
 				  .seed = seed_of(comm, comm->rank, rail, attempt),
 				  .senders = p->senders };
 	uint64_t *seeds = calloc((size_t)p->senders + 1, sizeof *seeds);
@@ -344,12 +143,12 @@ static int begin(struct comm *comm, int rail, int attempt, struct gpu_direct_pro
 
 int gpu_direct_probe(struct comm *comm, int rail, int attempt, struct gpu_direct_outcome *o)
 {
-	struct gpu_direct_probe *p = make(comm, rail, area_of(comm, rail, attempt));
+	struct gpu_direct_probe *p = gpu_direct_make_probe(comm, rail, gpu_direct_area(comm, rail, attempt));
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "make a probe of GPUDirect RDMA");
 	if (ret)
 		return ret;
-	connect_peers(comm, rail, FIRST_LINK + attempt, comm->direct->mapped[rail][attempt], p, o);
+	gpu_direct_connect(comm, rail, FIRST_LINK + attempt, comm->direct->mapped[rail][attempt], p, o);
 	int64_t any = o->code != 0;
 	ret = bootstrap_agree(&comm->bootstrap, any ? 0 : begin(comm, rail, attempt, p),
 			      "start a kernel that looks at messages", &any);
@@ -371,7 +170,7 @@ static int poll_streamed(void *arg)
 {
 	const unsigned char header[TRANSPORT_HEADER_BYTES] = { 0 };
 	struct gpu_direct_probe *p = arg;
-	int all = 1, ret = progress(p);
+	int all = 1, ret = gpu_direct_progress(p);
 	for (int i = 0; !ret && i < p->npeers; i++) {
 		struct probe_peer *peer = &p->peers[i];
 		struct link *l = peer->link;
@@ -410,14 +209,14 @@ static int stream(struct comm *comm, struct gpu_direct_probe *p, int64_t *ns)
 int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, struct gpu_direct_outcome *o)
 {
 	int64_t direct_ns = 0, pinned_ns = 0;
-	struct gpu_direct_probe *direct = comm->direct->probes, *p = make(comm, rail, NULL);
+	struct gpu_direct_probe *direct = comm->direct->probes, *p = gpu_direct_make_probe(comm, rail, NULL);
 	while (direct->peers[0].memory.slab != slab)
 		direct = direct->next;
 	int ret = comm_agree(comm, p ? 0 : log_error(CORALE_ENOMEM, comm->rank, "no memory for a probe"),
 			     "compare rates");
 	if (ret)
 		return ret;
-	connect_peers(comm, rail, PINNED_LINK, NULL, p, o);
+	gpu_direct_connect(comm, rail, PINNED_LINK, NULL, p, o);
 	for (int i = 0; !ret && i < STREAMS; i++) {
 		ret = stream(comm, p, &pinned_ns);
 		ret = ret ? ret : stream(comm, direct, &direct_ns);
@@ -431,17 +230,4 @@ int gpu_direct_compare(struct comm *comm, int rail, struct link_slab *slab, stru
 				  STREAMED * PROBE_SLOT_BYTES >> 10, (long long)direct_ns / 1000,
 				  (long long)pinned_ns / 1000);
 	return 0;
-}
-
-void gpu_direct_free_probes(struct gpu_direct *d)
-{
-	while (d->probes) {
-		struct gpu_direct_probe *p = d->probes;
-		d->probes = p->next;
-		for (int i = 0; i < p->npeers; i++)
-			if (p->peers[i].link && d->links->free)
-				d->links->free(p->peers[i].link);
-		free(p->pinned);
-		free(p);
-	}
 }
