@@ -8,5 +8,5 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, codelets_chain(&a, l->cut.grid, stream), "launching a kernel");
 }
 
-const struct cuda_codelet cuda_chain = { codelets_load_chain, codelet_fill_slots, codelet_overwrites_direct,
+const struct cuda_codelet cuda_chain = { codelets_load_chain, codelet_fill_slots, CODELET_OVERWRITES_DIRECT,
 					 run };

@@ -303,4 +303,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, k.error, "enqueueing copies and their barriers");
 }
 
-const struct cuda_codelet cuda_copies = { codelets_load_copies, fill, codelet_overwrites, run };
+const struct cuda_codelet cuda_copies = { codelets_load_copies, fill, CODELET_OVERWRITES, run };

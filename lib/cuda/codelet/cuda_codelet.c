@@ -7,24 +7,6 @@ void codelet_fill_slots(const struct engine *e, struct gpu_launch *l)
 	engine_fill_args(e, l, l->cut.scratch ? AREA_SCRATCH : AREA_SLOTS);
 }
 
-int codelet_keeps_order(const struct engine *e, const struct launch *l)
-{
-	(void)e, (void)l;
-	return 0;
-}
-
-int codelet_overwrites(const struct engine *e, const struct launch *l)
-{
-	(void)e, (void)l;
-	return 1;
-}
-
-int codelet_overwrites_direct(const struct engine *e, const struct launch *l)
-{
-	(void)e;
-	return l->direct;
-}
-
 struct codelet_args codelet_begin(struct engine *e, const struct call *c, const struct gpu_launch *l)
 {
 	struct codelet_args a = l->args;

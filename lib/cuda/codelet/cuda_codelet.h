@@ -8,13 +8,20 @@
 
 #include "cuda/engine_cuda.h"
 
+/* Whether a call in place overwrites data that it has yet to send. */
+enum codelet_overwrites {
+	CODELET_KEEPS_ORDER, /* no: packets leave an offset before others are stored there, or kernels wait for that */
+	CODELET_OVERWRITES,
+	CODELET_OVERWRITES_DIRECT, /* where messages go straight into registered memory: slots keep what comes until all is sent */
+	CODELET_OVERWRITES_REMOTE /* over nodes: the window's slots hold data back until all is sent, connections to other nodes do not */
+};
+
 /* Written by position, so that a codelet that lacks a part does not compile. */
 struct cuda_codelet {
 	int (*load)(void); /* loads its kernels, so that no launch has to; 0 or a cudaError_t */
 	/* Arguments that all calls of a launch share. */
 	void (*fill)(const struct engine *e, struct gpu_launch *launch);
-	/* 1 if a call in place overwrites data that it has yet to send. */
-	int (*overwrites)(const struct engine *e, const struct launch *launch);
+	enum codelet_overwrites overwrites;
 	/* Patches the arguments by the call, and enqueues it. */
 	int (*run)(struct engine *e, const struct call *call, const struct gpu_launch *launch,
 		   cudaStream_t stream);
@@ -36,11 +43,6 @@ int p2p_run_messages(struct engine *engine, const struct call *messages, int n, 
 
 /* cuda_codelet.c. For fill: messages through slots, in scratch or in the window. */
 void codelet_fill_slots(const struct engine *e, struct gpu_launch *launch);
-/* For overwrites: 0, where packets leave an offset before others are stored there, or where kernels wait for that; and 1. */
-int codelet_keeps_order(const struct engine *e, const struct launch *launch);
-int codelet_overwrites(const struct engine *e, const struct launch *launch);
-/* Of messages through slots, which keep what comes until all is sent: 1 where they go straight into registered memory. */
-int codelet_overwrites_direct(const struct engine *e, const struct launch *launch);
 /* For run: begins the launch, of blocks that count themselves; returns its arguments, with the registered memory into which a direct call stores. */
 struct codelet_args codelet_begin(struct engine *e, const struct call *call, const struct gpu_launch *launch);
 

@@ -30,4 +30,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	return engine_check(e, launch(&a, &l->cut, (int)c->record.type, stream), "launching a kernel");
 }
 
-const struct cuda_codelet cuda_fifo = { load, codelet_fill_slots, codelet_overwrites_direct, run };
+const struct cuda_codelet cuda_fifo = { load, codelet_fill_slots, CODELET_OVERWRITES_DIRECT, run };

@@ -218,4 +218,4 @@ static void fill(const struct engine *e, struct gpu_launch *l)
 	engine_fill_args(e, l, AREA_SLOTS);
 }
 
-const struct cuda_codelet cuda_lowered = { codelets_load_lowered, fill, codelet_overwrites, run };
+const struct cuda_codelet cuda_lowered = { codelets_load_lowered, fill, CODELET_OVERWRITES, run };

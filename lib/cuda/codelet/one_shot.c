@@ -25,4 +25,4 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 	    "launching a kernel");
 }
 
-const struct cuda_codelet cuda_one_shot = { codelets_load_one_shot, fill, codelet_keeps_order, run };
+const struct cuda_codelet cuda_one_shot = { codelets_load_one_shot, fill, CODELET_KEEPS_ORDER, run };

@@ -330,20 +330,13 @@ static void fill(const struct engine *e, struct gpu_launch *l)
 	l->args.bytes = l->cut.bytes;
 }
 
-/* The window's slots hold data back until all is sent; connections to other nodes do not. */
-static int overwrites(const struct engine *e, const struct launch *l)
-{
-	(void)l;
-	return e->remote.remote.memory != NULL;
-}
-
 static int load(void)
 {
 	const int error = codelets_load_p2p();
 	return error ? error : codelets_load_bulk_p2p();
 }
 
-const struct cuda_codelet cuda_p2p = { load, fill, overwrites, run };
+const struct cuda_codelet cuda_p2p = { load, fill, CODELET_OVERWRITES_REMOTE, run };
 
 /* ---- Groups of sends and receives ------------------------------------------------------------------------ */
 

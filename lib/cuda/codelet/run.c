@@ -32,8 +32,11 @@ static int overwrites(const struct engine *e, const struct call *c, const struct
 {
 	if (!call_overwrites(c, e->world_rank))
 		return 0;
-	const int from_copy = c->send_counts || coll_folds_to_front(c->record.coll);
-	return from_copy || (l->bytes && codelet_of(l)->overwrites(e, l));
+	const enum codelet_overwrites how = codelet_of(l)->overwrites;
+	const int codelet_does = how == CODELET_OVERWRITES ||
+				 (how == CODELET_OVERWRITES_DIRECT && l->direct) ||
+				 (how == CODELET_OVERWRITES_REMOTE && e->remote.remote.memory);
+	return c->send_counts || coll_folds_to_front(c->record.coll) || (l->bytes && codelet_does);
 }
 
 static int launch_codelet(struct engine *e, const struct call *c, const struct gpu_launch *l,
