@@ -116,6 +116,12 @@ __device__ static inline const unsigned char *bulk_slot_here(const codelet_args 
 	return slot_of(a, b->exchange[exchange], from, a.rank, m);
 }
 
+/* Over windows in host memory what goes to all others is stored once: in the owner's own window, from which they load it. */
+__device__ static inline unsigned char *bulk_slot_of_owner(const codelet_args &a, const bulk_call *b, int owner, uint32_t m)
+{
+	return slot_of(a, b->exchange[0], owner == 0, owner, m);
+}
+
 /* ---- Teams ------------------------------------------------------------------------------------------------ */
 
 struct bulk_team {

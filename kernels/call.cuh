@@ -434,6 +434,14 @@ __device__ static inline uint32_t call_aborted(const codelet_args &a)
 	return sync_load_host((const uint32_t *)&((const codelet_control *)window_of(a, a.rank))->abort) ? (uint32_t)CALL_ABORTED : 0;
 }
 
+/* The same for all threads of a block. Loads of one word of host memory come one after the other, so one warp's is enough. */
+__device__ static inline uint32_t block_aborted(const codelet_args &a)
+{
+	if (!a.one_polls || blockDim.x <= 32)
+		return call_aborted(a);
+	return __syncthreads_and(threadIdx.x >= 32 || !call_aborted(a)) ? 0 : (uint32_t)CALL_ABORTED;
+}
+
 /* ---- Headers -------------------------------------------------------------------------------------------- */
 
 /* By the first threads of the first block: one line to each other rank. */

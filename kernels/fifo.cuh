@@ -29,14 +29,6 @@ __device__ static inline bool warp_group_agrees(const warp_group &w, bool good)
 	return sync_warps_and(w.barrier, w.threads, good);
 }
 
-/* call_aborted, for all threads of a block. Loads of one word of host memory come one after the other, so one warp's is enough. */
-__device__ static inline uint32_t block_aborted(const codelet_args &a)
-{
-	if (!a.one_polls || blockDim.x <= 32)
-		return call_aborted(a);
-	return warp_group_agrees(whole_block(), threadIdx.x >= 32 || !call_aborted(a)) ? 0 : (uint32_t)CALL_ABORTED;
-}
-
 struct connection {
 	uint64_t epoch; /* in every flag */
 	uint32_t number, channels; /* this block's, of how many */

@@ -166,7 +166,7 @@ void plans_log_forced(const struct plans *p, int rank, corale_coll coll, corale_
 {
 	const int forced = p->planner.machine ? p->planner.machine->forced : 0;
 	char text[CHOICES_TEXT];
-	if (rank || !forced || runs_all(list, forced))
+	if (rank || !forced || forced == PLAN_LL || runs_all(list, forced))
 		return;
 	choices_print(list, text, sizeof text);
 	log_line(LOG_WARN, rank,

@@ -454,6 +454,7 @@ static const struct emulated_case {
 	{ "host memory: every plan, lowered", test_lowered_by_words, IN_HOST },
 	{ "host memory: messages", test_messages_torn, IN_HOST },
 	{ "host memory: teams: messages", test_messages_torn, BY_TEAMS | IN_HOST },
+	{ "host memory: sends and receives in turn with collectives", test_pairs_in_turn, IN_HOST },
 	{ "into registered memory", registered, 0 },
 	{ "broadcasts from every root", test_broadcasts, 0 },
 	{ "slots in scratch", test_scratch, 0 },

@@ -230,6 +230,10 @@ static int run_exchange(struct exchange *x, int most_a_pair)
 						 .type = CORALE_FLOAT32,
 						 .count = mix((size_t)g) % 700,
 						 .seed = (uint64_t)g };
+		if (world_in_host) { /* what is stored once, by its owner, before the slots are granted */
+			x->call[g].codelet = &bulk_codelet;
+			x->call[g].coll = g % 2 ? CORALE_ALL_GATHER : CORALE_BROADCAST;
+		}
 	}
 	if (world_open(&x->world, &x->params))
 		abort();

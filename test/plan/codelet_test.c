@@ -542,13 +542,13 @@ UNIT_TEST(test_walk_is_like_rates)
 	}
 }
 
-/* Whatever CORALE_PROTO may say is the name of a row's protocol, and nothing else is. */
+/* Whatever CORALE_PROTO may say is a protocol's name, and nothing else is. */
 UNIT_TEST(test_protocols_have_rows)
 {
-	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++)
+	for (int p = PLAN_LL; p < PLAN_GRANTED; p++)
 		assert_int_equal(plan_protocol_forced(plan_protocol_name((enum plan_protocol)p)), p);
-	static const char *const none[] = { "",   "auto", "lowered", "one_shot", "two_shot", "fifo",
-					    "LL", "any",  "granted", "copies",   "ll128" };
+	static const char *const none[] = { "",     "auto", "lowered", "one_shot", "two_shot",
+					    "fifo", "any",  "granted", "copies",   "ll128" };
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 		assert_int_equal(plan_protocol_forced(none[i]), 0);
 }

@@ -11,7 +11,8 @@
 
 enum {
 	MOST_IN_LINES = 32 << 10, /* bytes of a message */
-	MOST_FAR_WORDS = 256 /* in a window in host memory, where each thread's wait slows the others' down */
+	MOST_FAR_WORDS =
+	    2 << 10 /* in a window in host memory, where each warp's wait slows the others' down */
 };
 
 /* A thread for each packet, in whole warps. */

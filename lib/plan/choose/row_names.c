@@ -37,12 +37,6 @@ int plan_words_forced(const struct settings *s)
 
 _Static_assert(CODELETS <= 32, "a bit for each codelet in gpu_machine.refused");
 
-/* Of a codelet's rows: DIRECT stands beside FIFO, and needs registered memory. */
-static int goes_by_slots(const struct row *row)
-{
-	return row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK || row->protocol == PLAN_DIRECT;
-}
-
 void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 {
 	int rows;
@@ -57,7 +51,7 @@ void gpu_machine_apply(struct gpu_machine *machine, const struct settings *s)
 		const int runs =
 		    s->codelets && planner_algo_allows(s->algo, i) &&
 		    (!machine->words_only || coll_is_uneven(coll) ||
-		     (machine->host_window && !plan_words_forced(s) && goes_by_slots(&table[i])));
+		     (machine->host_window && !plan_words_forced(s) && table[i].protocol == PLAN_BULK));
 		if (table[i].codelet && !runs)
 			machine->refused[coll] |= 1u << table[i].codelet->index;
 	}

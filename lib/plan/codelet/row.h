@@ -90,7 +90,7 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 
 /* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE", "BULK"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
-/* The protocol of a row with a codelet that CORALE_PROTO names; 0: none. */
+/* The protocol that CORALE_PROTO names: LL, or that of a row with a codelet; 0: none. */
 enum plan_protocol plan_protocol_forced(const char *name);
 /* 1 if CORALE_PROTO says that no line is used. */
 int plan_words_forced(const struct settings *settings);
