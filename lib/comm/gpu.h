@@ -46,6 +46,9 @@ int gpu_hello_find_process(const struct gpu_hello *all, int ranks);
 /* Whether ranks can read each other's buffers: all have boards. */
 int gpu_hello_all_export(const struct gpu_hello *all, int ranks);
 
+/* GB/s, of those that are known. */
+int gpu_hello_slowest_bus(const struct gpu_hello *all, int ranks);
+
 /* A rank that was created to make no scratch; -1: there is none. */
 int gpu_hello_find_no_scratch(const struct gpu_hello *all, int ranks);
 

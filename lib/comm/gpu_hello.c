@@ -66,3 +66,12 @@ int gpu_hello_all_export(const struct gpu_hello *all, int ranks)
 			return 0;
 	return 1;
 }
+
+int gpu_hello_slowest_bus(const struct gpu_hello *all, int ranks)
+{
+	int least = 0;
+	for (int r = 0; r < ranks; r++)
+		if (all[r].bus_gbs > 0 && (!least || all[r].bus_gbs < least))
+			least = all[r].bus_gbs;
+	return least ? least : RATES_BUS_GBS;
+}

@@ -236,16 +236,6 @@ static int claim_blocks(struct comm *comm, struct gpu_hello *all, struct shares 
 	return 0;
 }
 
-/* GB/s, of those that are known. */
-static int slowest_bus(const struct gpu_hello *all, int ranks)
-{
-	int least = 0;
-	for (int r = 0; r < ranks; r++)
-		if (all[r].bus_gbs > 0 && (!least || all[r].bus_gbs < least))
-			least = all[r].bus_gbs;
-	return least ? least : RATES_BUS_GBS;
-}
-
 /* Both ends of a message cut it by the least number of blocks, and choose by the same rates. */
 static int share_machine(struct comm *comm, const struct gpu_hello *all, const struct shares *shares)
 {
@@ -259,7 +249,8 @@ static int share_machine(struct comm *comm, const struct gpu_hello *all, const s
 	comm->rates = *rates;
 	tuning_apply_gpus(&comm->tuning, &comm->rates);
 	if (comm->host_window)
-		comm->rates = rates_with_bus(&comm->rates, rates->name, slowest_bus(all, comm->size));
+		comm->rates =
+		    rates_with_bus(&comm->rates, rates->name, gpu_hello_slowest_bus(all, comm->size));
 	engine_cuda.share_machine(comm->gpu, shares->least, &comm->rates, comm->words_only,
 				  (int)plan_protocol_forced(comm->settings.proto));
 	refuse_copies(comm, all);
