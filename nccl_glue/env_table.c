@@ -157,13 +157,15 @@ const struct door_env_row door_env_rows[] = {
 	UNNEEDED("NCCL_P2P_USE_CUDA_MEMCPY", PLANNER),
 	HONOURED("NCCL_SHM_DISABLE", "1: each rank in host memory is a node of its own; nodes of one host, "
 				     "GPUs' too, share no memory."),
-	UNNEEDED("NCCL_SHM_USE_CUDA_MEMCPY", "GPUs exchange no data through host memory."),
+	UNNEEDED("NCCL_SHM_USE_CUDA_MEMCPY",
+		 "GPUs exchange data through host memory by kernels, with CORALE_HOST_WINDOW."),
 	UNNEEDED("NCCL_NVB_DISABLE", "No GPU passes on data of two others."),
 	UNNEEDED("NCCL_NVLS_ENABLE", NO_NVLS),
 	UNNEEDED("NCCL_NVLS_CHUNKSIZE", NO_NVLS),
 	UNNEEDED("NCCL_NVLS_NCHANNELS", NO_NVLS),
 	UNNEEDED("NCCL_CUMEM_ENABLE", "The library chooses how to share GPU memory between processes."),
-	UNNEEDED("NCCL_CUMEM_HOST_ENABLE", "GPUs exchange no data through host memory."),
+	UNNEEDED("NCCL_CUMEM_HOST_ENABLE",
+		 "GPUs exchange data through host memory by kernels, with CORALE_HOST_WINDOW."),
 	UNNEEDED("NCCL_IPC_USE_ABSTRACT_SOCKET",
 		 "The library chooses how processes pass each other descriptors."),
 
