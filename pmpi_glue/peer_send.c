@@ -110,12 +110,20 @@ static void post(struct pmpi_sending *w)
 	atomic_store(&slot->state, slot->where == PEER_IN_MEMORY ? PEER_POSTED : PEER_BUFFERED);
 }
 
-/* The receiver is late: from here on the send needs it no more. */
+/* About what a copy to shared memory takes. */
+static int64_t copy_ns(const struct pmpi_sending *w)
+{
+	enum { BYTES_PER_NS = 4 };
+	return (int64_t)(w->s.bytes / BYTES_PER_NS);
+}
+
+/* The receiver is late: from here on the send needs it no more. Other messages to this rank are read after that. */
 static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 {
 	uint32_t state = PEER_POSTED;
 	if (!atomic_compare_exchange_strong(&slot->state, &state, PEER_BUFFERING))
 		return;
+	peer_note_reading(copy_ns(w));
 	const int failed = copy_to_arena(w, slot);
 	if (failed) {
 		slot->where = PEER_IN_MEMORY;
@@ -254,11 +262,12 @@ static int is_cut_off(const struct pmpi_sending *w, int64_t now)
 	return now - w->matched_ns > LATE_NS && peer_is_gone(w->to);
 }
 
-/* A receiver that reads is in a call that goes on with its other messages, too. */
+/* A receiver that reads is in a call that goes on with its other messages, too. Waiting as long as the copy takes loses less than a copy that was not needed. */
 static int is_late(const struct pmpi_sending *w, int64_t now)
 {
 	const int64_t reading_ns = peer_reading_ns(w->to);
-	return now - (reading_ns > w->matched_ns ? reading_ns : w->matched_ns) >= pmpi_peer.wait_ns;
+	return now - (reading_ns > w->matched_ns ? reading_ns : w->matched_ns) >=
+	       pmpi_peer.wait_ns + copy_ns(w);
 }
 
 int pmpi_send_is_ready(struct pmpi_sending *w, MPI_Request request)
@@ -370,21 +379,10 @@ static const struct pmpi_work work = {
 	.start = start, .is_ready = is_ready, .deliver = deliver, .release = end
 };
 
-/* A request that is complete may have a handle that others share, so it gets no work. */
-static int end_if_complete(struct pmpi_sending *w, MPI_Request request)
+/* Its receiver may read it yet. */
+static int is_unread(const struct pmpi_sending *w)
 {
-	int is_complete = 0;
-	MPI_Status status;
-	struct peer_slot *slot = w->slot < 0 ? NULL : slot_of(w);
-	if (PMPI_Request_get_status(request, &is_complete, &status) || !is_complete)
-		return 0;
-	for (uint32_t state; slot && (state = slot->state) != PEER_BUFFERED && state != PEER_DONE;) {
-		if (peer_is_gone(w->to))
-			break;
-		buffer_now(w, slot);
-	}
-	pmpi_send_end(w, &status);
-	return 1;
+	return w->slot >= 0 && slot_of(w)->where == PEER_IN_MEMORY;
 }
 
 static int query(void *arg, MPI_Status *status)
@@ -410,8 +408,8 @@ static int not_cancelled(void *arg, int is_complete)
 }
 
 /*
- * MPI ends the request of a header at once, which the program's must not before the message is read or copied; and MPI may give out one handle for all that are
- * complete. So the program gets a request of the door's.
+ * Where MPI's request of a header is complete, as that of a short send soon is, MPI may give out one handle for all that are. The program's must not be complete before the
+ * message is read or copied, so it gets one of the door's.
  */
 static int make_own_request(struct pmpi_sending *w, MPI_Request *request)
 {
@@ -423,15 +421,19 @@ static int make_own_request(struct pmpi_sending *w, MPI_Request *request)
 int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 {
 	const double begin = pmpi_statistics_begin();
-	int ret;
+	int ret, is_complete = 0;
+	MPI_Status status;
 	struct pmpi_sending *w = pmpi_send_begin(m, request, &ret);
 	if (!w)
 		return ret ? ret : passed(m, begin, pmpi_send_plain(m, request));
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
-	if (w->slot >= 0 && slot_of(w)->where == PEER_IN_MEMORY && needs_no_match(w))
+	ret = PMPI_Request_get_status(*request, &is_complete, &status);
+	if (is_unread(w) && (is_complete || needs_no_match(w))) {
 		ret = make_own_request(w, request);
-	else if (end_if_complete(w, *request))
+	} else if (is_complete) {
+		pmpi_send_end(w, &status);
 		return ret;
+	}
 	return ret || pmpi_request_add(*request, m->comm, 0, &work, w) ? pmpi_fail(m->comm) : ret;
 }
 

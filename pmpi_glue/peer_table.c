@@ -31,7 +31,7 @@ static const size_t arena_bytes = (size_t)4 << 30;
 
 struct file {
 	_Atomic uint32_t used; /* slots below it have memory */
-	_Atomic int64_t reading_ns; /* when this rank last went on with a copy */
+	_Atomic int64_t reading_ns; /* when this rank last went on with a copy, or will */
 	_Atomic unsigned char reaches
 	    [MOST_RANKS]; /* of this rank, by owners: REACHED, or how often it has failed; later ones are never reached */
 	_Atomic uint64_t
@@ -338,9 +338,9 @@ int peer_slot_pull(int owner, struct peer_slot *slot)
 			 owner);
 }
 
-void peer_note_reading(void)
+void peer_note_reading(int64_t ahead_ns)
 {
-	files[pmpi.rank]->reading_ns = wait_now_ns();
+	files[pmpi.rank]->reading_ns = wait_now_ns() + ahead_ns;
 }
 
 int64_t peer_reading_ns(int rank)

@@ -64,8 +64,8 @@ int peer_slot_oldest(int owner, uint64_t comm, int tag);
  */
 int peer_slot_pull(int owner, struct peer_slot *slot);
 void peer_slot_pulled(struct peer_slot *slot);
-/* This rank reads messages now; when another one last said so (wait_now_ns). */
-void peer_note_reading(void);
+/* This rank reads messages, now or so much later at the latest; what another one last said (wait_now_ns). */
+void peer_note_reading(int64_t ahead_ns);
 int64_t peer_reading_ns(int rank);
 
 /*
