@@ -444,7 +444,8 @@ enum {
 enum lowered_form {
 	LOWERED_FIFO, /* slots, flags and credits */
 	LOWERED_LL128, /* lines of 128 bytes that arrive whole: over NVLink. No loop over chunks runs more than once */
-	LOWERED_LL /* the same by words of 8 bytes, half of which is the flag: over any link */
+	LOWERED_LL, /* the same by words of 8 bytes, half of which is the flag: over any link */
+	LOWERED_FAR /* the same, data behind one flag at the slot's end: over windows in host memory */
 };
 
 /* A lowered plan: a block for each program and channel. */

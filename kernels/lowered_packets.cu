@@ -12,39 +12,41 @@
 
 enum { BATCH = 4 /* packets that a thread waits for at a time */, TINY_THREADS = 320 };
 
-/* The two forms, distinguished at run time: lines of packet.cuh, or two words {4 bytes of data, flag} a packet. */
+/* The forms, distinguished at run time: lines of packet.cuh, two words {4 bytes of data, flag} a packet, or (far) data alone, behind a packet that is two words without data. */
 struct packet_form {
-	bool words;
+	bool words, far;
 	uint32_t flag, other; /* what a packet says: of a line epoch and tag; of words the epoch twice, the second time with its high bits and the tag */
 
 	__device__ uint32_t at(uint32_t i) const
 	{
-		return words ? i * 8 : lines::at(i);
+		return far ? i * 16 : words ? i * 8 : lines::at(i);
 	}
 	__device__ uint32_t fill(uint32_t i, uint32_t bytes) const
 	{
-		uint32_t left = at(i) < bytes ? bytes - at(i) : 0, most = words ? 8 : lines::most(i);
+		uint32_t left = at(i) < bytes ? bytes - at(i) : 0, most = far ? 16 : words ? 8 : lines::most(i);
 		return left < most ? left : most;
 	}
 	/* An empty message has one line, or one packet. */
 	__device__ uint32_t packets(uint32_t bytes) const
 	{
-		const uint32_t n = words ? (bytes + 7) / 8 : lines::packets(bytes), least = words ? 1 : 8;
+		const uint32_t n = far ? (bytes + 15) / 16 : words ? (bytes + 7) / 8 : lines::packets(bytes), least = far || words ? 1 : 8;
 		return n < least ? least : n;
 	}
 	__device__ vector pack(vector v, uint32_t i) const
 	{
+		if (far)
+			return v;
 		if (words)
 			return make_uint4(v.x, flag, v.y, other);
 		return i % 8 == 7 ? make_uint4(v.x, v.y, flag, other) : v;
 	}
 	__device__ bool ready(vector v, uint32_t i) const
 	{
-		return words ? v.y == flag && v.w == other : i % 8 != 7 || (v.z == flag && v.w == other);
+		return far || (words ? v.y == flag && v.w == other : i % 8 != 7 || (v.z == flag && v.w == other));
 	}
 	__device__ vector data(vector v) const
 	{
-		return words ? make_uint4(v.x, v.z, 0, 0) : v;
+		return words && !far ? make_uint4(v.x, v.z, 0, 0) : v;
 	}
 };
 
@@ -162,10 +164,49 @@ template <int TYPE> __device__ static __forceinline__ bool gather_packet(const p
 	return true;
 }
 
+/* ---- One flag a message: in a slot's last packet ---------------------------------------------------------------- */
+
+__device__ static inline unsigned char *flag_at(const packets_run &r, uint32_t ring, int sender, int receiver, uint32_t message)
+{
+	return packets_at(r, ring, sender, receiver, message) + r.a.args.slot_bytes - 16;
+}
+
+/* All threads: the first warp waits for an operation's messages, a lane a message. */
+__device__ static bool await_flags(const packets_run &r, const packet_op &p)
+{
+	const codelet_args &a = r.a.args;
+	bool good = true;
+	for (uint32_t first = 0; threadIdx.x < 32 && good && first < p.from_count; first += 32) {
+		const uint32_t k = first + threadIdx.x;
+		const lowered_peer peer = k < p.from_count ? r.s->peers[p.from_first + k] : lowered_peer{};
+		const bool waits = k < p.from_count && peer.rank != a.rank;
+		auto missing = [&] {
+			const vector v = waits ? sync_load_packet(flag_at(r, p.from_queue, peer.rank, a.rank, peer.number)) : make_uint4(0, 0, 0, 0);
+			return (unsigned)(r.aborted || (waits && (v.y != r.form.flag || v.w != r.form.other)));
+		};
+		good = await(a, r.epoch, missing, [&](int) { return (int)peer.rank; });
+	}
+	sync_fence();
+	return __syncthreads_and(good);
+}
+
+/* All threads: after the stores of all. */
+__device__ static void send_flags(const packets_run &r, const packet_op &p)
+{
+	__syncthreads();
+	for (uint32_t k = threadIdx.x; k < p.to_count; k += blockDim.x) {
+		const lowered_peer to = r.s->peers[p.to_first + k];
+		sync_fence();
+		sync_store_packet(flag_at(r, p.to_queue, r.a.args.rank, to.rank, to.number), make_uint4(0, r.form.flag, 0, r.form.other));
+	}
+}
+
 template <int TYPE> __device__ static bool execute(const packets_run &r, const packet_op &p)
 {
 	const codelet_args &a = r.a.args;
 	const uint32_t packets = r.form.packets(p.bytes), end = whole_warps(packets);
+	if (r.form.far && !await_flags(r, p))
+		return false;
 	for (uint32_t i = threadIdx.x; i < end; i += blockDim.x) {
 		const bool wanted = i < packets;
 		vector v = make_uint4(0, 0, 0, 0);
@@ -179,6 +220,8 @@ template <int TYPE> __device__ static bool execute(const packets_run &r, const p
 		if (p.dst && wanted)
 			store_user<true>(p.dst + r.form.at(i), v, r.form.fill(i, p.bytes));
 	}
+	if (r.form.far)
+		send_flags(r, p);
 	return true;
 }
 
@@ -216,7 +259,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	packets_state *s = shared_object<packets_state>();
 	const uint32_t program = blockIdx.x / a.channels, channel = blockIdx.x % a.channels;
 	const int begin = a.first[program], nops = a.first[program + 1] - begin;
-	const bool words = a.form == LOWERED_LL;
+	const bool words = a.form != LOWERED_LL128;
 	for (int i = (int)threadIdx.x; i < nops; i += (int)blockDim.x)
 		s->ops[i] = resolve(a, a.ops[begin + i], channel, (uint32_t)vector_element_bytes<TYPE>);
 	for (int i = (int)threadIdx.x; i < a.npeers; i += (int)blockDim.x)
@@ -229,7 +272,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	const uint32_t aborted = block_aborted(a.args);
 	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
-	const packet_form form = { words, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) ^ a.args.tag : a.args.tag };
+	const packet_form form = { words, a.form == LOWERED_FAR, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) ^ a.args.tag : a.args.tag };
 	const packets_run r = { a, s, form, epoch, channel, aborted };
 	bool good = true;
 	__syncthreads(); /* the list is here */

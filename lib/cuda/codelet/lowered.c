@@ -49,16 +49,16 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 {
 	const struct plan *plan = launch->plan;
 	const int words_only = e->machine.words_only;
-	if (e->machine.host_window && e->machine.forced != PLAN_LL && message > MOST_FAR_WORDS)
-		return 0;
+	const int is_far = e->machine.host_window && e->machine.forced != PLAN_LL && message > MOST_FAR_WORDS;
 	if (!launch->messages || l->call.chunks > 1 || message > MOST_IN_LINES || plan->scratch_cells ||
 	    plan->spans || l->element || c->send_counts)
 		return 0;
 	/* half of a word is data */
-	l->args.slot_bytes = (uint32_t)(words_only ? plan_round(2 * message + 1, CODELET_LINE)
-						   : codelet_lines(message) * CODELET_LINE);
+	l->args.slot_bytes = (uint32_t)(is_far       ? plan_round(message + 16, CODELET_LINE)
+					: words_only ? plan_round(2 * message + 1, CODELET_LINE)
+						     : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
-	l->form = words_only ? LOWERED_LL : LOWERED_LL128;
+	l->form = is_far ? LOWERED_FAR : words_only ? LOWERED_LL : LOWERED_LL128;
 	l->receives_from_all = launch->messages->receives_from_all != 0;
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
