@@ -534,5 +534,5 @@ int codelets_bulk_p2p(const codelet_p2p *args, struct grid grid, void *stream)
 
 int codelets_load_bulk_p2p(void)
 {
-	return load((const void *)bulk_p2p);
+	return load((const void *)bulk_p2p, LITTLE_SHARED_PERCENT);
 }
