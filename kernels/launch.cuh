@@ -23,15 +23,13 @@ static inline int load_lean(const void *kernel)
  * The same for kernels with large blocks. An SM divides its memory between cache and shared memory anew only when no block is on
  * it: beside a waiting block for which all is cache not even a kernel of one thread begins, because it would have room for many
  * such blocks. A quarter lets them begin. All of it would let every kernel begin, but spilled registers and loads under way need
- * cache: reduce_scatter of 2 GPUs, 32 MB, took 99 us instead of 83. Of a kernel that has hardly any shared memory itself a quarter leaves less cache (bulk_p2p: a block
- * reads 18 GB/s over NVLink, with an eighth of the memory, as with none, 36; H200).
+ * cache: reduce_scatter of 2 GPUs, 32 MB, took 99 us instead of 83. Where a kernel has hardly any
+ * shared memory itself a quarter leaves less cache: a block of bulk_p2p reads 18 GB/s over NVLink, with an eighth, as with none, 36 (H200).
  */
 static inline int load(const void *kernel, int shared_percent = SHARED_PERCENT)
 {
 	int error = load_lean(kernel);
-	return error ? error
-		     : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-						 shared_percent);
+	return error ? error : (int)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, shared_percent);
 }
 
 /* The kernels of a table. */
@@ -64,12 +62,11 @@ static inline int launch(const void *kernel, struct grid grid, const void *args,
 }
 
 /* Without it, as a copy does: behind copies. shared: bytes a block. */
-static inline int launch_behind(const void *kernel, struct grid grid, int shared, const void *args,
-				void *stream)
+static inline int launch_behind(const void *kernel, struct grid grid, int shared, const void *args, void *stream)
 {
 	void *arguments[] = { (void *)args };
-	return (int)cudaLaunchKernel(kernel, dim3((unsigned)grid.blocks), dim3((unsigned)grid.threads),
-				     arguments, (size_t)shared, (cudaStream_t)stream);
+	return (int)cudaLaunchKernel(kernel, dim3((unsigned)grid.blocks), dim3((unsigned)grid.threads), arguments, (size_t)shared,
+				     (cudaStream_t)stream);
 }
 
 #endif
