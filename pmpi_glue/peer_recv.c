@@ -116,17 +116,28 @@ void pmpi_receiving_cancel(struct pmpi_receiving *r)
 	PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
 }
 
+/* Pieces of a type go from pinned memory to a device together, from other memory one by one. */
+static int unpack(struct pmpi_receiving *r)
+{
+	const int is_in_pieces = !r->pinned && r->s.ordinal >= 0 && !r->s.layout->is_contiguous;
+	char *pinned = is_in_pieces ? pmpi_pinned(r->bytes) : NULL;
+	if (pinned)
+		memcpy(pinned, r->buffer, r->bytes);
+	const int ret = pmpi_stage_unpack(&r->s, pinned ? pinned : r->buffer, r->bytes, pinned || r->pinned);
+	if (pinned)
+		pmpi_unpinned(pinned, r->bytes);
+	return ret;
+}
+
 /* The message came as it is, to r's buffer. */
 static int take_message(struct pmpi_receiving *r, MPI_Status *status)
 {
 	MPI_Count came = 0;
 	PMPI_Get_elements_x(status, MPI_BYTE, &came);
 	r->bytes = (size_t)came < r->s.bytes ? (size_t)came : r->s.bytes;
-	if (came > 0 && r->buffer != r->s.device) {
-		const int ret = pmpi_stage_unpack(&r->s, r->buffer, r->bytes, r->pinned != 0);
-		if (ret)
-			return ret;
-	}
+	const int ret = came > 0 && r->buffer != r->s.device ? unpack(r) : 0;
+	if (ret)
+		return ret;
 	return (size_t)came > r->s.bytes ? MPI_ERR_TRUNCATE : 0;
 }
 

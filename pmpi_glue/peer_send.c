@@ -10,7 +10,10 @@
 #include "statistics.h"
 #include "types.h"
 
-enum { LATE_NS = 1000000 };
+enum {
+	LATE_NS = 1000000,
+	LEAST_STAGED = 16 << 10 /* what must be copied goes faster by pinned memory and MPI from here on */
+};
 
 struct pmpi_sending {
 	struct pmpi_message m;
@@ -134,12 +137,13 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
-/* Whether a short message of a memory that others have mapped is read there, and copied nowhere else. */
-static int is_read_alone(const struct pmpi_staged *s, const struct pmpi_message *m, int to)
+/* Its receiver can read it where it lies, as far as this rank knows. */
+static int can_be_read(const struct pmpi_staged *s, const struct pmpi_message *m, int to)
 {
+	struct pmpi_exported memory;
 	return m->mode != PMPI_BUFFERED && !m->is_copied && s->layout->is_contiguous && to != pmpi.rank &&
 	       peer_reach_of(to, pmpi.rank) != PEER_NOT_REACHED &&
-	       peer_is_used_often(pmpi.device->allocation(s->device));
+	       !pmpi.device->export_memory(s->device, s->bytes, &memory);
 }
 
 /* Whether a message goes by a header. */
@@ -148,7 +152,10 @@ static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int 
 	const int to = pmpi_peer.on ? pmpi_group_rank(pmpi_group_of(m->comm), m->to) : -1;
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
-	return s->bytes >= pmpi_peer.least || (!is_persistent && is_read_alone(s, m, to));
+	if (!can_be_read(s, m, to))
+		return s->bytes >= pmpi_peer.least && s->bytes < LEAST_STAGED;
+	return s->bytes >= pmpi_peer.least ||
+	       (!is_persistent && peer_is_used_often(pmpi.device->allocation(s->device)));
 }
 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */
