@@ -98,7 +98,7 @@ static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_strea
 static void expect_told(struct team_member *m, corale_comm *comm, const char *what)
 {
 	char name[24];
-	const double until = team_now() + 1;
+	const double until = team_now() + 20;
 	snprintf(name, sizeof name, "rank %d", m->size - 1);
 	while (!corale_comm_async_error(comm) && team_now() < until)
 		usleep(1000);
