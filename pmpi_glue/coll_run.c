@@ -95,7 +95,8 @@ static int find_route(struct coll_call *call, struct pmpi_comm **comm, enum pmpi
 {
 	size_t bytes;
 	int is_routed = 0, error;
-	struct pmpi_comm *found = call->request || !coll_kind(call)->is_run ? NULL : pmpi_comm_find(call->comm);
+	struct pmpi_comm *found =
+	    call->request || !coll_kind(call)->is_run ? NULL : pmpi_comm_find(call->comm);
 	*comm = NULL;
 	*reason = is_impossible(call, found, &bytes);
 	if (*reason)

@@ -21,9 +21,12 @@ struct pmpi_state pmpi;
 
 #ifdef OPEN_MPI
 static const char built_for[] = "Open MPI";
+static const int peer_by_default = 1;
 static const char *const others[] = { "libmpich.so", "libmpi.so.12", NULL };
 #else
 static const char built_for[] = "MPICH";
+static const int peer_by_default =
+    0; /* its MPI_Request_get_status calls the handler of MPI_COMM_WORLD for a message that was truncated */
 static const char *const others[] = { "libmpi.so.40", "libopen-pal.so", NULL };
 #endif
 
@@ -111,7 +114,8 @@ static struct wish wish_of_this_rank(void)
 	wish.mode = settings->mpi;
 	wish.most_comms = settings->mpi_comms;
 	wish.calls_before = settings->mpi_after;
-	wish.wants_peer = settings->mpi_peer;
+	wish.wants_peer = settings->mpi_peer == SETTINGS_PEER_YES ||
+			  (settings->mpi_peer == SETTINGS_PEER_AUTO && peer_by_default);
 	if (wish.mode == PMPI_MODE_DEVICE || wish.mode == PMPI_MODE_ALL) {
 		pmpi.device = pmpi_device_find();
 		wish.has_device = pmpi.device && pmpi.device->is_there();

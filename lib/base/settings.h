@@ -62,7 +62,7 @@ struct settings {
 	int mpi; /* CORALE_MPI, enum settings_mpi: which buffers libcorale_pmpi.so takes */
 	int mpi_comms; /* CORALE_MPI_COMMS: communicators that it makes at most */
 	int mpi_after; /* CORALE_MPI_AFTER: calls on a communicator of MPI before it makes one */
-	int mpi_peer; /* CORALE_MPI_PEER: messages of device memory by peer copies */
+	int mpi_peer; /* CORALE_MPI_PEER, enum settings_mpi_peer: messages of device memory by peer copies */
 	size_t mpi_peer_least; /* CORALE_MPI_PEER_LEAST, bytes */
 	size_t
 	    mpi_peer_eager; /* CORALE_MPI_PEER_EAGER, bytes: standard sends that do not wait for their receive */
@@ -80,6 +80,8 @@ enum settings_cta_policy { SETTINGS_CTA_AUTO, SETTINGS_CTA_EFFICIENT, SETTINGS_C
 enum settings_nccl_device { SETTINGS_NCCL_AUTO, SETTINGS_NCCL_CUDA, SETTINGS_NCCL_HOST };
 
 enum settings_mpi { SETTINGS_MPI_DEVICE, SETTINGS_MPI_ALL, SETTINGS_MPI_HOST, SETTINGS_MPI_OFF };
+
+enum settings_mpi_peer { SETTINGS_PEER_AUTO, SETTINGS_PEER_YES, SETTINGS_PEER_NO };
 
 enum settings_origin { SETTINGS_DEFAULT, SETTINGS_ENVIRONMENT, SETTINGS_OFFER };
 

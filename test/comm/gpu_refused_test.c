@@ -94,7 +94,7 @@ static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_strea
 	return ret;
 }
 
-/* Within a second the ranks that wait know of it, with who has refused what and why. */
+/* The ranks that wait learn who has refused what, and why. */
 static void expect_told(struct team_member *m, corale_comm *comm, const char *what)
 {
 	char name[24];
