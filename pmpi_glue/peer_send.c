@@ -12,7 +12,10 @@
 
 enum {
 	LATE_NS = 1000000,
-	LEAST_STAGED = 16 << 10 /* what must be copied goes faster by pinned memory and MPI from here on */
+	LEAST_STAGED =
+	    16
+	    << 10 /* what must be copied goes faster by pinned memory and MPI from here on; but Open MPI 4.1 writes behind a receive that
+				 * is shorter than a message of a rank to itself */
 };
 
 struct pmpi_sending {
@@ -153,7 +156,7 @@ static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int 
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
 	if (!can_be_read(s, m, to))
-		return s->bytes >= pmpi_peer.least && s->bytes < LEAST_STAGED;
+		return s->bytes >= pmpi_peer.least && (s->bytes < LEAST_STAGED || to == pmpi.rank);
 	return s->bytes >= pmpi_peer.least ||
 	       (!is_persistent && peer_is_used_often(pmpi.device->allocation(s->device)));
 }
