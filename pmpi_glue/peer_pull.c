@@ -180,7 +180,6 @@ static void begin_pull(struct pmpi_receiving *r)
 	}
 	if (failed)
 		return;
-	peer_note_reading(0);
 	r->bytes = slot->bytes < r->s.bytes ? slot->bytes : r->s.bytes;
 	r->error = copy(r, slot);
 	r->state = PMPI_PULLING;
@@ -191,7 +190,7 @@ static void end_pull(struct pmpi_receiving *r)
 {
 	struct peer_slot *slot = peer_slot(r->owner, (uint32_t)r->slot);
 	const int copied = r->stream ? pmpi_copied(r->stream) : 1;
-	peer_note_reading(0);
+	peer_note_reading(0); /* also behind begin_pull, in the same look */
 	if (!copied)
 		return;
 	r->stream = NULL;

@@ -10,13 +10,11 @@
 #include "statistics.h"
 #include "types.h"
 
-enum {
-	LATE_NS = 1000000,
-	LEAST_STAGED =
-	    16
-	    << 10 /* what must be copied goes faster by pinned memory and MPI from here on; but Open MPI 4.1 writes behind a receive that
-				 * is shorter than a message of a rank to itself */
-};
+/*
+ * What must be copied goes faster by pinned memory and MPI from LEAST_STAGED bytes on. But Open MPI 4.1 writes behind a receive that is shorter than a message of a rank to
+ * itself, which therefore never goes so.
+ */
+enum { LATE_NS = 1000000, LEAST_STAGED = 16 << 10 };
 
 struct pmpi_sending {
 	struct pmpi_message m;
@@ -25,6 +23,7 @@ struct pmpi_sending {
 	int is_persistent;
 	char *copy; /* of host memory; NULL: none */
 	uint64_t comm; /* id */
+	struct pmpi_exported memory; /* id 0: no other process can read it */
 	int to; /* in MPI_COMM_WORLD */
 	int slot; /* -1: none */
 	int64_t matched_ns; /* when this was seen; 0: not yet */
@@ -59,10 +58,10 @@ static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 /* Whether the program may have its buffer again before the message is matched, or no other process can read it, as far as this rank knows. */
 static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 {
-	slot->is_exported = w->s.layout->is_contiguous && w->to != pmpi.rank &&
-			    !pmpi.device->export_memory(w->s.device, w->s.bytes, &slot->memory);
+	slot->memory = w->memory;
+	slot->is_exported = w->memory.id != 0;
 	if (slot->is_exported)
-		peer_note_allocation(slot->memory.id, w->s.device);
+		peer_note_allocation(w->memory.id, w->s.device);
 	return w->m.is_copied || w->m.mode == PMPI_BUFFERED || (w->is_persistent && needs_no_match(w)) ||
 	       !slot->is_exported || peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
 }
@@ -140,25 +139,26 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
-/* Its receiver can read it where it lies, as far as this rank knows. */
-static int can_be_read(const struct pmpi_staged *s, const struct pmpi_message *m, int to)
+/* A message as others can read it where it lies; id 0: they can't. */
+static struct pmpi_exported exported(const struct pmpi_staged *s, int to)
 {
 	struct pmpi_exported memory;
-	return m->mode != PMPI_BUFFERED && !m->is_copied && s->layout->is_contiguous && to != pmpi.rank &&
-	       peer_reach_of(to, pmpi.rank) != PEER_NOT_REACHED &&
-	       !pmpi.device->export_memory(s->device, s->bytes, &memory);
+	const int is_exported = s->layout->is_contiguous && to != pmpi.rank &&
+				!pmpi.device->export_memory(s->device, s->bytes, &memory);
+	return is_exported ? memory : (struct pmpi_exported){ .id = 0 };
 }
 
-/* Whether a message goes by a header. */
-static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int is_persistent)
+/* Whether a message goes by a header. *memory: where it lies, if it is a device's. */
+static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int is_persistent, int to,
+		 struct pmpi_exported *memory)
 {
-	const int to = pmpi_peer.on ? pmpi_group_rank(pmpi_group_of(m->comm), m->to) : -1;
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
-	if (!can_be_read(s, m, to))
+	*memory = exported(s, to);
+	if (!memory->id || m->mode == PMPI_BUFFERED || m->is_copied ||
+	    peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED)
 		return s->bytes >= pmpi_peer.least && (s->bytes < LEAST_STAGED || to == pmpi.rank);
-	return s->bytes >= pmpi_peer.least ||
-	       (!is_persistent && peer_is_used_often(pmpi.device->allocation(s->device)));
+	return s->bytes >= pmpi_peer.least || (!is_persistent && peer_is_used_often(memory->id));
 }
 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */
@@ -168,7 +168,10 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 	*ret = MPI_SUCCESS;
 	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_stage_any(&s, m->buffer, m->count, m->type))
 		return NULL;
-	const int is_header = takes(&s, m, is_persistent),
+	const struct pmpi_group *group = pmpi_peer.on ? pmpi_group_of(m->comm) : NULL;
+	const int to = pmpi_group_rank(group, m->to);
+	struct pmpi_exported memory = { .id = 0 };
+	const int is_header = takes(&s, m, is_persistent, to, &memory),
 		  is_ours = is_header || s.ordinal >= 0 || m->is_copied;
 	struct pmpi_sending *w = is_ours ? malloc(sizeof *w) : NULL;
 	if (!w) {
@@ -177,15 +180,15 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 			*ret = pmpi_fail(m->comm);
 		return NULL;
 	}
-	*w = (struct pmpi_sending){
-		.m = *m, .s = s, .is_header = is_header, .is_persistent = is_persistent, .slot = -1
-	};
+	*w = (struct pmpi_sending){ .m = *m,
+				    .s = s,
+				    .is_header = is_header,
+				    .is_persistent = is_persistent,
+				    .comm = group ? group->id : 0,
+				    .memory = memory,
+				    .to = to,
+				    .slot = -1 };
 	w->s.type = s.layout->packed;
-	if (is_header) {
-		const struct pmpi_group *group = pmpi_group_of(m->comm);
-		w->comm = group->id;
-		w->to = pmpi_group_rank(group, m->to);
-	}
 	return w;
 }
 
@@ -354,6 +357,8 @@ static int start(void *arg)
 	if (w->slot >= 0) /* of a send that was cancelled */
 		peer_slot_drop(w->slot);
 	w->slot = -1;
+	if (w->s.bytes != PEER_HEADER) /* the program may have other memory there by now */
+		w->memory = exported(&w->s, w->to);
 	const int ret = fill(w);
 	if (!ret)
 		post(w);

@@ -52,7 +52,7 @@ mutant "a send is complete when it is matched" pmpi_glue/peer_send.c 's/return s
 mutant "a short send waits for its match" pmpi_glue/peer_send.c 's/return w->m.mode == PMPI_STANDARD \&\& w->s.bytes <= pmpi_peer.eager;/return 0;/'
 mutant "the request of a short send ends with its header" pmpi_glue/peer_send.c 's/w->inner != MPI_REQUEST_NULL \&\& pmpi_send_is_ready(w, w->inner)/w->inner != MPI_REQUEST_NULL/'
 mutant "a message is copied when it is pulled, or has been" pmpi_glue/peer_send.c 's/if (is_cancelled || state == PEER_DONE || state == PEER_BUFFERED)/if (is_cancelled || state == PEER_BUFFERED)/; s/if (state == PEER_PULLING)/if (0)/; s/uint32_t state = PEER_POSTED;/uint32_t state = slot->state;/; s/return slot->state == PEER_BUFFERED || slot->state == PEER_DONE;/return slot->state == PEER_BUFFERED;/'
-mutant "a type with gaps is read where it lies" pmpi_glue/peer_send.c 's/w->s.layout->is_contiguous \&\& w->to/w->to/'
+mutant "a type with gaps is read where it lies" pmpi_glue/peer_send.c 's/s->layout->is_contiguous \&\& to != pmpi.rank/to != pmpi.rank/'
 mutant "a sender does not ask whether its memory is reached" pmpi_glue/peer_send.c 's/peer_reach_of(w->to, pmpi.rank) != PEER_REACHED/0/'
 mutant "a header is no header" pmpi_glue/peer_pull.c 's/return bytes == PEER_HEADER ? owner : -1;/return -1;/'
 mutant "a truncated message is no error" pmpi_glue/peer_pull.c 's/? MPI_ERR_TRUNCATE : 0/? 0 : 0/'
