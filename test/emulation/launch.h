@@ -10,7 +10,9 @@
 #define LAUNCH_MOST_THREADS 1024
 #endif
 
-static inline int load(const void *kernel)
+enum { SHARED_PERCENT = 25, LITTLE_SHARED_PERCENT = 14 };
+
+static inline int load(const void *kernel, int shared_percent = SHARED_PERCENT)
 {
 	return 0;
 }
