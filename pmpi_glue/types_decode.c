@@ -19,40 +19,44 @@ struct part {
 	ptrdiff_t extent;
 };
 
-/* A part is one piece that parts in a row make longer. */
-static int is_solid(const struct part *part)
-{
-	return part->n == 1 && part->runs->count == 1 && part->extent == (ptrdiff_t)part->runs->bytes;
-}
-
-/* count parts from `at` on. */
-static void place(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count)
+/* count parts from `at` on, whose starts are stride bytes apart. */
+static void place_at(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count,
+		     ptrdiff_t stride)
 {
 	const struct pmpi_run *run = part->runs;
 	if (part->n == 1 && run->count == 1 && count > 0) {
-		pmpi_runs_add_rows(list, at + run->at, run->bytes, (size_t)count, part->extent);
+		pmpi_runs_add_rows(list, at + run->at, run->bytes, (size_t)count, stride);
 		return;
 	}
-	for (int i = 0; i < count; i++, at += part->extent)
+	for (int i = 0; i < count; i++, at += stride)
 		for (size_t k = 0; k < part->n; k++)
-			pmpi_runs_add_rows(list, at + part->runs[k].at, part->runs[k].bytes,
-					   part->runs[k].count, (ptrdiff_t)part->runs[k].stride);
+			pmpi_runs_add_rows(list, at + run[k].at, run[k].bytes, run[k].count,
+					   (ptrdiff_t)run[k].stride);
 }
 
-/* rows of count parts each, whose starts are stride bytes apart. */
-static void place_rows(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count, int rows,
-		       ptrdiff_t stride)
+static void place(struct pmpi_runs *list, const struct part *part, ptrdiff_t at, int count)
 {
-	if (count > 0 && rows > 0 && is_solid(part)) {
-		pmpi_runs_add_rows(list, at + part->runs->at, part->runs->bytes * (size_t)count, (size_t)rows,
-				   stride);
-		return;
-	}
-	for (int i = 0; i < rows; i++)
-		place(list, part, at + i * stride, count);
+	place_at(list, part, at, count, part->extent);
+}
+
+/* The same as a part, which has its place. */
+static struct part repeat(struct pmpi_runs *list, const struct part *part, int count, ptrdiff_t stride)
+{
+	struct pmpi_runs repeated = { 0 };
+	struct part made = { 0 };
+	place_at(&repeated, part, 0, count, stride);
+	list->failed |= pmpi_runs_end(&repeated, &made.runs, &made.n) != MPI_SUCCESS;
+	return made;
 }
 
 /* ---- Constructors -------------------------------------------------------------------------------------- */
+
+static void vector(struct pmpi_runs *list, const struct part *part, const int *integers, ptrdiff_t stride)
+{
+	const struct part row = repeat(list, part, integers[1], part->extent);
+	place_at(list, &row, 0, integers[0], stride);
+	free(row.runs);
+}
 
 /* lengths: one for all blocks, or one a block. Displacements are in elements or in bytes. */
 static void indexed(struct pmpi_runs *list, const struct part *part, int n, const int *lengths,
@@ -69,40 +73,23 @@ static void structure(struct pmpi_runs *list, const struct part *parts, const st
 		place(list, &parts[i], c->addresses[i], c->integers[1 + i]);
 }
 
-struct dimension {
-	int count; /* of the subarray */
-	ptrdiff_t stride;
-};
-
-/* dimensions[0] is the fastest one. */
-static void subarray_rows(struct pmpi_runs *list, const struct part *part, const struct dimension *dimensions,
-			  int last, ptrdiff_t at)
-{
-	if (last < 2) {
-		place_rows(list, part, at, dimensions[0].count, last ? dimensions[1].count : 1,
-			   dimensions[last].stride);
-		return;
-	}
-	for (int i = 0; i < dimensions[last].count; i++)
-		subarray_rows(list, part, dimensions, last - 1, at + i * dimensions[last].stride);
-}
-
+/* Dimension by dimension, the fastest first. */
 static void subarray(struct pmpi_runs *list, const struct part *part, const int *integers)
 {
 	const int n = integers[0], *sizes = integers + 1, *counts = sizes + n, *starts = counts + n,
 		  is_c = integers[1 + 3 * n] == MPI_ORDER_C;
-	struct dimension *dimensions = calloc((size_t)n, sizeof(*dimensions));
+	struct part block = repeat(list, part, 1, 0);
 	ptrdiff_t stride = part->extent, at = 0;
-	list->failed |= !dimensions;
-	for (int i = 0; dimensions && i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		const int from = is_c ? n - 1 - i : i;
-		dimensions[i] = (struct dimension){ counts[from], stride };
+		const struct part longer = repeat(list, &block, counts[from], stride);
+		free(block.runs);
+		block = longer;
 		at += starts[from] * stride;
 		stride *= sizes[from];
 	}
-	if (dimensions)
-		subarray_rows(list, part, dimensions, n - 1, at);
-	free(dimensions);
+	place_at(list, &block, at, 1, 0);
+	free(block.runs);
 }
 
 /* 0: a constructor that is not known here. */
@@ -118,10 +105,10 @@ static int construct(struct pmpi_runs *list, const struct part *parts, const str
 		place(list, parts, 0, n);
 		return 1;
 	case MPI_COMBINER_VECTOR:
-		place_rows(list, parts, 0, integers[1], integers[0], integers[2] * parts->extent);
+		vector(list, parts, integers, integers[2] * parts->extent);
 		return 1;
 	case MPI_COMBINER_HVECTOR:
-		place_rows(list, parts, 0, integers[1], integers[0], c->addresses[0]);
+		vector(list, parts, integers, c->addresses[0]);
 		return 1;
 	case MPI_COMBINER_INDEXED:
 		indexed(list, parts, n, integers + 1, 0, integers + 1 + n, NULL);
@@ -187,38 +174,28 @@ static int find_parts(const struct contents *c, struct part *parts)
 	return ret;
 }
 
-static int decode_contents(MPI_Datatype type, const struct contents *c, struct pmpi_run **runs, size_t *n)
+static int decode_derived(MPI_Datatype type, struct contents *c, struct pmpi_run **runs, size_t *n)
 {
 	struct pmpi_runs list = { 0 };
 	struct part *parts = calloc((size_t)c->n_types + 1, sizeof(*parts));
-	if (!parts)
-		return MPI_ERR_NO_MEM;
-	int is_known = 1, ret = PMPI_Type_get_contents(type, c->n_integers, c->n_addresses, c->n_types,
-						       c->integers, c->addresses, c->types);
-	if (!ret)
-		ret = find_parts(c, parts);
-	if (!ret)
-		is_known = construct(&list, parts, c);
-	if (!ret && is_known)
-		ret = pmpi_runs_end(&list, runs, n);
-	for (int i = 0; i < c->n_types; i++)
-		free(parts[i].runs);
-	free(parts);
-	return is_known ? ret : pmpi_decode_by_packing(type, runs, n);
-}
-
-static int decode_derived(MPI_Datatype type, struct contents *c, struct pmpi_run **runs, size_t *n)
-{
-	int ret = MPI_ERR_NO_MEM;
+	int is_known = 1, ret = MPI_ERR_NO_MEM;
 	c->integers = calloc((size_t)c->n_integers + 1, sizeof(*c->integers));
 	c->addresses = calloc((size_t)c->n_addresses + 1, sizeof(*c->addresses));
 	c->types = calloc((size_t)c->n_types + 1, sizeof(MPI_Datatype));
-	if (c->integers && c->addresses && c->types)
-		ret = decode_contents(type, c, runs, n);
+	if (parts && c->integers && c->addresses && c->types)
+		ret = PMPI_Type_get_contents(type, c->n_integers, c->n_addresses, c->n_types, c->integers,
+					     c->addresses, c->types);
+	if (!ret)
+		ret = find_parts(c, parts);
+	if (!ret && (is_known = construct(&list, parts, c)))
+		ret = pmpi_runs_end(&list, runs, n);
+	for (int i = 0; parts && i < c->n_types; i++)
+		free(parts[i].runs);
+	free(parts);
 	free(c->integers);
 	free(c->addresses);
 	free(c->types);
-	return ret;
+	return is_known ? ret : pmpi_decode_by_packing(type, runs, n);
 }
 
 /* MPI 4: a constructor whose counts were MPI_Count has no contents for MPI_Type_get_contents. */
