@@ -29,8 +29,12 @@ struct coll_side {
 	int blocks; /* 0: this rank has none, and buffer is not looked at */
 	int is_read, is_written;
 	int ordinal; /* of the device; -1: host memory */
-	char *staged; /* pinned; NULL: not staged */
-	size_t staged_bytes;
+	struct coll_block {
+		MPI_Aint at; /* bytes behind the buffer's start */
+		size_t count; /* 0: the block is empty, and has no layout */
+		struct pmpi_layout *layout;
+	} * list, only; /* list: of coll_find_blocks, or NULL: each block; only: where there is one */
+	struct pmpi_host staged; /* its copy; memory NULL: not staged */
 };
 
 struct coll_call {
@@ -159,31 +163,23 @@ int coll_is_wrong(const struct coll_call *call);
 int coll_run(struct coll_call *call);
 
 /* coll_request.c: begins a call that has a request and a device buffer. An MPI error code. */
-int coll_start(struct coll_call *call);
+int coll_start(const struct coll_call *call);
 
 /* coll_mpi.c: calls PMPI_ with what the sides have at `at`. */
 int coll_mpi(const struct coll_call *call);
 
 /* ---- coll_stage.c: device buffers in host memory. 0 or a CORALE_E* code, logged. */
 
-/* Calls visit with the number, offset in bytes and count of each block that has elements, until one returns another value than 0; returns that. */
-typedef int coll_visitor(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout);
-int coll_each_block(const struct coll_call *call, const struct coll_side *side, coll_visitor *visit,
-		    void *arg);
-
-/* Copies the blocks of a side between its buffer and pinned memory, or (of a side in host memory) any, in which block i is at displs[i]; NULL: as in the buffer. */
-int coll_copy_side(const struct coll_call *call, const struct coll_side *side, enum pmpi_direction direction,
-		   const void *host, const size_t *displs);
-/* Copies what is read to host memory, where `at` then points to. Sides in host memory stay as they are. */
-int coll_stage_side(const struct coll_call *call, struct coll_side *side);
-/* The same for a side that is staged: its copy is brought up to date. */
-int coll_restage_side(const struct coll_call *call, struct coll_side *side);
-/* Both sides of a call. */
+/* Fills list in, from here on of this record alone: what becomes of the program's arrays and types does not matter any more. Nothing if it is there. */
+int coll_find_blocks(const struct coll_call *call, struct coll_side *side);
+/* Copies the blocks between the buffer and host memory (of device buffers pinned): packed, or at `host` as they are at the buffer. */
+int coll_copy_side(const struct coll_side *side, enum pmpi_direction direction, void *host, int is_packed);
+/* Copies what is read to host memory, where `at` then points to; of what is there already the copy is brought up to date. Sides in host memory stay as they are. */
 int coll_stage(struct coll_call *call);
-void coll_unstage(struct coll_call *call);
 /* Copies what was written back to the device. */
-int coll_deliver_side(const struct coll_call *call, struct coll_side *side);
-void coll_unstage_side(struct coll_side *side);
+int coll_deliver(const struct coll_call *call);
+/* Gives back what coll_stage and coll_find_blocks have taken. */
+void coll_end(struct coll_call *call);
 
 /* ---- coll_corale.c */
 

@@ -3,9 +3,6 @@
  * A collective by Corale. Data that is only moved travels as bytes, so that the ranks' types may differ; what is not contiguous is packed. Ranks that have
  * nothing to pack and those that do make the same call.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "call/coll.h"
 #include "coll.h"
@@ -43,9 +40,8 @@ int coll_is_eligible(struct coll_call *call, size_t *bytes)
 struct routed_side {
 	char *data; /* as Corale takes it */
 	size_t bytes; /* of each block, or of the only one */
-	size_t *counts, *displs; /* of each block, in bytes */
-	char *packed; /* what data is then; NULL: the program's own memory */
-	size_t pinned; /* bytes of packed, if pmpi_pinned's */
+	size_t *counts, *displs; /* of each block, in bytes; of a reduction's own memory not known */
+	struct pmpi_host packed; /* what data is then; else it is the program's own memory */
 };
 
 struct coll_routed {
@@ -54,79 +50,49 @@ struct coll_routed {
 	struct routed_side send, recv;
 };
 
-struct measuring {
-	struct routed_side *to;
-	size_t bytes; /* of all blocks */
-	int is_plain; /* all blocks are contiguous */
-};
-
-static int measure(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
-{
-	struct measuring *m = arg;
-	m->is_plain &= layout->is_contiguous && at >= 0;
-	m->to->counts[block] = count * layout->size;
-	m->to->displs[block] = (size_t)at; /* of a plain side; pack has others */
-	m->bytes += count * layout->size;
-	return 0;
-}
-
 /* Blocks of other layouts, and of contexts that are not the core's, go through packed host memory. */
-static int pack(const struct coll_call *call, const struct coll_side *side, size_t bytes,
-		struct routed_side *to)
+static int pack(const struct coll_side *side, size_t bytes, struct routed_side *to)
 {
-	size_t at = 0;
-	to->pinned = side->ordinal >= 0 ? bytes : 0;
-	to->packed = to->pinned ? pmpi_pinned(bytes) : malloc(bytes ? bytes : 1);
-	if (!to->packed)
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory to pack %zu bytes", bytes);
-	for (int i = 0; i < side->blocks; i++) {
-		to->displs[i] = at;
-		at += to->counts[i];
-	}
-	to->data = to->packed;
-	return side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, to->packed, to->displs) : 0;
+	const int ret = pmpi_host_take(&to->packed, bytes, side->ordinal >= 0);
+	to->displs[0] = 0;
+	for (int i = 1; i < side->blocks; i++)
+		to->displs[i] = to->displs[i - 1] + to->counts[i - 1];
+	to->data = to->packed.memory;
+	return ret || !side->is_read ? ret : coll_copy_side(side, PMPI_TO_PACKED, to->data, 1);
 }
 
 /* arrays: 2 * size entries for it. */
-static int open_side(const struct coll_routed *c, const struct coll_side *side, size_t *arrays,
+static int open_side(const struct coll_routed *c, struct coll_side *side, size_t *arrays,
 		     struct routed_side *to)
 {
-	struct measuring m = { .to = to, .is_plain = pmpi_ordinal_reaches(c->comm->ordinal, side->ordinal) };
+	int is_plain = pmpi_ordinal_reaches(c->comm->ordinal, side->ordinal);
+	size_t bytes = 0;
 	if (!side->blocks)
 		return 0;
-	memset(arrays, 0, 2 * sizeof *arrays * (size_t)c->comm->size);
-	to->counts = arrays;
-	to->displs = arrays + c->comm->size;
-	const int ret = coll_each_block(c->call, side, measure, &m);
+	to->data = pmpi.device ? pmpi.device->reach(side->buffer) : side->buffer;
+	if (is_plain && coll_kind(c->call)->has_op)
+		return 0; /* its types have no gaps */
+	const int ret = coll_find_blocks(c->call, side);
 	if (ret)
 		return ret;
+	to->counts = arrays;
+	to->displs = arrays + c->comm->size;
+	for (int i = 0; i < side->blocks; i++) {
+		const struct coll_block *block = &side->list[i];
+		to->counts[i] = block->count ? block->count * block->layout->size : 0;
+		to->displs[i] = (size_t)block->at;
+		bytes += to->counts[i];
+		is_plain &= !block->count || (block->layout->is_contiguous && block->at >= 0);
+	}
 	to->bytes = to->counts[0];
-	to->data = pmpi.device ? pmpi.device->reach(side->buffer) : side->buffer;
-	return m.is_plain ? 0 : pack(c->call, side, m.bytes, to);
-}
-
-static int close_side(const struct coll_call *call, const struct coll_side *side,
-		      const struct routed_side *from)
-{
-	return from->packed && side->is_written
-		   ? coll_copy_side(call, side, PMPI_FROM_PACKED, from->packed, from->displs)
-		   : 0;
-}
-
-static void free_side(struct routed_side *side)
-{
-	if (side->pinned)
-		pmpi_unpinned(side->packed, side->pinned);
-	else
-		free(side->packed);
+	return is_plain ? 0 : pack(side, bytes, to);
 }
 
 /* What stands for a side in place: the rank's own block of the other one, or all of that. */
 static struct routed_side in_place(const struct routed_side *other, int rank, enum coll_form form)
 {
 	struct routed_side side = *other;
-	side.packed = NULL;
-	side.pinned = 0;
+	side.packed = (struct pmpi_host){ 0 };
 	if (form == SIDE_ONE) {
 		side.data += other->displs[rank];
 		side.bytes = other->counts[rank];
@@ -185,9 +151,9 @@ static int run(const struct coll_routed *c)
 	return ret ? ret : pmpi_comm_wait(c->comm);
 }
 
-static int run_move(struct coll_routed *c)
+static int run_packed(struct coll_routed *c)
 {
-	const struct coll_call *call = c->call;
+	struct coll_call *call = c->call;
 	const struct coll_kind *kind = coll_kind(call);
 	const int rank = c->comm->rank;
 	int ret = open_side(c, &call->send, c->comm->arrays, &c->send);
@@ -195,41 +161,15 @@ static int run_move(struct coll_routed *c)
 		ret = open_side(c, &call->recv, c->comm->arrays + 2 * c->comm->size, &c->recv);
 	if (!ret && call->send.buffer == MPI_IN_PLACE)
 		c->send = in_place(&c->recv, rank, kind->send.form);
-	if (!ret && call->recv.buffer == MPI_IN_PLACE)
+	if (!ret && call->recv.buffer == MPI_IN_PLACE && !kind->has_op)
 		c->recv = in_place(&c->send, rank, kind->recv.form);
 	if (!ret)
 		ret = run(c);
-	if (!ret)
-		ret = close_side(call, &call->recv, &c->recv);
-	free_side(&c->send);
-	free_side(&c->recv);
-	return ret;
-}
-
-/* Elements as Corale takes them: pinned memory stands in for that of contexts that are not the core's. */
-static int find_elements(struct coll_routed *c, struct coll_side *side, char **out)
-{
-	if (!side->blocks)
-		return 0;
-	const int is_own = pmpi_ordinal_reaches(c->comm->ordinal, side->ordinal);
-	const int ret = is_own ? 0 : coll_stage_side(c->call, side);
-	*out = is_own && pmpi.device ? pmpi.device->reach(side->buffer) : (char *)side->at;
-	return ret;
-}
-
-static int run_reduction(struct coll_routed *c)
-{
-	struct coll_call *call = c->call;
-	int ret = find_elements(c, &call->recv, &c->recv.data);
-	if (!ret)
-		ret = find_elements(c, &call->send, &c->send.data);
-	if (call->send.buffer == MPI_IN_PLACE)
-		c->send.data = c->recv.data;
-	if (!ret)
-		ret = run(c);
-	if (!ret)
-		ret = coll_deliver_side(call, &call->recv);
-	coll_unstage(call);
+	if (!ret && c->recv.packed.memory && call->recv.is_written)
+		ret = coll_copy_side(&call->recv, PMPI_FROM_PACKED, c->recv.data, 1);
+	pmpi_host_free(&c->send.packed);
+	pmpi_host_free(&c->recv.packed);
+	coll_end(call);
 	return ret;
 }
 
@@ -240,7 +180,7 @@ int coll_corale(struct coll_call *call, struct pmpi_comm *comm)
 	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
 		return ret;
-	ret = coll_kind(call)->has_op ? run_reduction(&c) : run_move(&c);
+	ret = run_packed(&c);
 	pmpi_leave(before);
 	return ret;
 }

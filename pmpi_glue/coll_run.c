@@ -64,9 +64,9 @@ static int run_staged(struct coll_call *call)
 		error = pmpi_fail(call->comm);
 	else
 		error = coll_mpi(call);
-	if (!error && coll_deliver_side(call, &call->recv))
+	if (!error && coll_deliver(call))
 		error = pmpi_fail(call->comm);
-	coll_unstage(call);
+	coll_end(call);
 	return error;
 }
 

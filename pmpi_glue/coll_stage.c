@@ -10,44 +10,40 @@
 #include "coll.h"
 #include "door.h"
 
-int coll_each_block(const struct coll_call *call, const struct coll_side *side, coll_visitor *visit_block,
-		    void *arg)
+int coll_find_blocks(const struct coll_call *call, struct coll_side *side)
 {
 	struct pmpi_layout *layout = NULL;
-	int ret = 0;
-	for (int i = 0; i < side->blocks && !ret; i++) {
+	if (side->list)
+		return 0;
+	side->list = side->blocks == 1 ? &side->only : calloc((size_t)side->blocks, sizeof *side->list);
+	if (!side->list)
+		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for %d blocks of a call", side->blocks);
+	for (int i = 0; i < side->blocks; i++) {
+		struct coll_block *block = &side->list[i];
 		const MPI_Count count = coll_count(call, side, i);
 		if (count <= 0)
 			continue;
-		if (layout && side->types) {
-			pmpi_layout_put(layout);
-			layout = NULL;
-		}
-		if (!layout)
-			layout = pmpi_layout_get(coll_type(side, i));
+		layout =
+		    layout && !side->types ? pmpi_layout_share(layout) : pmpi_layout_get(coll_type(side, i));
 		if (!layout)
 			return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for the layout of a datatype");
-		const MPI_Aint at = side->types    ? coll_displ(call, side, i)
-				    : side->displs ? coll_displ(call, side, i) * layout->extent
-						   : i * (MPI_Aint)count * layout->extent;
-		ret = visit_block(arg, i, at, (size_t)count, layout);
+		const MPI_Aint at = side->displs ? coll_displ(call, side, i) : i * (MPI_Aint)count;
+		*block =
+		    (struct coll_block){ at * (side->types ? 1 : layout->extent), (size_t)count, layout };
 	}
-	if (layout)
-		pmpi_layout_put(layout);
-	return ret;
+	return 0;
 }
 
 struct bounds {
 	MPI_Aint low, high;
 };
 
-static int widen(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
+static void widen(struct bounds *bounds, const struct coll_block *block)
 {
-	struct bounds *bounds = arg;
-	const MPI_Aint last = (MPI_Aint)(count - 1) * layout->extent;
-	for (size_t i = 0; i < layout->n; i++) {
-		const struct pmpi_run *run = &layout->runs[i];
-		MPI_Aint low = at + run->at;
+	const MPI_Aint last = block->count ? (MPI_Aint)(block->count - 1) * block->layout->extent : 0;
+	for (size_t i = 0; block->count && i < block->layout->n; i++) {
+		const struct pmpi_run *run = &block->layout->runs[i];
+		MPI_Aint low = block->at + run->at;
 		MPI_Aint high = low + (MPI_Aint)((run->count - 1) * run->stride + run->bytes);
 		if (last < 0)
 			low += last;
@@ -56,77 +52,76 @@ static int widen(void *arg, int block, MPI_Aint at, size_t count, const struct p
 		bounds->low = low < bounds->low ? low : bounds->low;
 		bounds->high = high > bounds->high ? high : bounds->high;
 	}
-	return 0;
 }
 
-struct copying {
-	const struct coll_side *side;
-	char *host;
-	const size_t *displs; /* in host; NULL: as in the buffer */
-	struct pmpi_transfer transfer;
-};
-
-static int copy_block(void *arg, int block, MPI_Aint at, size_t count, const struct pmpi_layout *layout)
+int coll_copy_side(const struct coll_side *side, enum pmpi_direction direction, void *host, int is_packed)
 {
-	struct copying *c = arg;
-	return pmpi_transfer_add(&c->transfer, layout, count, count * layout->size,
-				 (char *)c->side->buffer + at,
-				 c->host + (c->displs ? (MPI_Aint)c->displs[block] : at));
+	struct pmpi_copies copies;
+	MPI_Aint packed_at = 0;
+	int ret = 0;
+	pmpi_copies_begin(&copies, direction, side->ordinal, 1);
+	copies.is_alike = !is_packed;
+	for (const struct coll_block *b = side->list; b < side->list + side->blocks && !ret; b++) {
+		const size_t bytes = b->count ? b->count * b->layout->size : 0;
+		if (bytes)
+			ret =
+			    pmpi_copies_add(&copies, b->layout, b->count, bytes, (char *)side->buffer + b->at,
+					    (char *)host + (is_packed ? packed_at : b->at));
+		packed_at += (MPI_Aint)bytes;
+	}
+	return pmpi_copies_end(&copies, ret, NULL);
 }
 
-int coll_copy_side(const struct coll_call *call, const struct coll_side *side, enum pmpi_direction direction,
-		   const void *host, const size_t *displs)
-{
-	struct copying c = { .side = side, .host = (char *)host, .displs = displs };
-	pmpi_transfer_begin(&c.transfer, direction, side->ordinal, 1);
-	c.transfer.is_alike = !displs;
-	return pmpi_transfer_end(&c.transfer, coll_each_block(call, side, copy_block, &c), NULL);
-}
-
-int coll_stage_side(const struct coll_call *call, struct coll_side *side)
+static int take_memory(const struct coll_call *call, struct coll_side *side)
 {
 	struct bounds bounds = { INTPTR_MAX, INTPTR_MIN };
-	int ret;
-	if (side->ordinal < 0 || side->staged)
-		return 0;
-	ret = coll_each_block(call, side, widen, &bounds);
+	int ret = coll_find_blocks(call, side);
+	for (int i = 0; i < side->blocks && !ret; i++)
+		widen(&bounds, &side->list[i]);
 	if (ret || bounds.low >= bounds.high)
 		return ret;
-	side->staged_bytes = (size_t)(bounds.high - bounds.low);
-	side->staged = pmpi_pinned(side->staged_bytes);
-	if (!side->staged)
-		return log_error(CORALE_ENOMEM, pmpi.rank,
-				 "no pinned memory for a device buffer of %zu bytes", side->staged_bytes);
-	side->at = side->staged - bounds.low;
-	return side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, side->at, NULL) : 0;
+	ret = pmpi_host_take(&side->staged, (size_t)(bounds.high - bounds.low), 1);
+	side->at = side->staged.memory - bounds.low;
+	return ret;
+}
+
+static int stage(const struct coll_call *call, struct coll_side *side)
+{
+	int ret = 0;
+	if (side->ordinal >= 0 && !side->staged.memory)
+		ret = take_memory(call, side);
+	return ret || !side->staged.memory || !side->is_read
+		   ? ret
+		   : coll_copy_side(side, PMPI_TO_PACKED, (void *)side->at, 0);
 }
 
 int coll_stage(struct coll_call *call)
 {
-	const int ret = coll_stage_side(call, &call->send);
-	return ret ? ret : coll_stage_side(call, &call->recv);
+	const int ret = stage(call, &call->send);
+	return ret ? ret : stage(call, &call->recv);
 }
 
-int coll_restage_side(const struct coll_call *call, struct coll_side *side)
+int coll_deliver(const struct coll_call *call)
 {
-	return side->staged && side->is_read ? coll_copy_side(call, side, PMPI_TO_PACKED, side->at, NULL) : 0;
+	const struct coll_side *side = &call->recv;
+	return side->staged.memory && side->is_written
+		   ? coll_copy_side(side, PMPI_FROM_PACKED, (void *)side->at, 0)
+		   : 0;
 }
 
-int coll_deliver_side(const struct coll_call *call, struct coll_side *side)
+static void end_side(struct coll_side *side)
 {
-	return side->staged && side->is_written ? coll_copy_side(call, side, PMPI_FROM_PACKED, side->at, NULL)
-						: 0;
+	pmpi_host_free(&side->staged);
+	for (int i = 0; side->list && i < side->blocks; i++)
+		if (side->list[i].layout)
+			pmpi_layout_put(side->list[i].layout);
+	if (side->list != &side->only)
+		free(side->list);
+	side->list = NULL;
 }
 
-void coll_unstage_side(struct coll_side *side)
+void coll_end(struct coll_call *call)
 {
-	if (side->staged)
-		pmpi_unpinned(side->staged, side->staged_bytes);
-	side->staged = NULL;
-}
-
-void coll_unstage(struct coll_call *call)
-{
-	coll_unstage_side(&call->send);
-	coll_unstage_side(&call->recv);
+	end_side(&call->send);
+	end_side(&call->recv);
 }

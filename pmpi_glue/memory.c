@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kind of device, copies, and pinned memory. */
+/* The kind of device, and pinned memory. */
 #define _GNU_SOURCE
 #include "memory.h"
 
@@ -71,170 +71,6 @@ int pmpi_wait(void *stream)
 		turn = wait_now_ns() + TURN_NS;
 	}
 	return done < 0 ? done : 0;
-}
-
-/* ---- Streams for copies, which the process keeps: one has the copies of one call, or message, at a time. */
-
-struct pmpi_stream {
-	void *of_device;
-	int ordinal;
-	struct pmpi_stream *next; /* unused */
-};
-
-static struct {
-	pthread_mutex_t lock;
-	struct pmpi_stream *unused[PMPI_NO_ORDINAL];
-} streams = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* Of the ordinal that the thread has entered. */
-static int take_stream(int ordinal, struct pmpi_stream **out)
-{
-	pthread_mutex_lock(&streams.lock);
-	struct pmpi_stream *stream = streams.unused[ordinal];
-	if (stream)
-		streams.unused[ordinal] = stream->next;
-	pthread_mutex_unlock(&streams.lock);
-	*out = stream;
-	if (stream)
-		return 0;
-	if (!(stream = malloc(sizeof *stream)))
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a stream of copies");
-	stream->ordinal = ordinal;
-	const int ret = pmpi.device->stream_create(&stream->of_device);
-	if (ret)
-		free(stream);
-	else
-		*out = stream;
-	return ret;
-}
-
-static void give_stream(struct pmpi_stream *stream)
-{
-	pthread_mutex_lock(&streams.lock);
-	stream->next = streams.unused[stream->ordinal];
-	streams.unused[stream->ordinal] = stream;
-	pthread_mutex_unlock(&streams.lock);
-}
-
-static int wait_and_give(struct pmpi_stream **stream)
-{
-	const int ret = *stream ? pmpi_wait((*stream)->of_device) : 0;
-	if (*stream)
-		give_stream(*stream);
-	*stream = NULL;
-	return ret;
-}
-
-int pmpi_copied(struct pmpi_stream *stream)
-{
-	const int ret = pmpi.device->query(stream->of_device);
-	if (ret)
-		give_stream(stream);
-	return ret;
-}
-
-/* ---- Copies -------------------------------------------------------------------------------------------- */
-
-static int start_copy(const struct piece *piece, void *stream)
-{
-	if (!piece->width || !piece->rows)
-		return 0;
-	return piece->rows == 1
-		   ? pmpi.device->copy(piece->to, piece->from, piece->width, stream)
-		   : pmpi.device->copy_rows(piece->to, piece->to_pitch, piece->from, piece->from_pitch,
-					    piece->width, piece->rows, stream);
-}
-
-static int start_on(const struct piece *pieces, size_t n, int by_kernel, void *stream)
-{
-	int ret = 0;
-	if (by_kernel)
-		return pmpi.device->copy_pieces(pieces, n, stream);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = start_copy(&pieces[i], stream);
-	return ret;
-}
-
-static int start_pieces(struct pmpi_copying *c, size_t n, int by_kernel)
-{
-	int before;
-	int ret = pmpi_enter(c->ordinal, &before);
-	if (ret)
-		return ret;
-	if (!c->stream)
-		ret = take_stream(c->ordinal, &c->stream);
-	if (!ret)
-		ret = start_on(c->pieces, n, by_kernel, c->stream->of_device);
-	pmpi_leave(before);
-	return ret;
-}
-
-/* ---- Many copies. By a kernel where rows are short: a copy unit takes each row for itself, and each copy costs the host a call. */
-
-enum { MANY_PIECES = 8192, FEW_ROWS = 8, LONG_ROW = 4096 };
-
-void pmpi_copying_begin(struct pmpi_copying *c, int ordinal, int is_pinned)
-{
-	c->ordinal = ordinal;
-	c->is_pinned = is_pinned;
-	c->stream = NULL;
-	c->n = c->rows = c->bytes = 0;
-	c->room = PMPI_FEW_PIECES;
-	c->pieces = c->few;
-}
-
-/* The list moves to memory that a kernel reads. Without such memory it stays as short as it is. */
-static void make_room(struct pmpi_copying *c)
-{
-	struct piece *many = pmpi_pinned(MANY_PIECES * sizeof(*many));
-	if (!many)
-		return;
-	memcpy(many, c->few, c->n * sizeof(*many));
-	c->pieces = many;
-	c->room = MANY_PIECES;
-}
-
-/* A kernel reads the list, which waits for it, and after an error all that has started is waited for. */
-static int copy_now(struct pmpi_copying *c)
-{
-	const int is_short = c->is_pinned && c->rows > FEW_ROWS && c->bytes / c->rows < LONG_ROW;
-	const size_t n = c->n;
-	if (is_short && c->pieces == c->few)
-		make_room(c);
-	const int by_kernel = is_short && c->pieces != c->few;
-	c->n = c->rows = c->bytes = 0;
-	const int ret = n ? start_pieces(c, n, by_kernel) : 0;
-	const int waited = ret || by_kernel ? wait_and_give(&c->stream) : 0;
-	return ret ? ret : waited;
-}
-
-int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece)
-{
-	int ret = 0;
-	if (c->n == c->room && c->is_pinned && c->pieces == c->few)
-		make_room(c);
-	if (c->n == c->room)
-		ret = copy_now(c);
-	c->pieces[c->n++] = *piece;
-	c->rows += piece->rows;
-	c->bytes += piece->rows * piece->width;
-	return ret;
-}
-
-int pmpi_copying_end(struct pmpi_copying *c)
-{
-	struct pmpi_stream *stream;
-	const int ret = pmpi_copying_leave(c, &stream), waited = wait_and_give(&stream);
-	return ret ? ret : waited;
-}
-
-int pmpi_copying_leave(struct pmpi_copying *c, struct pmpi_stream **stream)
-{
-	const int ret = copy_now(c);
-	if (c->pieces != c->few)
-		pmpi_unpinned(c->pieces, MANY_PIECES * sizeof(*c->pieces));
-	*stream = c->stream;
-	return ret;
 }
 
 /*
@@ -310,6 +146,29 @@ void pmpi_unpinned(void *memory, size_t bytes)
 	const size_t rounded = round_up(bytes, &list);
 	if (memory && !keep(memory, list, rounded))
 		pmpi.device->unpin(memory);
+}
+
+int pmpi_host_take(struct pmpi_host *host, size_t bytes, int is_pinned)
+{
+	const size_t room = bytes ? bytes : 1;
+	host->memory = is_pinned ? pmpi_pinned(room) : malloc(room);
+	host->pinned = is_pinned && host->memory ? room : 0;
+	return host->memory
+		   ? 0
+		   : log_error(
+			 CORALE_ENOMEM, pmpi.rank,
+			 "no %zu bytes of host memory for the data of a call: the host's memory is full, "
+			 "or (of device buffers) its limit of locked memory (ulimit -l) is low",
+			 bytes);
+}
+
+void pmpi_host_free(struct pmpi_host *host)
+{
+	if (host->pinned)
+		pmpi_unpinned(host->memory, host->pinned);
+	else
+		free(host->memory);
+	*host = (struct pmpi_host){ 0 };
 }
 
 void pmpi_memory_end(void)

@@ -83,32 +83,19 @@ void pmpi_leave(int before);
 /* Until all work of the stream is complete. MPI goes on where that takes longer than 50 us. 0 or a CORALE_E* code, logged. */
 int pmpi_wait(void *stream);
 
-/*
- * Copies that have ended when pmpi_copying_end returns, and that let MPI go on meanwhile: those that are added are copied together, because the end of a copy is what
- * takes long. ordinal: of the side that is a device's. is_pinned: the host's side is pmpi_pinned's, so
- * that short rows may be copied by a kernel. After an error of add, end or leave is called as well.
- */
-enum { PMPI_FEW_PIECES = 64 };
-struct pmpi_stream;
-struct pmpi_copying {
-	int ordinal, is_pinned;
-	struct pmpi_stream *stream; /* of the copies that have started; NULL: none has */
-	size_t n, room, rows, bytes;
-	struct piece *pieces; /* few, or pinned */
-	struct piece few[PMPI_FEW_PIECES];
-};
-void pmpi_copying_begin(struct pmpi_copying *c, int ordinal, int is_pinned);
-int pmpi_copying_add(struct pmpi_copying *c, const struct piece *piece);
-int pmpi_copying_end(struct pmpi_copying *c);
-/* In end's place: the copies go on, until pmpi_copied says 1 or CORALE_E*, logged. *stream: NULL: there were none, or all have ended. */
-int pmpi_copying_leave(struct pmpi_copying *c, struct pmpi_stream **stream);
-int pmpi_copied(struct pmpi_stream *stream);
-
 /* Pinned memory, from a pool that keeps what it gets back. NULL: there is none, logged. */
 void *pmpi_pinned(size_t bytes);
 void pmpi_unpinned(void *memory, size_t bytes);
 
-/* At MPI_Finalize: what the pool and the copies keep. */
+/* Memory for a host's copy of a buffer: the pool's, or malloc's. CORALE_ENOMEM, logged. free: also of what is zero, or was freed. */
+struct pmpi_host {
+	char *memory;
+	size_t pinned; /* bytes of the pool's; 0: malloc's */
+};
+int pmpi_host_take(struct pmpi_host *host, size_t bytes, int is_pinned);
+void pmpi_host_free(struct pmpi_host *host);
+
+/* At MPI_Finalize: what the pool keeps. */
 void pmpi_memory_end(void);
 
 #endif

@@ -8,7 +8,7 @@
  *
  * Which ranks take headers of which is agreed in MPI_Init. On a communicator whose id all its ranks have agreed on, when it was made, a rank that
  * takes headers gets
- * - messages of exactly 3 bytes, of any memory, in the slot: so 3 bytes are a header always;
+ * - messages of exactly 3 bytes, of any memory, by a header: so 3 bytes are a header always;
  * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header, and shorter ones from the fourth of an allocation on: a peer maps it once;
  * - all others as they are.
  * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions.
@@ -35,7 +35,7 @@ struct pmpi_peer_state {
 	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
 	size_t least, eager;
 	int64_t wait_ns; /* while its receiver reads no message, until one is copied */
-	_Atomic long by_header, in_slot, buffered, pulled; /* so far */
+	_Atomic long by_header, buffered, pulled; /* so far */
 };
 extern struct pmpi_peer_state pmpi_peer;
 
@@ -62,15 +62,6 @@ static inline int pmpi_group_rank(const struct pmpi_group *group, int rank)
 {
 	return group && rank >= 0 && rank < group->size ? group->ranks[rank] : -1;
 }
-
-/* MPI's functions that take any count. */
-#if MPI_VERSION >= 4
-#define PMPI_ANY_COUNT(name) PMPI_##name##_c
-typedef MPI_Count pmpi_count;
-#else
-#define PMPI_ANY_COUNT(name) PMPI_##name
-typedef int pmpi_count;
-#endif
 
 /* ---- Calls, counted */
 
@@ -138,16 +129,14 @@ struct pmpi_incoming {
 
 /* What MPI is given in the program's buffer's place. */
 struct pmpi_receiving {
-	struct pmpi_staged s; /* the program's */
+	struct pmpi_buffer s; /* the program's */
 	struct pmpi_group *group; /* NULL: no headers */
 	MPI_Comm comm;
 	int from, tag;
-	void *buffer;
-	pmpi_count count;
-	MPI_Datatype type;
+	void *buffer; /* the program's, header, or host's */
+	struct pmpi_bytes as;
 	unsigned char header[PEER_HEADER];
-	size_t pinned; /* bytes of buffer, if pmpi_pinned's */
-	int is_own; /* buffer is malloc's */
+	struct pmpi_host host; /* for a message without a header */
 	MPI_Request request;
 	struct pmpi_receiving *next, *before; /* of those that are not PMPI_RECEIVED */
 	enum pmpi_receiving_state state;
@@ -162,12 +151,11 @@ struct pmpi_receiving {
 	MPI_Request send_request;
 };
 
-/* s: of pmpi_stage_any, which ends with r. CORALE_ENOMEM, logged: then it has ended. */
-int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_staged *s, struct pmpi_group *group,
+/* s: of pmpi_buffer_find, which ends with r. CORALE_ENOMEM, logged: then it has ended. */
+int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_buffer *s, struct pmpi_group *group,
 			 MPI_Comm comm);
 /* The same, of malloc. NULL: logged. */
-struct pmpi_receiving *pmpi_receiving_make(struct pmpi_staged *s, struct pmpi_group *group, MPI_Comm comm);
-void pmpi_receiving_free_buffer(struct pmpi_receiving *r);
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, struct pmpi_group *group, MPI_Comm comm);
 void pmpi_receiving_end(struct pmpi_receiving *r);
 /* MPI has it, as r->request: a header may come. */
 void pmpi_receiving_posted(struct pmpi_receiving *r);

@@ -33,15 +33,6 @@ static int failed(struct pmpi_receiving *r, int ret)
 	return ret;
 }
 
-static int is_device(int peer, const void *buffer, MPI_Count count, MPI_Datatype type)
-{
-	struct pmpi_staged s;
-	const int is_found = peer != MPI_PROC_NULL && pmpi_stage_find(&s, buffer, count, type);
-	if (is_found)
-		pmpi_stage_end(&s);
-	return is_found;
-}
-
 /* With MPI_PROC_NULL, from which MPI gives out requests that have one handle. */
 static int send_only(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
 		     MPI_Status *status)
@@ -73,18 +64,18 @@ static int plain(const struct pmpi_message *out, const struct pmpi_incoming *in,
 static int is_ours(const struct pmpi_message *out, const struct pmpi_incoming *in)
 {
 	return pmpi_peer_watches(in->from, in->comm) || pmpi_peer_watches(out->to, out->comm) ||
-	       is_device(out->to, out->buffer, out->count, out->type) ||
-	       is_device(in->from, in->buffer, in->count, in->type);
+	       (out->to != MPI_PROC_NULL && pmpi_is_device(out->buffer, out->count, out->type)) ||
+	       (in->from != MPI_PROC_NULL && pmpi_is_device(in->buffer, in->count, in->type));
 }
 
 int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
 		  MPI_Status *status)
 {
 	const double begin = pmpi_statistics_begin();
-	struct pmpi_staged s;
+	struct pmpi_buffer s;
 	if (in->from == MPI_PROC_NULL && is_ours(out, in))
 		return send_only(out, in, request, status);
-	if (!is_ours(out, in) || !pmpi_stage_any(&s, in->buffer, in->count, in->type))
+	if (!is_ours(out, in) || !pmpi_buffer_find(&s, in->buffer, in->count, in->type))
 		return pmpi_p2p_passed(PMPI_EXCHANGE, out->count, out->type, begin,
 				       plain(out, in, request, status));
 	struct pmpi_group *group = pmpi_peer_watches(in->from, in->comm) ? pmpi_group_of(in->comm) : NULL;

@@ -110,11 +110,11 @@ static int find(MPI_Message message, struct matched *out)
 static int take(const struct pmpi_incoming *in, MPI_Message message, struct pmpi_receiving *r)
 {
 	struct matched m = { .comm = MPI_COMM_WORLD, .slot = -1 };
-	struct pmpi_staged s;
-	if (message == MPI_MESSAGE_NO_PROC || !pmpi_stage_any(&s, in->buffer, in->count, in->type))
+	struct pmpi_buffer s;
+	if (message == MPI_MESSAGE_NO_PROC || !pmpi_buffer_find(&s, in->buffer, in->count, in->type))
 		return 0;
 	if (!find(message, &m) && s.ordinal < 0) {
-		pmpi_stage_forget(&s);
+		pmpi_buffer_end(&s);
 		return 0;
 	}
 	const int failed = pmpi_receiving_begin(r, &s, m.group, m.comm);
@@ -124,10 +124,9 @@ static int take(const struct pmpi_incoming *in, MPI_Message message, struct pmpi
 	r->slot = m.slot;
 	if (m.slot < 0)
 		return 1;
-	pmpi_receiving_free_buffer(r);
 	r->buffer = r->header;
-	r->count = PEER_HEADER;
-	r->type = MPI_BYTE;
+	pmpi_bytes_end(&r->as);
+	r->as = pmpi_bytes_begin(PEER_HEADER);
 	return 1;
 }
 
@@ -146,7 +145,7 @@ int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status 
 		    PMPI_ANY_COUNT(Mrecv)(in->buffer, (pmpi_count)in->count, in->type, message, status));
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	const int ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.count, r.type, message, status);
+	const int ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.as.count, r.as.type, message, status);
 	return pmpi_receiving_wait(&r, status, ret, begin);
 }
 
@@ -164,7 +163,7 @@ int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Reques
 		return pmpi_recv_passed(
 		    in, begin,
 		    PMPI_ANY_COUNT(Imrecv)(in->buffer, (pmpi_count)in->count, in->type, message, request));
-	const int error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->count, r->type, message, request);
+	const int error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->as.count, r->as.type, message, request);
 	if (!error) {
 		r->request = *request;
 		pmpi_receiving_posted(r);

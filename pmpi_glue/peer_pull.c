@@ -131,7 +131,7 @@ static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, i
 /* Starts the copy of r->bytes to the receive's buffer. */
 static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 {
-	void *from = slot->where == PEER_IN_SLOT ? (char *)slot->data : peer_arena(r->owner, slot);
+	void *from = peer_arena(r->owner, slot);
 	int ordinal = -1, tried;
 	if (slot->where != PEER_IN_MEMORY && slot->is_exported &&
 	    peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
@@ -139,7 +139,7 @@ static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 	const int ret = slot->where == PEER_IN_MEMORY ? find_memory(r, slot, &ordinal, &from) : 0;
 	return ret || !r->bytes
 		   ? ret
-		   : pmpi_stage_start(&r->s, PMPI_FROM_PACKED, from, ordinal, r->bytes, &r->stream);
+		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, ordinal, r->bytes, &r->stream);
 }
 
 void pmpi_pull_remove(struct pmpi_receiving *r)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/wait.h"
@@ -14,86 +12,58 @@
 
 /* ---- A receive ----------------------------------------------------------------------------------------- */
 
-/* Buffers of their own for messages: large ones only get memory if one comes that is no header. */
-static int take_buffer(struct pmpi_receiving *r)
+/* Messages get memory of their own: pinned, if it is likely that one comes that is no header. */
+static int take_host(struct pmpi_receiving *r)
 {
-	r->pinned = r->s.ordinal >= 0 && (!r->group || r->s.bytes < pmpi_peer.least) ? r->s.bytes : 0;
-	r->is_own = !r->pinned;
-	r->buffer = r->pinned ? pmpi_pinned(r->pinned) : malloc(r->s.bytes);
-	if (!r->buffer)
-		log_error(CORALE_ENOMEM, pmpi.rank, "no %zu bytes of host memory for a message", r->s.bytes);
-	return r->buffer != NULL;
+	const int is_pinned =
+	    r->s.ordinal >= 0 && (!r->group || r->s.bytes < pmpi_peer.least || !r->s.layout->is_contiguous);
+	const int ret = pmpi_host_take(&r->host, r->s.bytes, is_pinned);
+	r->buffer = r->host.memory;
+	return ret;
 }
 
-/* MPI is given bytes, as MPICH takes no header for a part of an element of a derived type. */
-static void count_bytes(struct pmpi_receiving *r)
-{
-	r->count = (pmpi_count)r->s.bytes;
-	r->type = MPI_BYTE;
-	if (sizeof r->count < sizeof r->s.bytes && r->s.bytes > INT_MAX) {
-		r->count = (pmpi_count)r->s.count;
-		r->type = r->s.layout->packed;
-	}
-}
-
-int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_staged *s, struct pmpi_group *group,
+int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_buffer *s, struct pmpi_group *group,
 			 MPI_Comm comm)
 {
 	*r = (struct pmpi_receiving){ .s = *s,
 				      .group = group,
 				      .comm = comm,
-				      .buffer = s->buffer,
-				      .count = (pmpi_count)s->count,
-				      .type = s->type,
+				      .buffer = s->at,
 				      .slot = -1,
 				      .state = PMPI_RECEIVED,
 				      .request = MPI_REQUEST_NULL,
 				      .send_request = MPI_REQUEST_NULL };
 	const int is_little = group && s->bytes < PEER_HEADER;
-	const int is_elsewhere =
-	    s->bytes && (s->ordinal >= 0 || (group && !s->layout->is_contiguous)) && !is_little;
-	if (is_little || is_elsewhere || (group && !s->layout->is_named))
-		count_bytes(r);
-	if (is_little) {
+	if (is_little)
 		r->buffer = r->header;
-		r->count = PEER_HEADER;
-	}
-	if (is_elsewhere && !take_buffer(r)) {
-		pmpi_stage_forget(&r->s);
+	else if (s->bytes && (s->ordinal >= 0 || !s->layout->is_contiguous) && take_host(r)) {
+		pmpi_buffer_end(&r->s);
 		return CORALE_ENOMEM;
 	}
+	r->as = pmpi_bytes_begin(is_little ? PEER_HEADER : s->bytes);
 	if (group)
 		group->users++;
 	return 0;
 }
 
-struct pmpi_receiving *pmpi_receiving_make(struct pmpi_staged *s, struct pmpi_group *group, MPI_Comm comm)
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, struct pmpi_group *group, MPI_Comm comm)
 {
 	struct pmpi_receiving *r = malloc(sizeof *r);
 	if (r && !pmpi_receiving_begin(r, s, group, comm))
 		return r;
 	if (!r) {
 		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
-		pmpi_stage_forget(s);
+		pmpi_buffer_end(s);
 	}
 	free(r);
 	return NULL;
 }
 
-void pmpi_receiving_free_buffer(struct pmpi_receiving *r)
-{
-	if (r->pinned)
-		pmpi_unpinned(r->buffer, r->pinned);
-	if (r->is_own)
-		free(r->buffer);
-	r->pinned = 0;
-	r->is_own = 0;
-}
-
 void pmpi_receiving_end(struct pmpi_receiving *r)
 {
-	pmpi_receiving_free_buffer(r);
-	pmpi_stage_forget(&r->s);
+	pmpi_host_free(&r->host);
+	pmpi_bytes_end(&r->as);
+	pmpi_buffer_end(&r->s);
 	pmpi_group_put(r->group);
 }
 
@@ -116,26 +86,17 @@ void pmpi_receiving_cancel(struct pmpi_receiving *r)
 	PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
 }
 
-/* Pieces of a type go from pinned memory to a device together, from other memory one by one. */
-static int unpack(struct pmpi_receiving *r)
-{
-	const int is_in_pieces = !r->pinned && r->s.ordinal >= 0 && !r->s.layout->is_contiguous;
-	char *pinned = is_in_pieces ? pmpi_pinned(r->bytes) : NULL;
-	if (pinned)
-		memcpy(pinned, r->buffer, r->bytes);
-	const int ret = pmpi_stage_unpack(&r->s, pinned ? pinned : r->buffer, r->bytes, pinned || r->pinned);
-	if (pinned)
-		pmpi_unpinned(pinned, r->bytes);
-	return ret;
-}
-
 /* The message came as it is, to r's buffer. */
 static int take_message(struct pmpi_receiving *r, MPI_Status *status)
 {
 	MPI_Count came = 0;
 	PMPI_Get_elements_x(status, MPI_BYTE, &came);
 	r->bytes = (size_t)came < r->s.bytes ? (size_t)came : r->s.bytes;
-	const int ret = came > 0 && r->buffer != r->s.device ? unpack(r) : 0;
+	const int ret =
+	    came <= 0 || r->buffer == r->s.at
+		? 0
+		: pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, r->buffer,
+				   r->host.pinned ? PMPI_IN_PINNED : PMPI_IN_HOST, r->bytes, NULL);
 	if (ret)
 		return ret;
 	return (size_t)came > r->s.bytes ? MPI_ERR_TRUNCATE : 0;
@@ -245,7 +206,7 @@ int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_pers
 	r->tag = tag;
 	pmpi_lock();
 	const int error = (is_persistent ? PMPI_ANY_COUNT(Recv_init) : PMPI_ANY_COUNT(Irecv))(
-	    r->buffer, r->count, r->type, from, tag, r->comm, &r->request);
+	    r->buffer, r->as.count, r->as.type, from, tag, r->comm, &r->request);
 	if (!error && !is_persistent)
 		start(r);
 	pmpi_unlock();
@@ -253,14 +214,14 @@ int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_pers
 }
 
 /* Whether a receive is the door's, with its memory's layout; else it is MPI's. */
-static int take(const struct pmpi_incoming *in, struct pmpi_staged *s, struct pmpi_group **group)
+static int take(const struct pmpi_incoming *in, struct pmpi_buffer *s, struct pmpi_group **group)
 {
 	*group = pmpi_peer_watches(in->from, in->comm) ? pmpi_group_of(in->comm) : NULL;
-	if (in->from == MPI_PROC_NULL || !pmpi_stage_any(s, in->buffer, in->count, in->type))
+	if (in->from == MPI_PROC_NULL || !pmpi_buffer_find(s, in->buffer, in->count, in->type))
 		return 0;
 	if (*group || s->ordinal >= 0)
 		return 1;
-	pmpi_stage_forget(s);
+	pmpi_buffer_end(s);
 	return 0;
 }
 
@@ -275,7 +236,7 @@ int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
 {
 	const double begin = pmpi_statistics_begin();
 	struct pmpi_receiving r;
-	struct pmpi_staged s;
+	struct pmpi_buffer s;
 	struct pmpi_group *group;
 	MPI_Status own;
 	int ret;
@@ -286,7 +247,8 @@ int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	if (!group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
-		ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.count, r.type, in->from, in->tag, in->comm, status);
+		ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.as.count, r.as.type, in->from, in->tag, in->comm,
+					   status);
 	else if ((ret = pmpi_receiving_post(&r, in->from, in->tag, 0)))
 		pmpi_receiving_end(&r);
 	return ret && !r.s.layout ? ret : pmpi_receiving_wait(&r, status, ret, begin);
@@ -295,7 +257,7 @@ int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
 int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request)
 {
 	const double begin = pmpi_statistics_begin();
-	struct pmpi_staged s;
+	struct pmpi_buffer s;
 	struct pmpi_group *group;
 	if (!take(in, &s, &group))
 		return pmpi_recv_passed(in, begin,

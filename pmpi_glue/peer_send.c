@@ -18,10 +18,11 @@ enum { LATE_NS = 1000000, LEAST_STAGED = 16 << 10 };
 
 struct pmpi_sending {
 	struct pmpi_message m;
-	struct pmpi_staged s;
+	struct pmpi_buffer s;
 	int is_header; /* else it is staged, or (ordinal -1) copied */
 	int is_persistent;
-	char *copy; /* of host memory; NULL: none */
+	struct pmpi_host host; /* what MPI has then */
+	struct pmpi_bytes as;
 	uint64_t comm; /* id */
 	struct pmpi_exported memory; /* id 0: no other process can read it */
 	int to; /* in MPI_COMM_WORLD */
@@ -52,7 +53,8 @@ static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 	slot->where = PEER_IN_ARENA;
 	pmpi_peer.buffered++;
 	return ret ? ret
-		   : pmpi_stage_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot), -1, w->s.bytes);
+		   : pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot), PMPI_IN_HOST,
+				      w->s.bytes, NULL);
 }
 
 /* Whether the program may have its buffer again before the message is matched, or no other process can read it, as far as this rank knows. */
@@ -61,40 +63,25 @@ static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 	slot->memory = w->memory;
 	slot->is_exported = w->memory.id != 0;
 	if (slot->is_exported)
-		peer_note_allocation(w->memory.id, w->s.device);
+		peer_note_allocation(w->memory.id, w->s.at);
 	return w->m.is_copied || w->m.mode == PMPI_BUFFERED || (w->is_persistent && needs_no_match(w)) ||
 	       !slot->is_exported || peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
-}
-
-static int write_message(struct pmpi_sending *w, struct peer_slot *slot)
-{
-	int ret = 0;
-	pmpi_peer.by_header++;
-	slot->where = PEER_IN_MEMORY;
-	if (w->s.bytes == PEER_HEADER) {
-		pmpi_peer.in_slot++;
-		slot->is_exported = 0;
-		slot->where = PEER_IN_SLOT;
-		ret = pmpi_stage_copy(&w->s, PMPI_TO_PACKED, slot->data, -1, PEER_HEADER);
-	} else if (is_copied_first(w, slot)) {
-		ret = copy_to_arena(w, slot);
-	}
-	return ret;
 }
 
 /* 1: there is no room. CORALE_E*, logged. */
 static int fill(struct pmpi_sending *w)
 {
-	const int number = peer_slot_take(w->s.bytes == PEER_HEADER ? 0 : w->s.bytes);
+	const int number = peer_slot_take(w->s.bytes);
 	if (number < 0)
 		return 1;
 	struct peer_slot *slot = peer_slot(pmpi.rank, (uint32_t)number);
 	slot->to = w->to;
 	slot->tag = w->m.tag;
 	slot->comm = w->comm;
-	slot->bytes = w->s.bytes;
 	slot->is_claimed = 0;
-	const int ret = write_message(w, slot);
+	slot->where = PEER_IN_MEMORY;
+	pmpi_peer.by_header++;
+	const int ret = is_copied_first(w, slot) ? copy_to_arena(w, slot) : 0;
 	if (ret) {
 		peer_slot_drop(number);
 		return ret;
@@ -140,16 +127,16 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
 /* A message as others can read it where it lies; id 0: they can't. */
-static struct pmpi_exported exported(const struct pmpi_staged *s, int to)
+static struct pmpi_exported exported(const struct pmpi_buffer *s, int to)
 {
 	struct pmpi_exported memory;
-	const int is_exported = s->layout->is_contiguous && to != pmpi.rank &&
-				!pmpi.device->export_memory(s->device, s->bytes, &memory);
+	const int is_exported = s->ordinal >= 0 && s->layout->is_contiguous && to != pmpi.rank &&
+				!pmpi.device->export_memory(s->at, s->bytes, &memory);
 	return is_exported ? memory : (struct pmpi_exported){ .id = 0 };
 }
 
 /* Whether a message goes by a header. *memory: where it lies, if it is a device's. */
-static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int is_persistent, int to,
+static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int is_persistent, int to,
 		 struct pmpi_exported *memory)
 {
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
@@ -164,9 +151,9 @@ static int takes(const struct pmpi_staged *s, const struct pmpi_message *m, int 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */
 static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent, int *ret)
 {
-	struct pmpi_staged s;
+	struct pmpi_buffer s;
 	*ret = MPI_SUCCESS;
-	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_stage_any(&s, m->buffer, m->count, m->type))
+	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_buffer_find(&s, m->buffer, m->count, m->type))
 		return NULL;
 	const struct pmpi_group *group = pmpi_peer.on ? pmpi_group_of(m->comm) : NULL;
 	const int to = pmpi_group_rank(group, m->to);
@@ -175,7 +162,7 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 		  is_ours = is_header || s.ordinal >= 0 || m->is_copied;
 	struct pmpi_sending *w = is_ours ? malloc(sizeof *w) : NULL;
 	if (!w) {
-		pmpi_stage_forget(&s);
+		pmpi_buffer_end(&s);
 		if (is_ours)
 			*ret = pmpi_fail(m->comm);
 		return NULL;
@@ -188,7 +175,7 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 				    .memory = memory,
 				    .to = to,
 				    .slot = -1 };
-	w->s.type = s.layout->packed;
+	w->as = pmpi_bytes_begin(s.bytes);
 	return w;
 }
 
@@ -197,23 +184,19 @@ static void end(void *arg)
 	struct pmpi_sending *w = arg;
 	if (w->slot >= 0)
 		peer_slot_drop(w->slot);
-	free(w->copy);
-	if (w->s.ordinal >= 0)
-		pmpi_stage_end(&w->s);
-	else
-		pmpi_stage_forget(&w->s);
+	pmpi_host_free(&w->host);
+	pmpi_bytes_end(&w->as);
+	pmpi_buffer_end(&w->s);
 	free(w);
 }
 
-/* Of host memory that the program's receive may write to meanwhile. */
-static int copy_host(struct pmpi_sending *w)
+/* Copies it to memory that MPI can read, and that the program's receive does not write to meanwhile. */
+static int stage(struct pmpi_sending *w)
 {
-	w->copy = malloc(w->s.bytes + 1);
-	if (!w->copy)
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no %zu bytes of host memory for a message",
-				 w->s.bytes);
-	w->s.buffer = w->copy;
-	return pmpi_stage_copy(&w->s, PMPI_TO_PACKED, w->copy, -1, w->s.bytes);
+	const int ret = w->host.memory ? 0 : pmpi_host_take(&w->host, w->s.bytes, w->s.ordinal >= 0);
+	return ret ? ret
+		   : pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, w->host.memory, PMPI_IN_PINNED, w->s.bytes,
+				      NULL);
 }
 
 /* What the message needs before MPI has it. Without room for a header it is staged; data of 3 bytes are known by their slot, which names no receive. */
@@ -223,7 +206,7 @@ static int prepare(struct pmpi_sending *w)
 	if (filled <= 0)
 		return filled;
 	w->is_header = 0;
-	return w->s.ordinal >= 0 ? pmpi_stage_in(&w->s) : copy_host(w);
+	return stage(w);
 }
 
 static __typeof__(PMPI_ANY_COUNT(Isend)) *const isends[] = { PMPI_ANY_COUNT(Isend), PMPI_ANY_COUNT(Issend),
@@ -240,8 +223,9 @@ static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
 {
 	struct pmpi_message m = w->m;
 	if (!w->is_header) {
-		m.buffer = w->s.buffer;
-		m.type = w->s.type;
+		m.buffer = w->host.memory;
+		m.count = w->as.count;
+		m.type = w->as.type;
 		return pmpi_send_plain(&m, request);
 	}
 	m.buffer = w->header;
@@ -353,12 +337,11 @@ static int start(void *arg)
 {
 	struct pmpi_sending *w = arg;
 	if (!w->is_header)
-		return pmpi_stage_again(&w->s);
+		return stage(w);
 	if (w->slot >= 0) /* of a send that was cancelled */
 		peer_slot_drop(w->slot);
 	w->slot = -1;
-	if (w->s.bytes != PEER_HEADER) /* the program may have other memory there by now */
-		w->memory = exported(&w->s, w->to);
+	w->memory = exported(&w->s, w->to); /* the program may have other memory there by now */
 	const int ret = fill(w);
 	if (!ret)
 		post(w);
@@ -455,7 +438,7 @@ int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 /* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
 static int is_for_match(const struct pmpi_sending *w)
 {
-	return w->s.bytes != PEER_HEADER && (w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager);
+	return w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager;
 }
 
 int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
@@ -474,11 +457,10 @@ int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
 		mode = is_for_match(w) ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
 	if (w->is_header)
 		ret = inits[mode](w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
-	else if (pmpi_stage_take(&w->s))
+	else if (pmpi_host_take(&w->host, w->s.bytes, 1))
 		ret = pmpi_fail(m->comm);
 	else
-		ret = inits[mode](w->s.buffer, (pmpi_count)m->count, w->s.type, m->to, m->tag, m->comm,
-				  request);
+		ret = inits[mode](w->host.memory, w->as.count, w->as.type, m->to, m->tag, m->comm, request);
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (ret)
 		end(w);

@@ -156,8 +156,7 @@ void pmpi_peer_end(void)
 		pmpi_requests_progress();
 	}
 	log_line(LOG_INFO, pmpi.rank,
-		 "messages by peer copies: %ld sent, %ld of them copied by this rank, %ld of 3 bytes; %ld "
-		 "received",
-		 pmpi_peer.by_header, pmpi_peer.buffered, pmpi_peer.in_slot, pmpi_peer.pulled);
+		 "messages by peer copies: %ld sent, %ld of them copied by this rank; %ld received",
+		 pmpi_peer.by_header, pmpi_peer.buffered, pmpi_peer.pulled);
 	pmpi_peer.on = 0;
 }

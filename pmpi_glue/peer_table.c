@@ -47,20 +47,17 @@ static size_t file_bytes(void)
 static struct file **files; /* of all ranks of MPI_COMM_WORLD; NULL: not mapped */
 static struct liveness **lives; /* the same; NULL: this rank's */
 
-/* What the sender knows of its slots. */
-struct free_part {
-	struct free_part *next;
-	uint64_t at;
-};
-
+/* What the sender knows of its slots. Each has a part of the arena for ever, of a power of two of bytes. */
 static struct {
 	pthread_mutex_t lock;
 	int fd;
 	uint32_t taken; /* slots that were ever taken */
-	uint32_t *unused, *left; /* stacks of numbers: free; of complete sends, not pulled yet */
-	int unused_n, left_n, left_most; /* left_most: more are looked through */
 	size_t arena_used;
-	struct free_part *parts[SIZES]; /* by the bits of their size */
+	uint32_t
+	    unused[SIZES]; /* lists of free slots, by the bits of their part's size: number + 1; 0: none */
+	uint32_t *next; /* of these, by number */
+	uint32_t *left; /* a stack of numbers, of complete sends that are not pulled yet */
+	int left_n, left_most; /* left_most: more are looked through */
 	const void *_Atomic allocated_at[ALLOCATIONS];
 	_Atomic uint64_t counted[ALLOCATIONS]; /* OFTEN * id + messages before, by the last bits of the id */
 } own = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
@@ -96,9 +93,9 @@ int peer_table_create(void)
 	const char *failed_at = "calloc";
 	files = calloc((size_t)pmpi.size, sizeof(struct file *));
 	lives = calloc((size_t)pmpi.size, sizeof(struct liveness *));
-	own.unused = malloc(SLOTS * sizeof *own.unused);
+	own.next = malloc(SLOTS * sizeof *own.next);
 	own.left = malloc(SLOTS * sizeof *own.left);
-	if (files && lives && own.unused && own.left)
+	if (files && lives && own.next && own.left)
 		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
 	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || !(files[pmpi.rank] = map_file(own.fd))) {
 		log_line(LOG_INFO, pmpi.rank,
@@ -171,47 +168,6 @@ char *peer_arena(int rank, const struct peer_slot *slot)
 	return (char *)files[rank] + slot->arena_at;
 }
 
-/* ---- The arena: parts of powers of two */
-
-static int bits_of(size_t bytes)
-{
-	int bits = LEAST_BITS;
-	while ((size_t)1 << bits < bytes)
-		bits++;
-	return bits;
-}
-
-static uint64_t reserve(size_t bytes)
-{
-	const int bits = bits_of(bytes);
-	struct free_part *part = own.parts[bits];
-	if (part) {
-		const uint64_t at = part->at;
-		own.parts[bits] = part->next;
-		free(part);
-		return at;
-	}
-	if ((size_t)1 << bits > arena_bytes - own.arena_used)
-		return 0;
-	own.arena_used += (size_t)1 << bits;
-	return file_bytes() - own.arena_used;
-}
-
-/* Memory of large parts goes back to the system. Without memory for the list the part is lost. */
-static void unreserve(struct peer_slot *slot)
-{
-	const int bits = bits_of(slot->bytes);
-	struct free_part *part = malloc(sizeof *part);
-	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA)
-		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
-			  (off_t)1 << bits);
-	if (!part)
-		return;
-	*part = (struct free_part){ own.parts[bits], slot->arena_at };
-	own.parts[bits] = part;
-	slot->arena_at = 0;
-}
-
 int peer_slot_fill(const struct peer_slot *slot)
 {
 	const int error = back(slot->arena_at, slot->bytes);
@@ -222,13 +178,25 @@ int peer_slot_fill(const struct peer_slot *slot)
 
 /* ---- Slots of this rank -------------------------------------------------------------------------------- */
 
+static int bits_of(size_t bytes)
+{
+	int bits = LEAST_BITS;
+	while ((size_t)1 << bits < bytes)
+		bits++;
+	return bits;
+}
+
+/* Memory of large parts goes back to the system. */
 static void drop(int number)
 {
 	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
-	if (slot->arena_at)
-		unreserve(slot);
+	const int bits = bits_of(slot->bytes);
+	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA)
+		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
+			  (off_t)1 << bits);
 	slot->state = PEER_FREE;
-	own.unused[own.unused_n++] = (uint32_t)number;
+	own.next[number] = own.unused[bits];
+	own.unused[bits] = (uint32_t)number + 1;
 }
 
 static void reap(void)
@@ -246,10 +214,10 @@ static void reap(void)
 }
 
 /* -1: all are in use, or there is no memory for more. */
-static int new_slot(void)
+static int new_slot(size_t part)
 {
 	struct file *file = files[pmpi.rank];
-	if (own.taken == SLOTS)
+	if (own.taken == SLOTS || part > arena_bytes - own.arena_used)
 		return -1;
 	if (own.taken == file->used) {
 		if (back(offsetof(struct file, slots) + own.taken * sizeof(struct peer_slot),
@@ -257,23 +225,23 @@ static int new_slot(void)
 			return -1;
 		atomic_store(&file->used, own.taken + SLOTS_STEP);
 	}
+	own.arena_used += part;
+	file->slots[own.taken].arena_at = file_bytes() - own.arena_used;
 	return (int)own.taken++;
 }
 
 static int take(size_t bytes)
 {
-	if (!own.unused_n || own.left_n > own.left_most)
+	const int bits = bits_of(bytes);
+	if (!own.unused[bits] || own.left_n > own.left_most)
 		reap();
-	const int number = own.unused_n ? (int)own.unused[--own.unused_n] : new_slot();
-	struct peer_slot *slot = number < 0 ? NULL : &files[pmpi.rank]->slots[number];
-	if (!slot)
+	const int number = own.unused[bits] ? (int)own.unused[bits] - 1 : new_slot((size_t)1 << bits);
+	if (number < 0)
 		return -1;
-	slot->bytes = bytes;
-	slot->arena_at = bytes ? reserve(bytes) : 0;
-	if (!bytes || slot->arena_at)
-		return number;
-	drop(number);
-	return -1;
+	if (own.unused[bits])
+		own.unused[bits] = own.next[number];
+	files[pmpi.rank]->slots[number].bytes = bytes;
+	return number;
 }
 
 int peer_slot_take(size_t bytes)

@@ -20,18 +20,17 @@
 enum { PEER_HEADER = 3 }; /* bytes of a header: the slot's number, the lowest byte first */
 
 enum peer_state { PEER_FREE, PEER_POSTED, PEER_PULLING, PEER_BUFFERING, PEER_BUFFERED, PEER_DONE };
-enum peer_where { PEER_IN_SLOT, PEER_IN_ARENA, PEER_IN_MEMORY };
+enum peer_where { PEER_IN_ARENA, PEER_IN_MEMORY };
 
 struct peer_slot {
 	_Atomic uint32_t state;
 	int to, tag; /* to: in MPI_COMM_WORLD */
 	int where; /* enum peer_where, before PULLING */
 	int is_claimed; /* by a receive or MPI_Mprobe of the receiver */
-	unsigned char data[4]; /* of PEER_IN_SLOT */
 	uint64_t comm; /* the communicator's id */
 	_Atomic uint64_t sequence; /* of the sender's messages, in the order of their headers */
 	uint64_t bytes;
-	uint64_t arena_at; /* reserved; 0: nothing */
+	uint64_t arena_at; /* where its part of the arena is */
 	int is_exported; /* memory is there, also where the message was copied */
 	struct pmpi_exported memory;
 };
@@ -44,8 +43,8 @@ int peer_table_open(int rank, const int fds[2]);
 struct peer_slot *peer_slot(int rank, uint32_t number);
 char *peer_arena(int rank, const struct peer_slot *slot);
 
-/* Slots of this rank: any thread. With so many bytes of the arena; -1: there is none. */
-int peer_slot_take(size_t arena_bytes);
+/* Slots of this rank: any thread. For a message of so many bytes; -1: there is none. */
+int peer_slot_take(size_t bytes);
 /* The arena's part gets memory. CORALE_ENOMEM. */
 int peer_slot_fill(const struct peer_slot *slot);
 /* The send is complete: free as soon as it is pulled. */

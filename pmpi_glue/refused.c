@@ -8,14 +8,6 @@
 #include "door.h"
 #include "staging.h"
 
-static int is_device(const void *buffer, MPI_Count count, MPI_Datatype type)
-{
-	struct pmpi_staged s;
-	const int found = pmpi_stage_find(&s, buffer, count, type);
-	pmpi_stage_end(&s);
-	return found;
-}
-
 /* A buffer of a call. */
 struct used {
 	const void *buffer;
@@ -30,9 +22,9 @@ static const void *find_device(struct used a, struct used b)
 {
 	if (!pmpi.device)
 		return NULL;
-	return is_device(a.buffer, a.count, a.type)   ? a.buffer
-	       : is_device(b.buffer, b.count, b.type) ? b.buffer
-						      : NULL;
+	return pmpi_is_device(a.buffer, a.count, a.type)   ? a.buffer
+	       : pmpi_is_device(b.buffer, b.count, b.type) ? b.buffer
+							   : NULL;
 }
 
 /* Returns the error for the handler. */
@@ -76,7 +68,7 @@ DEFINE(Win, Compare_and_swap,
        (const void *origin, const void *compare, void *result, MPI_Datatype type, int rank, MPI_Aint at,
 	MPI_Win window),
        (origin, compare, result, type, rank, at, window),
-       USED(is_device(compare, 1, type) ? compare : origin, 1, type), USED(result, 1, type), window)
+       USED(pmpi_is_device(compare, 1, type) ? compare : origin, 1, type), USED(result, 1, type), window)
 DEFINE(Comm, Pack_external,
        (const char representation[], const void *in, int count, MPI_Datatype type, void *out, MPI_Aint bytes,
 	MPI_Aint *position),
@@ -93,7 +85,7 @@ PMPI_ENTRY(MPI_Win_create,
 	   (void *base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *window),
 	   (base, bytes, unit, info, comm, window))
 {
-	if (!is_device(base, bytes, MPI_BYTE))
+	if (!pmpi_is_device(base, bytes, MPI_BYTE))
 		return PMPI_Win_create(base, bytes, unit, info, comm, window);
 	const int ret = PMPI_Win_create(NULL, 0, unit, info, comm, window);
 	if (ret)

@@ -10,9 +10,9 @@
 
 #include "types_decode.h"
 
-/* ---- The type that MPI is given for packed bytes ------------------------------------------------------- */
+/* ---- What MPI is given for packed bytes ---------------------------------------------------------------- */
 
-/* Of more bytes than an int counts: rows of 1 GB, and the rest. */
+/* Of more bytes than a count holds: rows of 1 GB, and the rest. */
 static int make_long_type(size_t bytes, MPI_Datatype *out)
 {
 	enum { ROW = 1 << 30 };
@@ -24,23 +24,27 @@ static int make_long_type(size_t bytes, MPI_Datatype *out)
 		return ret;
 	ret = PMPI_Type_create_struct(2, lengths, at, parts, out);
 	PMPI_Type_free(&parts[0]);
-	return ret;
+	return ret ? ret : PMPI_Type_commit(out);
 }
 
-static int make_packed_type(struct pmpi_layout *layout)
+struct pmpi_bytes pmpi_bytes_begin(size_t bytes)
 {
-	int ret = layout->size <= INT_MAX ? PMPI_Type_contiguous((int)layout->size, MPI_BYTE, &layout->packed)
-					  : make_long_type(layout->size, &layout->packed);
-	layout->owns_packed = !ret;
-	return ret ? ret : PMPI_Type_commit(&layout->packed);
+	struct pmpi_bytes b = { (pmpi_count)bytes, MPI_BYTE };
+	if (sizeof b.count < sizeof bytes && bytes > INT_MAX && !make_long_type(bytes, &b.type))
+		b.count = 1;
+	return b;
+}
+
+void pmpi_bytes_end(struct pmpi_bytes *b)
+{
+	if (b->type != MPI_BYTE)
+		PMPI_Type_free(&b->type);
 }
 
 /* ---- Making and keeping -------------------------------------------------------------------------------- */
 
 static void free_layout(struct pmpi_layout *layout)
 {
-	if (layout->owns_packed)
-		PMPI_Type_free(&layout->packed);
 	free(layout->runs);
 	free(layout);
 }
@@ -62,17 +66,13 @@ static struct pmpi_layout *make_layout(MPI_Datatype type, int *is_named)
 	PMPI_Type_get_extent(type, &from, &extent);
 	layout->size = (size_t)size;
 	layout->extent = extent;
-	layout->packed = type;
 	layout->users = 1;
-	if (pmpi_decode(type, &layout->runs, &layout->n, is_named))
-		goto failed;
+	if (pmpi_decode(type, &layout->runs, &layout->n, is_named)) {
+		free_layout(layout);
+		return NULL;
+	}
 	layout->is_contiguous = is_contiguous(layout);
-	if (!layout->is_contiguous && make_packed_type(layout))
-		goto failed;
 	return layout;
-failed:
-	free_layout(layout);
-	return NULL;
 }
 
 void pmpi_layout_put(struct pmpi_layout *layout)
@@ -81,7 +81,7 @@ void pmpi_layout_put(struct pmpi_layout *layout)
 		free_layout(layout);
 }
 
-static struct pmpi_layout *share(struct pmpi_layout *layout)
+struct pmpi_layout *pmpi_layout_share(struct pmpi_layout *layout)
 {
 	if (!layout->is_named)
 		atomic_fetch_add_explicit(&layout->users, 1, memory_order_relaxed);
@@ -141,7 +141,7 @@ static void keep(MPI_Datatype type, struct pmpi_layout *layout, int is_named)
 	    PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, type_is_gone, &kept.keyval, NULL))
 		return;
 	if (!PMPI_Type_set_attr(type, kept.keyval, layout))
-		share(layout);
+		pmpi_layout_share(layout);
 }
 
 /* Under the lock, so that no other thread replaces an attribute that is in use. */
@@ -152,7 +152,7 @@ static struct pmpi_layout *find_derived(MPI_Datatype type)
 	if (kept.keyval != MPI_KEYVAL_INVALID)
 		PMPI_Type_get_attr(type, kept.keyval, &layout, &found);
 	if (found)
-		return share(layout);
+		return pmpi_layout_share(layout);
 	layout = find_named(type)->layout; /* another thread may have been first */
 	if (layout)
 		return layout;
@@ -166,7 +166,7 @@ struct pmpi_layout *pmpi_layout_get(MPI_Datatype type)
 {
 	struct pmpi_layout *layout = find_named(type)->layout;
 	if (layout)
-		return share(layout);
+		return pmpi_layout_share(layout);
 	pthread_mutex_lock(&kept.lock);
 	layout = find_derived(type);
 	pthread_mutex_unlock(&kept.lock);

@@ -22,15 +22,31 @@ struct pmpi_layout {
 	int is_contiguous; /* a buffer is count * size bytes from its address on */
 	size_t n;
 	struct pmpi_run *runs; /* in the order of the type map, which is that of packed bytes */
-	MPI_Datatype
-	    packed; /* size bytes in a row: what MPI is given for packed elements; the type itself where it is contiguous */
-	int owns_packed;
 	int is_named; /* a predefined type's, which stays until MPI_Finalize: its users are not counted */
 	_Atomic int users;
 };
 
+/* MPI's functions that take any count. */
+#if MPI_VERSION >= 4
+#define PMPI_ANY_COUNT(name) PMPI_##name##_c
+typedef MPI_Count pmpi_count;
+#else
+#define PMPI_ANY_COUNT(name) PMPI_##name
+typedef int pmpi_count;
+#endif
+
+/* What MPI is given for packed bytes: count elements of type. end: when MPI has it. */
+struct pmpi_bytes {
+	pmpi_count count;
+	MPI_Datatype type;
+};
+struct pmpi_bytes pmpi_bytes_begin(size_t bytes);
+void pmpi_bytes_end(struct pmpi_bytes *b);
+
 /* For pmpi_layout_put; stays right if the program frees the type. NULL: no memory. The type is committed. */
 struct pmpi_layout *pmpi_layout_get(MPI_Datatype type);
+struct pmpi_layout *
+pmpi_layout_share(struct pmpi_layout *layout); /* once more, for one more pmpi_layout_put */
 void pmpi_layout_put(struct pmpi_layout *layout);
 
 /* Whether it is a predefined type that had a layout before; without a lock. */
