@@ -217,7 +217,7 @@ static int fail_without(struct comm *comm, const struct call *c)
 	return CORALE_EPEER;
 }
 
-static int admit(struct comm *comm, struct call *c, void *stream)
+int gpu_admit(struct comm *comm, struct call *c, void *stream)
 {
 	int ret = atomic_load_explicit(&comm->has_gone, memory_order_relaxed) ? fail_without(comm, c) : 0;
 	if (ret)
@@ -314,22 +314,11 @@ static int submit_messages(struct comm *comm, const struct call *calls, int n, v
 	return ret;
 }
 
-/* ---- The layers above: the engine's GPU is the current one within each of these ------------------------------ */
-
-int gpu_admit(struct comm *comm, struct call *c, void *stream)
-{
-	const int entered = engine_cuda.enter(comm->gpu), ret = admit(comm, c, stream);
-	engine_cuda.leave(comm->gpu, entered);
-	return ret;
-}
-
 int gpu_call(struct comm *comm, struct call *calls, int n, int admitted, void *stream)
 {
-	const int entered = engine_cuda.enter(comm->gpu);
-	int ret = admitted ? 0 : admit(comm, calls, stream);
-	if (!ret)
-		ret = coll_is_pair(calls->record.coll) ? submit_messages(comm, calls, n, stream)
-						       : submit_collective(comm, calls, stream);
-	engine_cuda.leave(comm->gpu, entered);
-	return ret;
+	const int ret = admitted ? 0 : gpu_admit(comm, calls, stream);
+	if (ret)
+		return ret;
+	return coll_is_pair(calls->record.coll) ? submit_messages(comm, calls, n, stream)
+						: submit_collective(comm, calls, stream);
 }

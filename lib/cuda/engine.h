@@ -211,8 +211,8 @@ struct engine_ops {
 	 * CORALE_EDEVICE. */
 	int (*open)(const struct engine_params *params, struct engine **out);
 
-	/* The engine's GPU is the thread's current one until leave, which is given what enter returned: around admit, run and run_messages; with captures spared
-	 * around what comes before the first call: window_fds, connect, try_peers, slab_open, probe_begin and probe_end. */
+	/* The engine's GPU is the thread's current one until leave, which is given what enter returned: with captures spared, around what comes before the
+	 * first call: window_fds, connect, try_peers, slab_open, probe_begin and probe_end. */
 	int (*enter)(const struct engine *engine);
 	void (*leave)(const struct engine *engine, int entered);
 

@@ -206,25 +206,38 @@ void engine_connections_close(struct engine *engine);
 int engine_open_list(struct engine *engine, int list, int first_channel, int channels);
 int engine_open_p2p(struct engine *engine);
 
-/* ---- engine_cuda_stage.c: calls on ordinary host memory, which no kernel can read */
+/* ---- engine_cuda_stage.c: calls whose buffers are copied: before the launch one of these, with the call, which gets the copies' addresses; then engine_stage_end */
 
-typedef int engine_launch_call(struct engine *engine, const struct call *call,
-			       const struct gpu_launch *launch, cudaStream_t stream);
-typedef int engine_launch_messages(struct engine *engine, const struct call *messages, int n,
-				   cudaStream_t stream);
+enum { STAGE_MOST = 2 * ENGINE_MOST_GROUPED };
 
-/* Runs a call by memory of the GPU that stands in for its ordinary host memory. May wait for the stream; has waited for the
- * call's end where it received into such memory, which is as it was if the call has failed. */
-int engine_stage_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
-		      cudaStream_t stream, engine_launch_call *run);
-int engine_stage_messages(struct engine *engine, const struct call *messages, int n, cudaStream_t stream,
-			  engine_launch_messages *launch);
-/* Runs an all_to_all in place from a copy of what it sends. */
-int engine_copy_call(struct engine *engine, const struct call *call, const struct gpu_launch *launch,
-		     cudaStream_t stream, engine_launch_call *run);
-/* Runs a reduce_scatter of uneven blocks, of which the largest has so many bytes, from a copy in which all have the call's count: in rounds, if that is less. */
-int engine_copy_uneven(struct engine *engine, const struct call *call, uint64_t largest,
-		       const struct gpu_launch *launch, cudaStream_t stream, engine_launch_call *run);
+/* What was received, to be copied to its place. */
+struct stage_back {
+	void *host;
+	const void *device;
+	uint64_t bytes;
+};
+
+struct stage {
+	struct engine *engine;
+	cudaStream_t stream;
+	void *memory[STAGE_MOST];
+	struct stage_back back[STAGE_MOST];
+	int allocated, backs;
+	int waits; /* the call receives into ordinary memory, which no stream can write on its own */
+};
+
+/* Memory of the GPU stands in for ordinary host memory, which no kernel can read. May wait for the stream. */
+int engine_stage_call(struct stage *stage, struct engine *engine, struct call *call, cudaStream_t stream);
+int engine_stage_messages(struct stage *stage, struct engine *engine, struct call *messages, int n,
+			  cudaStream_t stream);
+/* Of an all_to_all in place: a copy of what it sends. */
+int engine_copy_call(struct stage *stage, struct engine *engine, struct call *call, cudaStream_t stream);
+/* For a copy of what a call sends, and such a copy, by the stream. */
+int engine_stage_reserve(struct stage *stage, const struct call *call, uint64_t bytes, unsigned char **out);
+int engine_stage_copy(struct stage *stage, void *to, const void *from, uint64_t bytes, const char *what);
+/* ret: what came of copying and launching. Has waited for the call's end where it received into ordinary memory, which is as it was if the call has
+ * failed. The copies' memory is freed in any case. */
+int engine_stage_end(struct stage *stage, int ret);
 
 /* ---- engine_cuda_kind.c */
 

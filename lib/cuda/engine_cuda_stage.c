@@ -3,29 +3,11 @@
  * Ordinary host memory, or memory of another GPU, in a call: memory of the GPU stands in for it. The call's stream allocates it, copies in what is sent,
  * runs the call, copies out what was received and frees it, so that order and reuse are the stream's.
  */
-#include <string.h>
-
 #include "engine_cuda.h"
 #include "base/wait.h"
 #include "base/collectives.h"
 
-enum { STAGE_MOST = 2 * ENGINE_MOST_GROUPED, SPIN_NS = 20000 /* as the host's waits */ };
-
-/* What was received, to be copied to its place. */
-struct stage_back {
-	void *host;
-	const void *device;
-	uint64_t bytes;
-};
-
-struct stage {
-	struct engine *engine;
-	cudaStream_t stream;
-	void *memory[STAGE_MOST];
-	struct stage_back back[STAGE_MOST];
-	int allocated, backs;
-	int waits; /* the call receives into ordinary memory, which no stream can write on its own */
-};
+enum { SPIN_NS = 20000 /* as the host's waits */ };
 
 /* ---- Steps on the stream -------------------------------------------------------------------------------- */
 
@@ -91,9 +73,9 @@ static int wait_for_call(struct stage *s)
 	return ret ? ret : engine_failed(s->engine);
 }
 
-/* ret: of starting the call. What has failed is not copied back; the memory is freed in any case. */
-static int end(struct stage *s, int ret)
+int engine_stage_end(struct stage *s, int ret)
 {
+	s->engine->staging = 0;
 	if (!ret && s->waits)
 		ret = wait_for_call(s);
 	for (int i = 0; !ret && i < s->backs; i++)
@@ -218,18 +200,13 @@ static int stage_blocks_v(struct stage *s, struct call *c)
 	return ret;
 }
 
-int engine_stage_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
-		      cudaStream_t stream, engine_launch_call *run)
+int engine_stage_call(struct stage *s, struct engine *e, struct call *c, cudaStream_t stream)
 {
-	struct stage s;
-	struct call staged = *c;
-	int ret = begin(&s, e, c, 1, stream);
+	int ret = begin(s, e, c, 1, stream);
 	if (!ret)
-		ret = c->send_counts ? stage_blocks_v(&s, &staged) : stage_blocks(&s, &staged);
-	e->staging = s.waits = s.waits && s.backs; /* this thread waits for the call */
-	ret = ret ? ret : run(e, &staged, launch, stream);
-	e->staging = 0;
-	return end(&s, ret);
+		ret = c->send_counts ? stage_blocks_v(s, c) : stage_blocks(s, c);
+	e->staging = s->waits = s->waits && s->backs; /* this thread waits for the call */
+	return ret;
 }
 
 /* ---- In place ------------------------------------------------------------------------------------------- */
@@ -256,16 +233,11 @@ static int reserve_for_graphs(struct engine *e, uint64_t least, unsigned char **
 	return 0;
 }
 
-static int copy_within(struct stage *s, void *to, const void *from, uint64_t bytes, const char *what)
+int engine_stage_copy(struct stage *s, void *to, const void *from, uint64_t bytes, const char *what)
 {
 	return bytes ? engine_check(s->engine, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream),
 				    what)
 		     : 0;
-}
-
-static uint64_t at_most(uint64_t bytes, uint64_t most)
-{
-	return bytes < most ? bytes : most;
 }
 
 /* Each rank's block of what is sent: to where it would lie if the buffer began at `copy`. */
@@ -275,83 +247,35 @@ static int copy_blocks(struct stage *s, const struct call *c, uintptr_t copy)
 	int ret = 0;
 	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
 		const uint64_t at = c->send_displs[r] * element;
-		ret = copy_within(s, (void *)(copy + at), (const unsigned char *)c->send + at,
-				  c->send_counts[r] * element, "copying what a call in place sends");
+		ret = engine_stage_copy(s, (void *)(copy + at), (const unsigned char *)c->send + at,
+					c->send_counts[r] * element, "copying what a call in place sends");
 	}
 	return ret;
 }
 
-/* The same from byte `done` of each block on, one piece behind the other. */
-static int copy_pieces(struct stage *s, const struct call *c, unsigned char *copy, uint64_t done,
-		       uint64_t piece)
-{
-	const size_t element = corale_type_bytes(c->record.type);
-	int ret = 0;
-	for (int r = 0; !ret && r < s->engine->world_ranks; r++) {
-		const uint64_t all = c->send_counts[r] * element, at = at_most(done, all);
-		ret = copy_within(s, copy + (uint64_t)r * piece,
-				  (const unsigned char *)c->send + c->send_displs[r] * element + at,
-				  at_most(all - at, piece), "copying what an uneven call sends");
-	}
-	return ret;
-}
-
-/* For a copy of what is sent. */
-static int reserve_copy(struct stage *s, const struct call *c, uint64_t bytes, unsigned char **out)
+int engine_stage_reserve(struct stage *s, const struct call *c, uint64_t bytes, unsigned char **out)
 {
 	s->engine->follows = 0; /* the kernel comes behind a copy */
 	return c->admission.capture ? reserve_for_graphs(s->engine, bytes, out) : reserve(s, bytes, out);
 }
 
-int engine_copy_call(struct engine *e, const struct call *c, const struct gpu_launch *launch,
-		     cudaStream_t stream, engine_launch_call *run)
+int engine_copy_call(struct stage *s, struct engine *e, struct call *c, cudaStream_t stream)
 {
-	struct stage s = { .engine = e, .stream = stream };
-	struct call copied = *c;
 	uint64_t first = 0, bytes = bytes_of(e, c, 1);
 	unsigned char *copy;
+	*s = (struct stage){ .engine = e, .stream = stream };
 	if (c->send_counts)
 		bytes = extent(c->send_counts, c->send_displs, e->world_ranks,
 			       corale_type_bytes(c->record.type), &first);
-	if (!bytes)
-		return run(e, c, launch, stream);
-	int ret = reserve_copy(&s, c, bytes, &copy);
-	copied.send = (const void *)((uintptr_t)copy - first);
-	if (!ret)
-		ret = c->send_counts
-			  ? copy_blocks(&s, c, (uintptr_t)copied.send)
-			  : copy_within(&s, copy, c->send, bytes, "copying what a call in place sends");
-	return end(&s, ret ? ret : run(e, &copied, launch, stream));
-}
-
-int engine_copy_uneven(struct engine *e, const struct call *c, uint64_t largest,
-		       const struct gpu_launch *launch, cudaStream_t stream, engine_launch_call *run)
-{
-	struct stage s = { .engine = e, .stream = stream };
-	struct call even = *c;
-	const uint64_t piece = call_bytes(c), ranks = (uint64_t)e->world_ranks,
-		       own = c->send_counts[e->world_rank] * corale_type_bytes(c->record.type);
-	/* At the front the result would lie where later rounds read. */
-	const int is_apart = call_overwrites(c, e->world_rank) && piece < largest;
-	unsigned char *copy;
-	even.send_counts = even.send_displs = even.recv_counts = even.recv_displs = NULL;
-	if (!piece)
-		return run(e, &even, launch, stream);
-	int ret = reserve_copy(&s, c, (ranks + 1) * piece + (is_apart ? own : 0), &copy);
-	even.send = copy;
-	even.recv = copy + ranks * piece; /* as all of a piece is written */
-	unsigned char *results = is_apart ? copy + (ranks + 1) * piece : c->recv;
-	for (uint64_t done = 0; !ret && done < largest; done += piece) {
-		const uint64_t at = at_most(done, own);
-		ret = copy_pieces(&s, c, copy, done, piece);
-		ret = ret ? ret : run(e, &even, launch, stream);
-		ret = ret ? ret
-			  : copy_within(&s, results + at, even.recv, at_most(own - at, piece),
-					"copying a result to its place");
-	}
-	if (!ret && is_apart)
-		ret = copy_within(&s, c->recv, results, own, "copying a result to the front");
-	return end(&s, ret);
+	int ret = bytes ? engine_stage_reserve(s, c, bytes, &copy) : 0;
+	if (ret || !bytes)
+		return ret;
+	const uintptr_t begin = (uintptr_t)copy - first;
+	ret = c->send_counts
+		  ? copy_blocks(s, c, begin)
+		  : engine_stage_copy(s, copy, c->send, bytes, "copying what a call in place sends");
+	c->send = (const void *)begin;
+	return ret;
 }
 
 /* ---- Groups of sends and receives ----------------------------------------------------------------------- */
@@ -366,17 +290,11 @@ static int stage_message(struct stage *s, struct call *m)
 	return stage_recv(s, m, bytes);
 }
 
-int engine_stage_messages(struct engine *e, const struct call *messages, int n, cudaStream_t stream,
-			  engine_launch_messages *launch)
+int engine_stage_messages(struct stage *s, struct engine *e, struct call *m, int n, cudaStream_t stream)
 {
-	struct stage s;
-	struct call staged[ENGINE_MOST_GROUPED];
-	int ret = begin(&s, e, messages, n, stream);
-	memcpy(staged, messages, (size_t)n * sizeof(*messages));
+	int ret = begin(s, e, m, n, stream);
 	for (int i = 0; !ret && i < n; i++)
-		ret = stage_message(&s, &staged[i]);
-	e->staging = s.waits = s.waits && s.backs;
-	ret = ret ? ret : launch(e, staged, n, stream);
-	e->staging = 0;
-	return end(&s, ret);
+		ret = stage_message(s, &m[i]);
+	e->staging = s->waits = s->waits && s->backs;
+	return ret;
 }

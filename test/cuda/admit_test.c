@@ -369,18 +369,16 @@ UNIT_TEST(test_order_of_threads)
 
 static const int32_t before[COUNT] = { 1, 2, 3, 4 }, result[COUNT] = { 5, 6, 7, 8 };
 
-/* As a kernel that writes its result, whether it fails or not. */
-static int launch_call(struct engine *e, const struct call *call, const struct gpu_launch *launch,
-		       cudaStream_t on)
+/* With a kernel that writes its result, whether it fails or not. */
+static int run_staged(struct engine *e, const struct call *given)
 {
-	memcpy(call->recv, result, BYTES);
-	return 0;
-}
-
-static int launch_messages(struct engine *e, const struct call *m, int n, cudaStream_t on)
-{
-	memcpy(m->recv, result, BYTES);
-	return 0;
+	struct stage s;
+	struct call call = *given;
+	const int ret = call.record.coll == CORALE_RECV ? engine_stage_messages(&s, e, &call, 1, stream)
+							: engine_stage_call(&s, e, &call, stream);
+	if (!ret)
+		memcpy(call.recv, result, BYTES);
+	return engine_stage_end(&s, ret);
 }
 
 static void expect(int ret, int code, const int32_t *memory)
@@ -401,10 +399,10 @@ static void try_code(int code)
 	fails_with = code;
 	call.admission.plain = ENGINE_PLAIN_SEND | ENGINE_PLAIN_RECV;
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
+	expect(run_staged(&e, &call), code, memory);
 	call.send = memory; /* in place */
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
+	expect(run_staged(&e, &call), code, memory);
 	call = (struct call){ .admission.plain = ENGINE_PLAIN_RECV,
 			      .record = { .coll = CORALE_ALL_TO_ALL_V, .type = CORALE_INT32 },
 			      .recv = memory,
@@ -413,14 +411,14 @@ static void try_code(int code)
 			      .recv_counts = counts,
 			      .recv_displs = displs };
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), code, memory);
+	expect(run_staged(&e, &call), code, memory);
 	const struct call m = {
 		.admission.plain = ENGINE_PLAIN_RECV,
 		.record = { .coll = CORALE_RECV, .type = CORALE_INT32, .count = COUNT, .root = 1 },
 		.recv = memory
 	};
 	memcpy(memory, before, BYTES);
-	expect(engine_stage_messages(&e, &m, 1, stream, launch_messages), code, memory);
+	expect(run_staged(&e, &m), code, memory);
 }
 
 UNIT_TEST(test_staged)
@@ -441,15 +439,15 @@ UNIT_TEST(test_other_gpu)
 	int32_t memory[COUNT], other[COUNT] = { 0 };
 	struct call call = reduction(other, memory);
 	call.admission.plain = OTHER_SEND | OTHER_RECV;
-	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_int_equal(run_staged(&e, &call), 0);
 	assert_memory_equal(memory, result, BYTES);
 	memset(memory, 0, BYTES);
 	call.send = memory; /* in place */
-	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_int_equal(run_staged(&e, &call), 0);
 	assert_memory_equal(memory, result, BYTES);
 	assert_int_equal(waited, 0);
 	call.admission.plain = OTHER_SEND | ENGINE_PLAIN_RECV;
-	expect(engine_stage_call(&e, &call, NULL, stream, launch_call), 0, memory);
+	expect(run_staged(&e, &call), 0, memory);
 }
 
 static void count_call(void *calls)
@@ -468,7 +466,7 @@ UNIT_TEST(test_progress)
 	e.world_ranks = RANKS;
 	done_at = wait_now_ns() + 5000000;
 	corale_set_progress(count_call, &calls);
-	assert_int_equal(engine_stage_call(&e, &call, NULL, stream, launch_call), 0);
+	assert_int_equal(run_staged(&e, &call), 0);
 	assert_true(wait_now_ns() >= done_at);
 	assert_in_range(calls, 1, 5000000 / 20000); /* a busy machine may not let the thread run more often */
 	corale_set_progress(NULL, NULL);
@@ -477,15 +475,21 @@ UNIT_TEST(test_progress)
 
 /* ---- In place ------------------------------------------------------------------------------------------------ */
 
-/* As a kernel that receives before it sends. */
-static int launch_swap(struct engine *e, const struct call *call, const struct gpu_launch *launch,
-		       cudaStream_t on)
+static int copy_and_launch(struct engine *e, struct call call,
+			   void (*launch)(const int32_t *send, int32_t *recv, int ranks))
 {
-	const int32_t *send = call->send;
-	int32_t *recv = call->recv;
-	for (int i = 0; i < e->world_ranks; i++)
-		recv[i] = send[e->world_ranks - 1 - i];
-	return 0;
+	struct stage s;
+	const int ret = engine_copy_call(&s, e, &call, stream);
+	if (!ret)
+		launch(call.send, call.recv, e->world_ranks);
+	return engine_stage_end(&s, ret);
+}
+
+/* As a kernel that receives before it sends. */
+static void launch_swap(const int32_t *send, int32_t *recv, int ranks)
+{
+	for (int i = 0; i < ranks; i++)
+		recv[i] = send[ranks - 1 - i];
 }
 
 static void try_in_place(struct engine *e, size_t count, uint64_t captured)
@@ -497,21 +501,17 @@ static void try_in_place(struct engine *e, size_t count, uint64_t captured)
 		.recv = memory,
 		.admission.capture = captured
 	};
-	assert_int_equal(engine_copy_call(e, &call, NULL, stream, launch_swap), 0);
+	assert_int_equal(copy_and_launch(e, call, launch_swap), 0);
 	assert_int_equal(memory[0], RANKS);
 	assert_int_equal(memory[RANKS - 1], 1);
 	assert_int_equal(allocated, 0);
 }
 
-static int launch_twice(struct engine *e, const struct call *call, const struct gpu_launch *launch,
-			cudaStream_t on)
+static void launch_twice(const int32_t *sent, int32_t *got, int ranks)
 {
-	const int32_t *sent = call->send;
-	int32_t *got = call->recv;
-	assert_ptr_not_equal(call->send, call->recv);
+	assert_ptr_not_equal(sent, got);
 	got[1] = sent[3];
 	got[3] = sent[1];
-	return 0;
 }
 
 /* With counts and displacements: what lies between blocks is left alone. */
@@ -529,7 +529,7 @@ UNIT_TEST(test_in_place_v)
 				   .recv_counts = counts,
 				   .recv_displs = displs };
 	e.world_ranks = RANKS;
-	assert_int_equal(engine_copy_call(&e, &call, NULL, stream, launch_twice), 0);
+	assert_int_equal(copy_and_launch(&e, call, launch_twice), 0);
 	assert_memory_equal(memory, expected, sizeof expected);
 	assert_int_equal(allocated, 0);
 }

@@ -114,16 +114,8 @@ static int refuse(const struct engine *e)
 			 "another rank has destroyed the communicator: no further collective can end");
 }
 
-/* A launch that has failed may be among those that were counted. */
-static int note(struct engine *e, int ret)
-{
-	e->lost_count |= ret && ret != CORALE_ECOMM;
-	atomic_store_explicit(&e->calling, 0, memory_order_release);
-	return ret;
-}
-
-/* Threads that unmap a rank's memory wait until `calling` is 0, so they see all that is enqueued here. */
-static void begin(struct engine *e)
+/* Of a call. Threads that unmap a rank's memory wait until `calling` is 0, so they see all that is enqueued here. */
+static int begin(struct engine *e)
 {
 	const struct timespec pause = { 0, 20000 };
 	atomic_store(&e->calling, 1);
@@ -132,18 +124,35 @@ static void begin(struct engine *e)
 		nanosleep(&pause, NULL);
 		atomic_store(&e->calling, 1);
 	}
+	return enter(e);
+}
+
+/* A launch that has failed may be among those that were counted. */
+static int end(struct engine *e, int entered, int ret)
+{
+	leave(e, entered);
+	e->lost_count |= ret && ret != CORALE_ECOMM;
+	atomic_store_explicit(&e->calling, 0, memory_order_release);
+	return ret;
+}
+
+static int admit(struct engine *e, const struct call *call, void *stream, struct admission *out)
+{
+	const int entered = enter(e), ret = engine_admit(e, call, stream, out);
+	leave(e, entered);
+	return ret;
 }
 
 static int run(struct engine *e, const struct call *call, const struct gpu_launch *launch, void *stream)
 {
-	begin(e);
-	return note(e, atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream));
+	const int entered = begin(e);
+	return end(e, entered, atomic_load(&e->closed) ? refuse(e) : engine_run(e, call, launch, stream));
 }
 
 static int run_messages(struct engine *e, const struct call *messages, int n, void *stream)
 {
-	begin(e);
-	return note(e, engine_run_messages(e, messages, n, stream));
+	const int entered = begin(e);
+	return end(e, entered, engine_run_messages(e, messages, n, stream));
 }
 
 /* As enter, and with captures relaxed: memory may be allocated and freed, and work awaited, while any thread captures. */
@@ -344,7 +353,7 @@ const struct engine_ops engine_cuda = {
 	.probe_begin = engine_probe_begin,
 	.probe_end = engine_probe_end,
 	.add_list = add_list,
-	.admit = engine_admit,
+	.admit = admit,
 	.prepare = engine_prepare,
 	.run = run,
 	.captures = captures,
