@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference.
-# And corale-plan's other manners. TAP. "test/plan/plans.sh update" (in a build tree) writes the files anew.
+# Golden plans: each file of test/plans starts with the line that makes it; a changed schedule is a visible difference. Of long plans, and of those that
+# resemble a file's, test/plans/sums.table has the line that makes them behind the checksum of what it prints.
+# And corale-plan's other manners. TAP. "test/plan/plans.sh update" (in a build tree) writes the files and the table anew.
 plan=${top_builddir:-.}/examples/corale-plan
 top_srcdir=${top_srcdir:-$(dirname "$0")/../..}
 plans=$top_srcdir/test/plans
@@ -11,12 +12,10 @@ for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; d
 CORALE_CHUNK_BYTES=65536 CORALE_MAX_CHANNELS=1 CORALE_SLOTS=4 CORALE_SLOT_BYTES=65536
 export CORALE_CHUNK_BYTES CORALE_MAX_CHANNELS CORALE_SLOTS CORALE_SLOT_BYTES
 
-# make FILE: the output that FILE's first line asks for, without times
+# make_plan LINE: what the line prints, without times
 make_plan()
 {
-	line=$(head -n 1 "$1")
-	echo "$line"
-	(eval "${line#\# }") 2>&1 | grep -Ev '^(why|rates|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
+	(eval "$1") 2>&1 | grep -Ev '^(why|rates|modelled|simulated|choices|no room):|^  [0-9]+ ranks on|^$'
 }
 
 corale_plan()
@@ -26,7 +25,9 @@ corale_plan()
 }
 
 for file in "$plans"/*.plan; do
-	make_plan "$file" >"$scratch/new"
+	line=$(head -n 1 "$file")
+	echo "$line" >"$scratch/new"
+	make_plan "${line#\# }" >>"$scratch/new"
 	if [ "$1" = update ]; then
 		cp "$scratch/new" "$file"
 		continue
@@ -35,7 +36,19 @@ for file in "$plans"/*.plan; do
 	result $? "$(basename "$file" .plan)"
 	sed 's/^/# /' "$scratch/diff"
 done
-[ "$1" = update ] && exit 0
+while read -r sum line; do
+	make_plan "$line" >"$scratch/new"
+	is=$(cksum <"$scratch/new" | tr ' ' -)
+	echo "$is $line" >>"$scratch/sums"
+	[ "$1" != update ] || continue
+	[ "$is" = "$sum" ]
+	result $? "$line: $is"
+	[ "$is" = "$sum" ] || sed 's/^/# is now: /' "$scratch/new"
+done <"$plans/sums.table"
+if [ "$1" = update ]; then
+	cp "$scratch/sums" "$plans/sums.table"
+	exit 0
+fi
 
 # refuses ARGUMENTS...: exit status 2 and one line that says what is wrong
 refuses()
