@@ -1,10 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# How programs get libnccl.so.2: what it needs and runs when it is loaded, whether the functions that PyTorch, CuPy and JAX import are all
-# there when symbols are bound at once, and dlopen as XLA does it. TAP.
-# test/nccl_imports/*.txt: undefined nccl symbols of libtorch_cuda, of CuPy's extension, and names of XLA's table of stubs.
+# How programs get libnccl.so.2: what it needs and runs when it is loaded, whether NCCL's functions (test/nccl/nccl_abi.table), of which PyTorch, CuPy
+# and JAX import some, are all there when symbols are bound at once, and dlopen as XLA does it. TAP.
 cd "${top_srcdir:-$(dirname "$0")/../..}" && top_srcdir=$PWD || exit 1
-source=$PWD
 cc=${CC:-cc}
 . "$top_srcdir/test/run/tap.sh"
 
@@ -124,15 +122,18 @@ fi
 preload /bin/true 2>"$scratch/why"
 result $? "/bin/true runs" "$scratch/why"
 
-# A library that imports what a real one does, bound at once.
-imports() # list
+# A library that imports all functions, bound at once.
+names=$(awk '$1 == "function" || $1 == "lone" { print $2 }' "$top_srcdir/test/nccl/nccl_abi.table")
+imports()
 {
-	awk '{ print "void " $1 "(void);" }' "$1"
+	# shellcheck disable=SC2086 # words
+	printf 'void %s(void);\n' $names
 	echo 'void *nccl_imports[] = {'
-	awk '{ print "(void *)" $1 "," }' "$1"
+	# shellcheck disable=SC2086 # words
+	printf '(void *)%s,\n' $names
 	echo '0 };'
 	echo 'int nccl_call(int which); int nccl_call(int which) { switch (which) {'
-	awk '{ print "case " NR ": " $1 "(); break;" }' "$1"
+	echo "$names" | awk '{ print "case " NR ": " $1 "(); break;" }'
 	echo '} return 0; }'
 }
 cat >"$scratch/main.c" <<'EOF'
@@ -146,19 +147,16 @@ int main(void)
 	return n < 5 || nccl_call(-1);
 }
 EOF
-for list in "$source"/test/nccl_imports/*.txt; do
-	name=$(basename "$list" .txt)
-	imports "$list" >"$scratch/$name.c"
-	if build "lib$name.so" "$scratch/$name.c" -shared -fPIC &&
-		build "$name" "$scratch/main.c" -L"$scratch" -l"$name" -Wl,-rpath,"$scratch" -Wl,--unresolved-symbols=ignore-in-shared-libs; then
-		preload "$scratch/$name" 2>"$scratch/why"
-		result $? "what $name imports is there" "$scratch/why"
-		! LD_BIND_NOW=1 "$scratch/$name" 2>"$scratch/why"
-		result $? "without it $name does not start" "$scratch/why"
-	else
-		result 1 "what $name imports" "$scratch/why"
-	fi
-done
+imports >"$scratch/imports.c"
+if build libimports.so "$scratch/imports.c" -shared -fPIC &&
+	build importer "$scratch/main.c" -L"$scratch" -limports -Wl,-rpath,"$scratch" -Wl,--unresolved-symbols=ignore-in-shared-libs; then
+	preload "$scratch/importer" 2>"$scratch/why"
+	result $? "what a library imports is there" "$scratch/why"
+	! LD_BIND_NOW=1 "$scratch/importer" 2>"$scratch/why"
+	result $? "without it that library's program does not start" "$scratch/why"
+else
+	result 1 "what a library imports" "$scratch/why"
+fi
 
 # XLA: dlopen by SONAME, dlsym of each name, and calls; the preloaded one answers.
 cat >"$scratch/xla.c" <<'EOF'
@@ -202,13 +200,13 @@ int main(int argc, char **argv)
 	return 0; /* without destroy, as XLA */
 }
 EOF
-if build xla_program "$scratch/xla.c" -I"$source" -DCORALE_NCCL_NO_CUDA -ldl; then
-	# shellcheck disable=SC2046
-	env CORALE_NCCL_DEVICE=host LD_PRELOAD="$library" timeout 60 "$scratch/xla_program" $(cat "$source/test/nccl_imports/xla.txt") >"$scratch/why" 2>&1 &&
+if build xla_program "$scratch/xla.c" -I"$top_srcdir" -DCORALE_NCCL_NO_CUDA -ldl; then
+	# shellcheck disable=SC2086 # words
+	env CORALE_NCCL_DEVICE=host LD_PRELOAD="$library" timeout 60 "$scratch/xla_program" $names >"$scratch/why" 2>&1 &&
 		[ ! -s "$scratch/why" ]
 	result $? "dlopen finds the preloaded one, and calls work behind dlclose" "$scratch/why"
-	# shellcheck disable=SC2046
-	env CORALE_NCCL_DEVICE=host LD_LIBRARY_PATH="$here" timeout 60 "$scratch/xla_program" $(cat "$source/test/nccl_imports/xla.txt") >"$scratch/why" 2>&1 &&
+	# shellcheck disable=SC2086 # words
+	env CORALE_NCCL_DEVICE=host LD_LIBRARY_PATH="$here" timeout 60 "$scratch/xla_program" $names >"$scratch/why" 2>&1 &&
 		[ ! -s "$scratch/why" ]
 	result $? "the same by a search path" "$scratch/why"
 else
