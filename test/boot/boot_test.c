@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "base/interfaces.h"
 #include "base/log.h"
@@ -42,17 +42,6 @@ struct rank {
 	size_t bytes;
 	char text[TEXT]; /* the last error */
 };
-
-static void nap(double s)
-{
-	struct timespec t = { .tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9) };
-	nanosleep(&t, NULL);
-}
-
-static double seconds(void)
-{
-	return (double)wait_now_ns() / 1e9;
-}
 
 static const struct boot_options on_lo = { .ifname = "=lo", .family = 4, .timeout_s = 20 };
 
@@ -108,7 +97,7 @@ static void *rank_main(void *arg)
 {
 	struct rank *r = arg;
 	struct boot *b;
-	nap(r->delay);
+	clock_sleep_s(r->delay);
 	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
 	if (r->result) {
 		keep_text(r);
@@ -251,7 +240,7 @@ static void test_death(void **state)
 	char expected[64];
 	prepare_processes(r, 4);
 	assert_int_equal(pipe(results), 0);
-	double start = seconds();
+	double start = clock_s();
 	for (int i = 0; i < 4; i++)
 		pids[i] = fork_rank(&r[i], results[1], i == 2 ? dying_main : rank_main);
 	r[2] = r[3];
@@ -262,7 +251,7 @@ static void test_death(void **state)
 	for (int i = 0; i < 4; i++)
 		wait_for(pids[i], i == 2 ? SIGKILL : 0);
 	expect_all(got, 4, CORALE_EPEER, expected);
-	assert_true(is_in_time(seconds() - start, 5));
+	assert_true(is_in_time(clock_s() - start, 5));
 	close(results[0]);
 	close(results[1]);
 	stop_maker();
@@ -336,7 +325,7 @@ static void test_maker_dies(void **state)
 	prepare_processes(r, 2);
 	assert_int_equal(pipe(results), 0);
 	pid = fork_rank(&r[1], results[1], rank_main); /* rank 0 never comes */
-	nap(0.3);
+	clock_sleep_s(0.3);
 	kill(maker_pid, SIGKILL);
 	wait_for(maker_pid, SIGKILL);
 	assert_int_equal(read(results[0], &r[1], sizeof(r[1])), sizeof(r[1]));
@@ -567,10 +556,10 @@ static void test_missing(void **state)
 	for (int i = 0; i < 8; i++)
 		r[i].options.timeout_s = 1;
 	struct rank come[6] = { r[0], r[1], r[2], r[4], r[6], r[7] };
-	double start = seconds();
+	double start = clock_s();
 	run(come, 6);
 	expect_all(come, 6, CORALE_ETIMEDOUT, "ranks 3, 5 of 8");
-	assert_true(is_in_time(seconds() - start, 3));
+	assert_true(is_in_time(clock_s() - start, 3));
 }
 
 static void test_missing_gather(void **state)
@@ -888,10 +877,10 @@ static void test_long_frame(void **state)
 	assert_int_equal(raw_receive(fd, payload, &bytes), BOOT_CHALLENGE);
 	frame_put(header, BOOT_PROOF_BYTES + 1, 4);
 	frame_put(header + 4, BOOT_HELLO, 4);
-	double start = seconds();
+	double start = clock_s();
 	assert_int_equal(send(fd, header, sizeof(header), MSG_NOSIGNAL), sizeof(header));
 	assert_int_equal(raw_receive(fd, payload, &bytes), 0);
-	assert_true(is_in_time(seconds() - start, 2));
+	assert_true(is_in_time(clock_s() - start, 2));
 	close(fd);
 }
 
@@ -905,7 +894,7 @@ static void check_hello(void (*alter)(struct boot_hello *h), int code, const cha
 	make_ranks(r, 2);
 	r[0].options.timeout_s = 1;
 	assert_int_equal(pthread_create(&thread, NULL, rank_main, &r[0]), 0);
-	nap(0.3); /* the honest rank is there first */
+	clock_sleep_s(0.3); /* the honest rank is there first */
 	raw_hello(r[0].id, 1, 2, &h);
 	alter(&h);
 	expect_refusal(raw_prove(r[0].id, &h, proof), code, text);
@@ -1080,10 +1069,10 @@ static void check_silent_source(unsigned port, double most)
 		r[i].rounds = 1;
 	int fd = raw_source(r[0].id, port);
 	r[SOURCE] = r[FED - 1];
-	double start = seconds();
+	double start = clock_s();
 	run(r, FED - 1);
 	expect_all(r, FED - 1, 0, "");
-	assert_true(is_in_time(seconds() - start, most));
+	assert_true(is_in_time(clock_s() - start, most));
 	close(fd);
 }
 
@@ -1150,15 +1139,15 @@ static void test_maker_killed(void **state)
 			r[i].rounds = 1000;
 			assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &r[i]), 0);
 		}
-		nap(0.005 * t);
-		double start = seconds();
+		clock_sleep_s(0.005 * t);
+		double start = clock_s();
 		kill(maker_pid, SIGKILL);
 		for (int i = 0; i < FED; i++)
 			pthread_join(threads[i], NULL);
 		wait_for(maker_pid, SIGKILL);
 		close(maker_pipe[1]);
 		expect_all(r, FED, CORALE_EPEER, "");
-		assert_true(is_in_time(seconds() - start, 8));
+		assert_true(is_in_time(clock_s() - start, 8));
 	}
 }
 
@@ -1278,9 +1267,9 @@ static void test_fed_garbage(void **state)
 		}
 		shutdown(fd, SHUT_WR);
 		r[culprit] = r[FED - 1];
-		const double start = seconds();
+		const double start = clock_s();
 		run(r, FED - 1);
-		assert_true(is_in_time(seconds() - start, 8));
+		assert_true(is_in_time(clock_s() - start, 8));
 		for (int i = 0; i < FED - 1; i++)
 			assert_true(r[i].result == 0 || (r[i].result < 0 && r[i].text[0]));
 		failed += r[0].result != 0;
@@ -1299,11 +1288,11 @@ static void test_silent(void **state)
 	r[1].delay = 1; /* the group is half made */
 	for (int i = 0; i < SILENT; i++)
 		fds[i] = raw_connect(r[0].id);
-	double start = seconds();
+	double start = clock_s();
 	run(r, 3);
 	expect_all(r, 3, 0, "");
-	assert_true(is_in_time(seconds() - start, 4));
-	nap(6 - (seconds() - start));
+	assert_true(is_in_time(clock_s() - start, 4));
+	clock_sleep_s(6 - (clock_s() - start));
 	for (int i = 0; i < SILENT; i++) {
 		char c[64];
 		ssize_t n;
@@ -1828,7 +1817,7 @@ static void *forking_main(void *arg)
 		r->result = gather(b, 1, 8);
 	keep_text(r);
 	if (r->rank == 1 && !r->result && fork() == 0) {
-		nap(3); /* keeps no socket of its parent open */
+		clock_sleep_s(3); /* keeps no socket of its parent open */
 		_exit(0);
 	}
 	if (r->rank == 1)
@@ -1848,9 +1837,9 @@ static void test_fork(void **state)
 	assert_int_equal(pipe(results), 0);
 	for (int i = 0; i < 2; i++)
 		pids[i] = fork_rank(&r[i], results[1], forking_main);
-	double start = seconds();
+	double start = clock_s();
 	assert_int_equal(read(results[0], &got, sizeof(got)), sizeof(got));
-	assert_true(is_in_time(seconds() - start, 2.5));
+	assert_true(is_in_time(clock_s() - start, 2.5));
 	assert_int_equal(got.rank, 0);
 	expect_all(&got, 1, 0, "");
 	wait_for(pids[0], 0);

@@ -537,7 +537,7 @@ static void refuse_once(struct team_member *m, enum refusal how)
 		corale_comm_destroy(bad);
 	else if (m->rank == 1)
 		team_expect(m, corale_comm_abort(bad), 0, "abort");
-	const double start = team_now();
+	const double start = clock_s();
 	group_with_bad(m, good, bad, how);
 	/* without the end of good, this would be the first sum of rank 1 and the second one of the others */
 	int ret = corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, good, NULL);
@@ -548,8 +548,8 @@ static void refuse_once(struct team_member *m, enum refusal how)
 	    (m->rank == 1 &&
 	     !strstr(corale_comm_last_error(good), how == MESSAGES ? "send(count 1" : "all_reduce(count 1")))
 		team_fault(m, "the line does not name the group: %s", corale_comm_last_error(good));
-	if (team_now() - start > 2)
-		team_late(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+	if (clock_s() - start > 2)
+		team_late(m, "kind %d: it took %.1f s", (int)how, clock_s() - start);
 	team_barrier(m);
 	corale_comm_destroy(good);
 	if (m->rank != 1 || how != DESTROYED)

@@ -20,7 +20,7 @@ enum {
 
 /* What the ranks share. */
 struct machine {
-	double began, made; /* team_now() */
+	double began, made; /* clock_s() */
 	_Atomic int entered; /* barriers, by all ranks */
 	_Atomic long links; /* ends that ranks have made */
 	_Atomic size_t memory; /* bytes, of all ranks */
@@ -309,12 +309,12 @@ static void run_call(struct caller *c, int call, int large)
 {
 	fill(c, room_of(c->size) / ELEMENT);
 	team_barrier(c->member);
-	const double began = team_now();
+	const double began = clock_s();
 	calls[call].call(c, elements_of(c, call, large));
 	team_barrier(c->member);
 	if (!c->rank)
 		fprintf(stderr, "# %-14s %8zu B: %7.0f ms\n", calls[call].name,
-			elements_of(c, call, large) * ELEMENT, 1e3 * (team_now() - began));
+			elements_of(c, call, large) * ELEMENT, 1e3 * (clock_s() - began));
 }
 
 static void run_rank(struct team_member *member)
@@ -322,7 +322,7 @@ static void run_rank(struct team_member *member)
 	struct machine *m = member->arg;
 	struct caller c;
 	if (!member->rank)
-		m->made = team_now();
+		m->made = clock_s();
 	open_caller(&c, member);
 	for (int call = 0; call < CALLS; call++)
 		for (int large = 0; large <= 1; large++)
@@ -349,7 +349,7 @@ static void run_rank(struct team_member *member)
 
 static int run_machine(int ranks)
 {
-	struct machine m = { .began = team_now() };
+	struct machine m = { .began = clock_s() };
 	return team_run(ranks, NULL, run_rank, &m) != 0;
 }
 

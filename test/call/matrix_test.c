@@ -114,9 +114,9 @@ static int run_shape_here(const struct shape *shape)
 	for (int n = shape->least; n <= shape->most; n++) {
 		if (shape->least < shape->most && !thin_keeps((uint64_t)(100 * (shape - shapes) + n), 2))
 			continue;
-		double start = team_now();
+		double start = clock_s();
 		faults += team_run(n, NULL, run_list, (void *)shape);
-		fprintf(stderr, "# %s: %d ranks, %.1f s\n", shape->name, n, team_now() - start);
+		fprintf(stderr, "# %s: %d ranks, %.1f s\n", shape->name, n, clock_s() - start);
 	}
 	return faults != 0;
 }

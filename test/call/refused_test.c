@@ -134,8 +134,8 @@ static void expect_refused(struct team_member *m, corale_comm *comm, double sinc
 	const int ret = sum_on(m, comm, 7, NULL, &mine, &sum);
 	if (ret != CORALE_ECOMM && ret != CORALE_EMISMATCH)
 		team_fault(m, "%s: the next call: %s, %d", word, corale_strerror(ret), (int)sum);
-	if (team_now() - since > soon_s())
-		team_late(m, "%s: it took %.1f s", word, team_now() - since);
+	if (clock_s() - since > soon_s())
+		team_late(m, "%s: it took %.1f s", word, clock_s() - since);
 	const char *line = corale_comm_last_error(comm);
 	if (!is_last(m) && (!strstr(line, word) || !strstr(line, name) || !strstr(line, "refused")))
 		team_fault(m, "the line has no \"%s\", \"%s\" and \"refused\": %s", word, name, line);
@@ -150,7 +150,7 @@ static void alone(struct team_member *m)
 		corale_comm *comm = split(m);
 		expect_sum(m, comm, 1, "before");
 		team_barrier(m);
-		const double since = team_now();
+		const double since = clock_s();
 		const int ret = call(comm, how, is_last(m), NULL);
 		if (is_last(m))
 			team_expect(m, ret, CORALE_EINVAL, words[how]);
@@ -161,7 +161,7 @@ static void alone(struct team_member *m)
 			expect_refused(m, comm, since, words[how]);
 		team_barrier(m);
 		if (is_last(m))
-			expect_refused(m, comm, team_now(), words[how]);
+			expect_refused(m, comm, clock_s(), words[how]);
 		corale_comm_destroy(comm);
 	}
 }
@@ -175,7 +175,7 @@ static void alone_and_on(struct team_member *m)
 		team_barrier(m);
 		if (late && !is_last(m))
 			usleep(LATER_US);
-		const double since = team_now();
+		const double since = clock_s();
 		for (int i = 1; i <= 3; i++) {
 			int ret = is_last(m) && i == 1 ? call(comm, IN_PLACE, 1, NULL)
 						       : sum_on(m, comm, i, NULL, &mine, &sum);
@@ -223,7 +223,7 @@ static void on_streams(struct team_member *m)
 		team_barrier(m);
 		if (m->rank == 0)
 			usleep(LATER_US / 4);
-		const double since = team_now();
+		const double since = clock_s();
 		team_expect(m, sum_on(m, comm, 1, stream, &mine[0], &sums[0]), 0, "a call on a stream");
 		team_expect(m, sum_on(m, comm, 2, stream, &mine[1], &sums[1]), 0, "a second one");
 		const int ret = call(comm, SEND, is_last(m) || everywhere, stream);
@@ -282,7 +282,7 @@ static void in_pairs(struct team_member *m)
 			team_expect(m, corale_recv(&one, 1, CORALE_INT32, m->size - 1, comm, NULL), 0,
 				    "a recv");
 		team_barrier(m);
-		const double since = team_now();
+		const double since = clock_s();
 		refuse_pair(m, comm, how, mine, got);
 		if (m->rank == 0)
 			expect_refused(m, comm, since,
@@ -290,7 +290,7 @@ static void in_pairs(struct team_member *m)
 				       : how % 2 == SENDS   ? "send buffer"
 							    : "recv buffer");
 		team_barrier(m);
-		expect_refused(m, comm, team_now(), "refused");
+		expect_refused(m, comm, clock_s(), "refused");
 		corale_comm_destroy(comm);
 	}
 	free(mine);
@@ -334,7 +334,7 @@ static void refuse_group(struct team_member *m, enum group how)
 	for (int i = 0; i < 3; i++)
 		expect_sum(m, comms[i], 1, "before");
 	team_barrier(m);
-	const double since = team_now();
+	const double since = clock_s();
 	const int ret = make_group(m, comms, how, is_last(m));
 	if (is_last(m))
 		team_expect(m, ret, how == NO_MEMORY ? CORALE_ENOMEM : CORALE_EINVAL, "the refused group");
@@ -350,8 +350,8 @@ static void refuse_group(struct team_member *m, enum group how)
 			team_fault(m, "group %d, communicator %d: %s", (int)how, i,
 				   corale_comm_last_error(comms[i]));
 	}
-	if (team_now() - since > 3 * soon_s())
-		team_late(m, "group %d: it took %.1f s", (int)how, team_now() - since);
+	if (clock_s() - since > 3 * soon_s())
+		team_late(m, "group %d: it took %.1f s", (int)how, clock_s() - since);
 	team_barrier(m);
 	for (int i = 0; i < 3; i++)
 		corale_comm_destroy(comms[i]);
@@ -383,7 +383,7 @@ static void no_memory_alone(struct team_member *m)
 {
 	corale_comm *comm = split(m);
 	int32_t one = 1, got = 0;
-	const double since = team_now();
+	const double since = clock_s();
 	int ret = 0;
 	if (is_last(m)) {
 		corale_stream *stream = NULL;

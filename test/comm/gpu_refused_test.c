@@ -98,9 +98,9 @@ static int reduce_on(struct team_member *m, corale_comm *comm, struct fake_strea
 static void expect_told(struct team_member *m, corale_comm *comm, const char *what)
 {
 	char name[24];
-	const double until = team_now() + 20;
+	const double until = clock_s() + 20;
 	snprintf(name, sizeof name, "rank %d", m->size - 1);
-	while (!corale_comm_async_error(comm) && team_now() < until)
+	while (!corale_comm_async_error(comm) && clock_s() < until)
 		usleep(1000);
 	team_expect(m, corale_comm_async_error(comm), CORALE_EMISMATCH, what);
 	const char *line = corale_comm_last_error(comm);
@@ -149,8 +149,8 @@ static void expect_nothing(struct team_member *m, const struct fake_stream *stre
 /* Other ranks may have started the calls that this one has not: that communicator ends everywhere. */
 static void expect_mismatch(struct team_member *m, corale_comm *comm)
 {
-	const double until = team_now() + 20;
-	while (!corale_comm_async_error(comm) && team_now() < until)
+	const double until = clock_s() + 20;
+	while (!corale_comm_async_error(comm) && clock_s() < until)
 		usleep(1000);
 	team_expect(m, corale_comm_async_error(comm), CORALE_EMISMATCH,
 		    "a communicator of which calls were not started");

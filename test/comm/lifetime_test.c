@@ -190,10 +190,10 @@ static void questions(struct team_member *m)
 		for (int i = 0; i < THREADS; i++)
 			if (pthread_create(&threads[i], NULL, ask, &q))
 				abort();
-		const double start = team_now();
+		const double start = clock_s();
 		corale_comm_destroy(q.comm);
-		if (team_now() - start > 2)
-			team_late(m, "destroy took %.1f s", team_now() - start);
+		if (clock_s() - start > 2)
+			team_late(m, "destroy took %.1f s", clock_s() - start);
 		q.over = 1;
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
@@ -277,19 +277,19 @@ static void destroy_beside(struct team_member *m, enum beside how)
 	int32_t sum;
 	team_expect(m, corale_comm_split(m->comm, 0, 0, &c.comm), 0, "split");
 	team_barrier(m);
-	const double start = team_now();
+	const double start = clock_s();
 	if (m->rank == 0) {
 		if (pthread_create(&thread, NULL, call_beside, &c))
 			abort();
-		while (!is_beside(&c) && team_now() < start + 10)
+		while (!is_beside(&c) && clock_s() < start + 10)
 			sched_yield();
 		corale_comm_destroy(c.comm);
 		atomic_store(&c.destroyed, 1);
 		pthread_join(thread, NULL);
 		team_expect(m, c.ret, how == OPEN ? CORALE_EINVAL : CORALE_EABORTED,
 			    "the call beside destroy");
-		if (team_now() > start + 2)
-			team_late(m, "kind %d: it took %.1f s", (int)how, team_now() - start);
+		if (clock_s() > start + 2)
+			team_late(m, "kind %d: it took %.1f s", (int)how, clock_s() - start);
 	}
 	team_barrier(m);
 	if (m->rank && !corale_all_reduce(&one, &sum, 1, CORALE_INT32, CORALE_SUM, c.comm, NULL) &&

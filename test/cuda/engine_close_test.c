@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "test/helpers/fake_driver.h"
 #include "cuda/engine_cuda.h"
@@ -41,22 +41,6 @@ void exporter_note_capture(struct exporter *exporter)
 {
 }
 
-static CUresult current_context(CUcontext *context)
-{
-	*context = NULL;
-	return CUDA_SUCCESS;
-}
-
-static CUresult push_context(CUcontext context)
-{
-	return CUDA_SUCCESS;
-}
-
-static CUresult pop_context(CUcontext *context)
-{
-	return CUDA_SUCCESS;
-}
-
 static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 {
 	*base = at;
@@ -78,9 +62,9 @@ static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdev
 
 int cuda_need_driver(struct cuda_driver *driver, int rank)
 {
-	*driver = (struct cuda_driver){ .current_context = current_context,
-					.push_context = push_context,
-					.pop_context = pop_context,
+	*driver = (struct cuda_driver){ .current_context = fake_current_context,
+					.push_context = fake_push_context,
+					.pop_context = fake_pop_context,
 					.reserve = fake_reserve,
 					.unreserve = fake_unreserve,
 					.unmap = fake_unmap,
@@ -89,16 +73,6 @@ int cuda_need_driver(struct cuda_driver *driver, int rank)
 					.pointer_attribute = pointer_attribute,
 					.device_attribute = device_attribute };
 	return 0;
-}
-
-int cuda_report(int rank, int device, int error, const char *what)
-{
-	return error ? log_error(CORALE_EDEVICE, rank, "%s: error %d", what, error) : 0;
-}
-
-int cuda_report_driver(struct cuda_device device, CUresult error, const char *what)
-{
-	return cuda_report(device.rank, device.ordinal, error, what);
 }
 
 int cuda_memory_export(struct cuda_device device, CUmemGenericAllocationHandle handle, int *fd)
@@ -136,13 +110,12 @@ cudaError_t cudaDeviceSynchronize(void)
 	return wait_for_all();
 }
 
-/* The calling thread's; a capture ends in the default one where it allocates. */
-static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+/* A capture ends where a thread in the default mode allocates. */
 static int is_capturing;
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-	assert_true(!is_capturing || capture_mode == cudaStreamCaptureModeRelaxed);
+	assert_true(!is_capturing || fake_capture_mode == cudaStreamCaptureModeRelaxed);
 	*memory = calloc(1, bytes);
 	return cudaSuccess;
 }
@@ -296,14 +269,6 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
 	return cudaSuccess;
 }
 
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	const enum cudaStreamCaptureMode before = capture_mode;
-	capture_mode = *mode;
-	*mode = before;
-	return cudaSuccess;
-}
-
 /* ---- Cases ----------------------------------------------------------------------------------------------------- */
 
 static int load(void)
@@ -344,10 +309,9 @@ static void *end_engine(void *arg)
 
 static void start_end(struct ending *ending, struct engine *e)
 {
-	const struct timespec pause = { 0, 20000000 };
 	*ending = (struct ending){ .engine = e };
 	assert_int_equal(pthread_create(&ending->thread, NULL, end_engine, ending), 0);
-	nanosleep(&pause, NULL);
+	clock_sleep_ms(20);
 }
 
 /* Communicators of one rank, of a node, and of two nodes: their kernels have ended, those of the program run. */
@@ -430,7 +394,7 @@ UNIT_TEST(test_captured)
 	is_capturing = 1;
 	engine_note_capture(kept);
 	is_capturing = 0;
-	assert_int_equal(capture_mode, cudaStreamCaptureModeGlobal);
+	assert_int_equal(fake_capture_mode, cudaStreamCaptureModeGlobal);
 	engine_close(kept);
 	assert_int_equal(kept->captured, 1);
 	assert_int_equal(atomic_exchange(&whole_waits, 0), 1);

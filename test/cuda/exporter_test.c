@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "test/helpers/unit.h"
+#include "test/helpers/fake_driver.h"
 #include "cuda/exporter_state.h"
 #include "base/descriptor.h"
 #include "base/log.h"
@@ -50,7 +51,6 @@ static _Atomic CUdeviceptr next_reserved = (CUdeviceptr)1 << 50;
 static _Atomic int handles, reservations, no_read_only, exports_fail;
 static void (*_Atomic before_export)(void);
 static _Atomic uint64_t last_id;
-static _Atomic int driver_is_gone; /* exit() has ended it */
 static _Atomic int fails_in[PROCESSES], open_us[PROCESSES], close_waits[PROCESSES], waiting[PROCESSES];
 static int gpu_of[PROCESSES];
 static CUresult peer_error;
@@ -58,7 +58,6 @@ static _Atomic int copies_fail, slow_copies, opens, closes;
 static void (*_Atomic after_copy)(void);
 static pthread_rwlock_t
     kernels[PROCESSES]; /* held for reading by kernels, for writing by what waits for them */
-static _Thread_local CUcontext current;
 static _Atomic uint64_t process_is = 100;
 static uint64_t first_process; /* another one in each run of the test: sockets have names by it */
 
@@ -66,12 +65,6 @@ uint64_t __wrap_process_number(void);
 uint64_t __wrap_process_number(void)
 {
 	return first_process + process_is;
-}
-
-static void call_driver(void)
-{
-	if (driver_is_gone)
-		_exit(99);
 }
 
 static int process_of(CUcontext context)
@@ -115,34 +108,15 @@ static void release(int process, int i)
 	pthread_rwlock_unlock(&kernels[process]);
 }
 
-static CUresult current_context(CUcontext *context)
-{
-	*context = current;
-	return CUDA_SUCCESS;
-}
-
-static CUresult push_context(CUcontext context)
-{
-	call_driver();
-	current = context;
-	return CUDA_SUCCESS;
-}
-
-static CUresult pop_context(CUcontext *context)
-{
-	*context = current;
-	return CUDA_SUCCESS;
-}
-
 static CUresult enable_peer(CUcontext context, unsigned flags)
 {
-	assert_true(context && context != current);
+	assert_true(context && context != fake_context);
 	return peer_error;
 }
 
 static CUresult attribute(void *value, int which, CUdeviceptr at)
 {
-	call_driver();
+	fake_call();
 	struct allocation *a = allocation_of(at);
 	const int in_piece = a->kind != PIECE || at - address(index_of(at)) < a->bytes;
 	const uint64_t id = in_piece ? a->id : 0;
@@ -202,7 +176,7 @@ static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
 static CUresult retain(CUmemGenericAllocationHandle *handle, void *memory)
 {
 	struct allocation *a = allocation_of((CUdeviceptr)memory);
-	call_driver();
+	fake_call();
 	*handle = a->id;
 	if (a->kind != PIECE || !a->id)
 		return 1;
@@ -231,9 +205,9 @@ static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, in
 static CUresult import_handle(CUmemGenericAllocationHandle *handle, void *from, int kind)
 {
 	assert_int_equal(kind, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	call_driver();
-	usleep((unsigned)open_us[process_of(current)]);
-	if (fails_in[process_of(current)] ||
+	fake_call();
+	usleep((unsigned)open_us[process_of(fake_context)]);
+	if (fails_in[process_of(fake_context)] ||
 	    pread((int)(uintptr_t)from, handle, sizeof *handle, 0) != sizeof *handle)
 		return 1;
 	handles++;
@@ -274,7 +248,7 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAll
 	if (k < ALLOCATIONS)
 		assert_int_equal(bytes, allocations[k].bytes);
 	mappings[i] = (struct mapping){
-		.at = at, .bytes = bytes, .process = process_of(current), .index = k, .id = handle
+		.at = at, .bytes = bytes, .process = process_of(fake_context), .index = k, .id = handle
 	};
 	pthread_mutex_unlock(&mappings_lock);
 	opens++;
@@ -284,7 +258,7 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAll
 static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
 {
 	const int writes = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	assert_int_equal(access->location.id, gpu_of[process_of(current)]);
+	assert_int_equal(access->location.id, gpu_of[process_of(fake_context)]);
 	if (no_read_only && !writes)
 		return 801;
 	pthread_mutex_lock(&mappings_lock);
@@ -300,7 +274,7 @@ static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *
 /* Does not wait for kernels. */
 static CUresult unmap(CUdeviceptr at, size_t bytes)
 {
-	const int process = process_of(current);
+	const int process = process_of(fake_context);
 	waiting[process]++;
 	while (close_waits[process])
 		usleep(1000);
@@ -314,9 +288,9 @@ static CUresult unmap(CUdeviceptr at, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-static const struct cuda_driver driver = { .current_context = current_context,
-					   .push_context = push_context,
-					   .pop_context = pop_context,
+static const struct cuda_driver driver = { .current_context = fake_current_context,
+					   .push_context = fake_push_context,
+					   .pop_context = fake_pop_context,
 					   .enable_peer = enable_peer,
 					   .pointer_attribute = attribute,
 					   .pointer_attributes = attributes,
@@ -331,44 +305,11 @@ static const struct cuda_driver driver = { .current_context = current_context,
 					   .unmap = unmap,
 					   .set_access = set_access };
 
-int cuda_memory_alloc(struct cuda_device d, int for_adapters, size_t *bytes, void **out)
-{
-	*bytes = (*bytes + 2 * MEBI - 1) / (2 * MEBI) * 2 * MEBI;
-	*out = aligned_alloc(4096, *bytes);
-	memset(*out, 0xff, *bytes);
-	return 0;
-}
-
-void cuda_memory_free(struct cuda_device d, void *memory, size_t bytes)
-{
-	call_driver();
-	free(memory);
-}
-
-int cuda_report(int rank, int ordinal, int error, const char *what)
-{
-	return error ? log_error(CORALE_EDEVICE, rank, "%s: error %d", what, error) : 0;
-}
-
-int cuda_report_driver(struct cuda_device d, CUresult error, const char *what)
-{
-	return cuda_report(d.rank, d.ordinal, error, what);
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	static _Thread_local enum cudaStreamCaptureMode now;
-	const enum cudaStreamCaptureMode before = now;
-	now = *mode;
-	*mode = before;
-	return cudaSuccess;
-}
-
 /* What a thread calls that a capture in the mode of the start would end. */
 static void needs_relaxed(void)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	call_driver();
+	fake_call();
 	cudaThreadExchangeStreamCaptureMode(&mode);
 	assert_int_equal(mode, cudaStreamCaptureModeRelaxed);
 }
@@ -378,7 +319,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 	const int i = index_of((CUdeviceptr)memory);
 	needs_relaxed();
 	const uint64_t words[2] = { (uint64_t)i, allocations[i].id };
-	assert_non_null(current);
+	assert_non_null(fake_context);
 	memset(handle, 0, sizeof *handle);
 	memcpy(handle, words, sizeof words);
 	return cudaSuccess;
@@ -386,7 +327,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 
 cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
-	const int process = process_of(current);
+	const int process = process_of(fake_context);
 	uint64_t words[2];
 	needs_relaxed();
 	memcpy(words, &handle, sizeof words);
@@ -402,7 +343,7 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
 
 cudaError_t cudaIpcCloseMemHandle(void *memory)
 {
-	const int process = process_of(current);
+	const int process = process_of(fake_context);
 	needs_relaxed();
 	waiting[process]++;
 	while (close_waits[process])
@@ -424,7 +365,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	call_driver();
+	fake_call();
 	return cudaSuccess;
 }
 
@@ -449,16 +390,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, 
 	return cudaSuccess;
 }
 
-cudaError_t cudaGetLastError(void)
-{
-	return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-	return "made up";
-}
-
 /* ---- Participants ---- */
 
 static _Atomic int infos, errors;
@@ -475,7 +406,7 @@ static void count_line(enum log_level level, int rank, const char *text)
 static struct exporter *begin(int process)
 {
 	struct exporter *x = NULL;
-	current = (CUcontext)(uintptr_t)(PROCESSES * cases + process + 1);
+	fake_context = (CUcontext)(uintptr_t)(PROCESSES * cases + process + 1);
 	process_is = 100 + (uint64_t)process;
 	struct cuda_driver passing = driver; /* its engine may end before the exporter */
 	assert_int_equal(exporter_open(&passing, 0, process, &x), 0);
@@ -621,7 +552,7 @@ static pid_t start_child(struct exporter *x, int *fd)
 
 static void say_driver_gone(void)
 {
-	driver_is_gone = 1;
+	fake_is_gone = 1;
 	usleep(50000);
 }
 
@@ -650,7 +581,7 @@ static void fork_busy(void)
 	export_open(&p, allocate(1, GPU, MEBI));
 	const pid_t child = fork();
 	if (!child) {
-		driver_is_gone = 1;
+		fake_is_gone = 1;
 		exporter_detach(p.y, p.of_x);
 		exporter_close(p.y);
 		exporter_close(p.x);
@@ -1381,7 +1312,7 @@ UNIT_TEST_WITH(test_strange_mail, prepare, NULL)
 static struct pair make_own_pair(void)
 {
 	struct pair p = { .x = begin(0) };
-	current = (CUcontext)(uintptr_t)(PROCESSES * cases + 2);
+	fake_context = (CUcontext)(uintptr_t)(PROCESSES * cases + 2);
 	gpu_of[1] = 1;
 	assert_int_equal(exporter_open(&driver, 1, 1, &p.y), 0);
 	p.of_y = attach(p.x, p.y);

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "cuda/trace.h"
 
@@ -110,23 +110,16 @@ UNIT_TEST(test_ranges)
 	in_child(with_tool);
 }
 
-static double now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void without_tool(void)
 {
 	struct trace *volatile trace = trace_open();
 	expect(trace == NULL, "no trace without a tool");
-	double begin = now_ns();
+	double begin = clock_ns();
 	for (int i = 0; i < CALLS; i++) {
 		trace_begin(trace, CORALE_ALL_REDUCE, &one_shot_codelet, (uint64_t)i);
 		trace_end(trace);
 	}
-	double ns = (now_ns() - begin) / CALLS;
+	double ns = (clock_ns() - begin) / CALLS;
 	printf("# a range without a tool: %.2f ns\n", ns);
 	fflush(stdout);
 	expect(ns < 10, "less than 10 ns a range");

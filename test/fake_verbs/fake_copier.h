@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
+#include "test/helpers/clock.h"
 #include "copier_board.h"
 
 struct copier_options {

@@ -35,9 +35,9 @@ int copier_measure(const struct copier_options *o)
 	}
 	offer(FROM, all);
 	offer(TO, all);
-	const double begin = copier_seconds();
+	const double begin = clock_s();
 	double now = begin;
-	for (uint64_t last = 0; now < begin + o->seconds; now = copier_seconds()) {
+	for (uint64_t last = 0; now < begin + o->seconds; now = clock_s()) {
 		const uint64_t at = copies % (uint64_t)o->depth * o->bytes;
 		const struct copier_place to = { fake_wire_lid(), TO, at };
 		if (copies >= (uint64_t)o->depth)

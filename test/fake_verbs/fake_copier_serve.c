@@ -135,7 +135,7 @@ static void begin(struct adapter *a, uint64_t number, double rate)
 	struct copier_copy *c = &a->board->copies[number % COPIER_POSTS];
 	int device = 0;
 	void *to = bytes_at(a, &c->to, c->bytes, &device), *from = bytes_at(a, &c->from, c->bytes, &device);
-	const double now = copier_seconds();
+	const double now = clock_s();
 	const cudaStream_t stream = stream_of(a, device);
 	c->is_unknown = !from || !to;
 	if (!c->is_unknown && c->bytes)
@@ -150,7 +150,7 @@ static void begin(struct adapter *a, uint64_t number, double rate)
 
 static int has_ended(const struct adapter *a, uint64_t number)
 {
-	if (copier_seconds() < a->due[number % COPIER_POSTS])
+	if (clock_s() < a->due[number % COPIER_POSTS])
 		return 0;
 	const cudaError_t state = cudaEventQuery(a->ended[number % COPIER_POSTS]);
 	if (state != cudaErrorNotReady)

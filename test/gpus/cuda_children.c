@@ -10,21 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-double cuda_children_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void cuda_children_sleep(double seconds)
-{
-	struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
-	nanosleep(&t, NULL);
-}
 
 struct cuda_children *cuda_children_create(int n)
 {
@@ -80,14 +66,14 @@ static void end(struct cuda_children *c)
 		if (!atomic_load(&c->dead[i]))
 			kill(c->pids[i], SIGKILL);
 	while (reap(c, &ignored))
-		cuda_children_sleep(0.001);
+		clock_sleep_s(0.001);
 }
 
 int cuda_children_run(struct cuda_children *c, int (*body)(struct cuda_children *, int rank, void *),
 		      void *arg, double stall_s, int log_fd)
 {
 	int bad = 0, seen = atomic_load(&c->progress);
-	double since = cuda_children_now();
+	double since = clock_s();
 	begin(c);
 	fflush(NULL);
 	for (int i = 0; i < c->n; i++) {
@@ -102,13 +88,13 @@ int cuda_children_run(struct cuda_children *c, int (*body)(struct cuda_children 
 		int now = atomic_load(&c->progress);
 		if (now != seen) {
 			seen = now;
-			since = cuda_children_now();
+			since = clock_s();
 		}
-		if (cuda_children_now() > since + stall_s) {
+		if (clock_s() > since + stall_s) {
 			end(c);
 			return -1;
 		}
-		cuda_children_sleep(0.001);
+		clock_sleep_s(0.001);
 	}
 	return bad;
 }
@@ -127,9 +113,9 @@ static int await(const struct cuda_group *group, int rank, int round, double end
 {
 	struct cuda_exchange *x = &group->children->exchanges[group->number];
 	while (atomic_load(&x->round[rank]) < round) {
-		if (cuda_children_now() > end || atomic_load(&group->children->dead[x->child[rank]]))
+		if (clock_s() > end || atomic_load(&group->children->dead[x->child[rank]]))
 			return -1;
-		cuda_children_sleep(50e-6);
+		clock_sleep_s(50e-6);
 	}
 	return 0;
 }
@@ -138,7 +124,7 @@ int cuda_group_allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	struct cuda_group *group = ctx;
 	struct cuda_exchange *x = &group->children->exchanges[group->number];
-	double end = cuda_children_now() + CUDA_CHILDREN_WAIT_S;
+	double end = clock_s() + CUDA_CHILDREN_WAIT_S;
 	int round = ++group->round;
 	if (bytes > CUDA_CHILDREN_SLOT) {
 		fprintf(stderr, "the test's all-gather takes at most %d bytes, not %zu\n", CUDA_CHILDREN_SLOT,

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "test/helpers/clock.h"
+
 enum {
 	CUDA_CHILDREN_MOST = 16,
 	CUDA_CHILDREN_GROUPS = 3,
@@ -39,9 +41,6 @@ struct cuda_group {
 	struct cuda_children *children;
 	int number, rank, size, round;
 };
-
-double cuda_children_now(void);
-void cuda_children_sleep(double seconds);
 
 /* Shared by all processes forked later; NULL if there is no memory. */
 struct cuda_children *cuda_children_create(int n);

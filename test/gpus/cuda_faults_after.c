@@ -52,7 +52,7 @@ static void unasked(struct faults_rank *r, const struct faults_case *c)
 	int ret = faults_reduce(r, count);
 	faults_is(r, ret == CORALE_ECOMM ? 0 : ret, 0, "the call");
 	faults_wait(r, FAULTS_STUCK_S);
-	cuda_children_sleep(SEEN_MS / 1000.);
+	clock_sleep_s(SEEN_MS / 1000.);
 	faults_expect_words(r, c);
 	cuda_group_meet(&r->world);
 }
@@ -83,10 +83,10 @@ static void replayed(struct faults_rank *r, const struct faults_case *c)
 	cuda_group_meet(&r->world);
 	fill(r, r->recv, PATTERN, c->count * sizeof(int32_t));
 	cuda_group_meet(&r->world);
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	faults_cuda(r, cudaGraphLaunch(exec, r->stream), "a replay after a failure");
 	faults_is(r, faults_wait(r, FAULTS_STUCK_S), 0, "waiting for a replay after a failure");
-	double ms = 1000 * (cuda_children_now() - begin);
+	double ms = 1000 * (clock_s() - begin);
 	if (ms > AT_ONCE_MS)
 		faults_complain(r, "a replay after a failure took %.0f ms", ms);
 	size_t wrong = changed(r, r->recv, PATTERN, c->count * sizeof(int32_t));
@@ -141,29 +141,29 @@ static void given_up_by(struct faults_rank *r, int coll, int allocated, int dere
 		int ret = call_into(r, coll, memory, r->comm);
 		faults_is(r, ret == CORALE_ETIMEDOUT ? 0 : ret, 0, "the call that waits");
 		faults_wait(r, FAULTS_STUCK_S);
-		double begin = cuda_children_now();
+		double begin = clock_s();
 		if (deregisters && allocated)
 			corale_mem_free(r->comm, memory);
 		else if (deregisters)
 			corale_mem_deregister(r->comm, handle);
 		else
 			corale_comm_destroy(r->comm);
-		if (cuda_children_now() - begin > 1)
-			faults_complain(r, "giving up took %.1f s", cuda_children_now() - begin);
+		if (clock_s() - begin > 1)
+			faults_complain(r, "giving up took %.1f s", clock_s() - begin);
 		if (!(deregisters && allocated)) {
 			fill(r, memory, PATTERN, PART);
-			cuda_children_sleep(LATE_S + 2.5);
+			clock_sleep_s(LATE_S + 2.5);
 			size_t wrong = changed(r, memory, PATTERN, PART);
 			if (wrong)
 				faults_complain(
 				    r, "%zu bytes of memory that was given up were written by others", wrong);
 		} else {
-			cuda_children_sleep(LATE_S + 2.5);
+			clock_sleep_s(LATE_S + 2.5);
 		}
 		if (!deregisters)
 			r->comm = NULL;
 	} else {
-		cuda_children_sleep(FAULTS_TIMEOUT_S + LATE_S);
+		clock_sleep_s(FAULTS_TIMEOUT_S + LATE_S);
 		if (exec)
 			faults_cuda(r, cudaGraphLaunch(exec, r->stream), "a late replay");
 		else
@@ -220,12 +220,12 @@ static void fails_alone(struct faults_rank *r, const struct faults_case *c, int 
 	if (r->rank != last)
 		faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
 	cuda_group_meet(&r->world);
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	if (r->rank == last && loses) {
 		uint32_t *nowhere = (uint32_t *)(uintptr_t)0x10000; /* the kernel faults */
 		cuda_tiny_fill(nowhere, 1, 0, r->stream);
 		cudaStreamSynchronize(r->stream);
-		begin = cuda_children_now();
+		begin = clock_s();
 		faults_is(r, corale_comm_async_error(r->comm), CORALE_EDEVICE, "a lost context");
 	} else if (r->rank == last) {
 		static char host[64];
@@ -237,9 +237,9 @@ static void fails_alone(struct faults_rank *r, const struct faults_case *c, int 
 	} else {
 		int got = CORALE_INPROGRESS;
 		while ((got = cudaStreamQuery(r->stream) == cudaErrorNotReady) &&
-		       cuda_children_now() < begin + FAULTS_STUCK_S)
+		       clock_s() < begin + FAULTS_STUCK_S)
 			;
-		double seconds = cuda_children_now() - begin;
+		double seconds = clock_s() - begin;
 		if (seconds > FAULTS_TIMEOUT_S - 1)
 			faults_complain(r, "the failure of another rank was told after %.2f s", seconds);
 		if (!corale_comm_async_error(r->comm))
@@ -260,17 +260,17 @@ static void raced(struct faults_rank *r, int aborts)
 		memory = shared_memory(r, i % 2, &handle);
 		cuda_group_meet(&r->world);
 		if (r->rank && !aborts)
-			cuda_children_sleep(RACE_TIMEOUT_S + 1e-3 * (i - RACES / 2));
+			clock_sleep_s(RACE_TIMEOUT_S + 1e-3 * (i - RACES / 2));
 		call_into(r, CORALE_ALL_GATHER, memory, comm);
 		if (aborts)
-			cuda_children_sleep(1e-5 * i);
+			clock_sleep_s(1e-5 * i);
 		if (r->rank == 0 && aborts)
 			corale_comm_abort(comm);
 		faults_wait(r, FAULTS_STUCK_S);
 		if (r->rank == 0) {
 			corale_comm_destroy(comm);
 			fill(r, memory, PATTERN, PART);
-			cuda_children_sleep(0.1);
+			clock_sleep_s(0.1);
 			size_t wrong = changed(r, memory, PATTERN, PART);
 			if (wrong)
 				faults_complain(r,

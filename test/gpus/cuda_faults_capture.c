@@ -28,7 +28,7 @@ static void *hold(void *arg)
 	cuda_delay(1000, stream);
 	atomic_store(&h->begun, 1);
 	while (!atomic_load(&h->release))
-		cuda_children_sleep(0.001);
+		clock_sleep_s(0.001);
 	atomic_store(&h->broken, cuda_delay(1000, stream) != cudaSuccess ||
 				     cudaStreamEndCapture(stream, &graph) != cudaSuccess || !graph);
 	if (graph)
@@ -44,7 +44,7 @@ static void begin_hold(struct holder *h, struct faults_rank *r)
 	faults_cuda(r, cudaGetDevice(&h->gpu), "cudaGetDevice");
 	pthread_create(&h->thread, NULL, hold, h);
 	while (!atomic_load(&h->begun))
-		cuda_children_sleep(0.001);
+		clock_sleep_s(0.001);
 }
 
 static void end_hold(struct holder *h)

@@ -81,7 +81,7 @@ static int graphs_in_order(struct faults_rank *r, const struct faults_case *c, i
 void faults_mismatch(struct faults_rank *r, const struct faults_case *c)
 {
 	int odd = r->rank == r->size - 1, ret;
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	if (c->kind == FAULTS_ORDER)
 		ret = calls_in_order(r, c, odd);
 	else if (c->kind == FAULTS_GRAPHS)
@@ -100,7 +100,7 @@ void faults_pair(struct faults_rank *r, const struct faults_case *c)
 {
 	size_t send_counts[CUDA_CHILDREN_MOST], recv_counts[CUDA_CHILDREN_MOST], displs[CUDA_CHILDREN_MOST];
 	int last = r->size - 1, ret;
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	for (int i = 0; i < r->size; i++) {
 		send_counts[i] = recv_counts[i] = c->count / (size_t)r->size + 1;
 		displs[i] = (size_t)i * (send_counts[i] + 1);
@@ -140,14 +140,14 @@ static void *abort_from_thread(void *comm)
 static void abort_comm(struct faults_rank *r, const struct faults_case *c)
 {
 	pthread_t thread;
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	if (c->kind == FAULTS_BY_THREAD && !pthread_create(&thread, NULL, abort_from_thread, r->comm))
 		pthread_join(thread, NULL);
 	else
 		faults_is(r, corale_comm_abort(r->comm), 0, "corale_comm_abort");
 	corale_comm_abort(r->comm); /* once more changes nothing */
-	if (cuda_children_now() - begin > 0.5)
-		faults_complain(r, "corale_comm_abort took %.2f s", cuda_children_now() - begin);
+	if (clock_s() - begin > 0.5)
+		faults_complain(r, "corale_comm_abort took %.2f s", clock_s() - begin);
 }
 
 void faults_abort(struct faults_rank *r, const struct faults_case *c)
@@ -156,14 +156,14 @@ void faults_abort(struct faults_rank *r, const struct faults_case *c)
 	if (r->rank != last && c->kind != FAULTS_IDLE)
 		faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
 	cuda_group_meet(&r->world);
-	cuda_children_sleep(SETTLE_MS / 1000.);
+	clock_sleep_s(SETTLE_MS / 1000.);
 	if (r->rank != last && c->kind != FAULTS_IDLE && cudaStreamQuery(r->stream) != cudaErrorNotReady)
 		faults_complain(r, "a call has ended that the last rank has not made");
 	cuda_group_meet(&r->world);
 	if (r->rank == aborter)
 		abort_comm(r, c);
 	cuda_group_meet(&r->world);
-	faults_expect(r, CORALE_EABORTED, cuda_children_now(), FAULTS_SOON_S);
+	faults_expect(r, CORALE_EABORTED, clock_s(), FAULTS_SOON_S);
 	faults_recover(r);
 }
 
@@ -208,7 +208,7 @@ static void replay(struct faults_rank *r, const struct faults_case *c, int comes
 void faults_absent(struct faults_rank *r, const struct faults_case *c)
 {
 	int comes = r->rank != r->size - 1;
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	if (c->kind == FAULTS_REPLAY)
 		replay(r, c, comes);
 	else if (comes) {
@@ -224,19 +224,19 @@ void faults_absent(struct faults_rank *r, const struct faults_case *c)
 			    0, "a call behind it");
 		faults_expect(r, CORALE_ETIMEDOUT, begin, FAULTS_TIMEOUT_S + FAULTS_SOON_S);
 		faults_expect_words(r, c);
-		if (cuda_children_now() - begin < FAULTS_TIMEOUT_S - 0.5)
-			faults_complain(r, "this took %.2f s only, expected %d", cuda_children_now() - begin,
+		if (clock_s() - begin < FAULTS_TIMEOUT_S - 0.5)
+			faults_complain(r, "this took %.2f s only, expected %d", clock_s() - begin,
 					FAULTS_TIMEOUT_S);
 	}
 	cuda_group_meet(&r->world);
-	begin = cuda_children_now();
+	begin = clock_s();
 	if (!comes && start(r, c) == 0) {
 		int code = faults_outcome(r, FAULTS_STUCK_S);
 		if (!code || code == CORALE_INPROGRESS)
 			faults_complain(r, "a call after the others' deadline: %s", corale_strerror(code));
-		if (cuda_children_now() - begin > FAULTS_TIMEOUT_S + FAULTS_SOON_S)
+		if (clock_s() - begin > FAULTS_TIMEOUT_S + FAULTS_SOON_S)
 			faults_complain(r, "it took %.2f s to learn of the others' deadline",
-					cuda_children_now() - begin);
+					clock_s() - begin);
 	}
 	cuda_group_meet(&r->world);
 	faults_recover(r);
@@ -246,12 +246,12 @@ void faults_absent(struct faults_rank *r, const struct faults_case *c)
 
 static void died_at(struct faults_rank *r)
 {
-	atomic_store(&r->world.children->moment_us, (long long)(1e6 * cuda_children_now()));
+	atomic_store(&r->world.children->moment_us, (long long)(1e6 * clock_s()));
 }
 
 static void *kill_soon(void *arg)
 {
-	cuda_children_sleep(0.5);
+	clock_sleep_s(0.5);
 	died_at(arg);
 	kill(getpid(), SIGKILL);
 	return arg;
@@ -264,19 +264,19 @@ static void die(struct faults_rank *r, const struct faults_case *c)
 		pthread_create(&thread, NULL, kill_soon, r);
 		for (;;)
 			if (start(r, c) || faults_wait(r, FAULTS_STUCK_S))
-				cuda_children_sleep(0.001);
+				clock_sleep_s(0.001);
 	}
 	void *memory = NULL;
 	if (c->kind == FAULTS_KILLED_LARGE && cudaMalloc(&memory, (size_t)64 << 30) == cudaSuccess)
 		cudaMemset(memory, 1, (size_t)64 << 30);
 	cudaDeviceSynchronize();
-	cuda_children_sleep(0.5);
+	clock_sleep_s(0.5);
 	died_at(r);
 	if (c->kind == FAULTS_EXITED)
 		_exit(0);
 	if (c->kind == FAULTS_LEFT) {
 		corale_comm_destroy(r->comm);
-		cuda_children_sleep(FAULTS_TIMEOUT_S + FAULTS_SOON_S);
+		clock_sleep_s(FAULTS_TIMEOUT_S + FAULTS_SOON_S);
 		_exit(0);
 	}
 	kill(getpid(), SIGKILL);
@@ -285,9 +285,9 @@ static void die(struct faults_rank *r, const struct faults_case *c)
 /* Calls until the communicator fails. */
 static void call_on(struct faults_rank *r, const struct faults_case *c)
 {
-	double end = cuda_children_now() + FAULTS_STUCK_S;
+	double end = clock_s() + FAULTS_STUCK_S;
 	while (!start(r, c) && !faults_wait(r, FAULTS_STUCK_S) && !corale_comm_async_error(r->comm))
-		if (cuda_children_now() > end) {
+		if (clock_s() > end) {
 			faults_complain(r, "calls go on without a rank that is dead");
 			return;
 		}
@@ -298,16 +298,16 @@ void faults_death(struct faults_rank *r, const struct faults_case *c)
 {
 	if (r->rank == r->size - 1)
 		die(r, c);
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	call_on(r, c);
 	int code = faults_outcome(r, FAULTS_STUCK_S);
-	double seconds = cuda_children_now() - 1e-6 * (double)atomic_load(&r->world.children->moment_us);
+	double seconds = clock_s() - 1e-6 * (double)atomic_load(&r->world.children->moment_us);
 	const char *line = corale_comm_last_error(r->comm);
 	if (c->kind == FAULTS_LEFT) { /* which is no death, but nobody can make the call */
 		if (code != CORALE_EPEER && code != CORALE_ETIMEDOUT)
 			faults_is(r, code, CORALE_EPEER, "what the communicator says");
-		if (cuda_children_now() - begin > 0.5 + FAULTS_TIMEOUT_S + FAULTS_SOON_S)
-			faults_complain(r, "this took %.2f s", cuda_children_now() - begin);
+		if (clock_s() - begin > 0.5 + FAULTS_TIMEOUT_S + FAULTS_SOON_S)
+			faults_complain(r, "this took %.2f s", clock_s() - begin);
 	} else {
 		faults_is(r, code, CORALE_EPEER, "what the communicator says");
 		const int over_nodes = faults_over_nodes(r->size);

@@ -14,16 +14,16 @@ enum { LATE_MS = 1500, PROMPT_MS = 700, BEFORE_MS = 50, BLOCK = 1 << 20, COPY = 
 /* The step must not have waited for the collective that spins. */
 static void prompt(struct faults_rank *r, double *since, const char *step)
 {
-	double now = cuda_children_now(), ms = 1000 * (now - *since);
+	double now = clock_s(), ms = 1000 * (now - *since);
 	if (ms > PROMPT_MS)
 		faults_complain(r, "%s took %.0f ms beside a waiting collective", step, ms);
-	*since = cuda_children_now();
+	*since = clock_s();
 }
 
 static void drain(struct faults_rank *r, cudaStream_t stream, double *since, const char *step)
 {
 	double end = *since + FAULTS_STUCK_S;
-	while (cudaStreamQuery(stream) == cudaErrorNotReady && cuda_children_now() < end)
+	while (cudaStreamQuery(stream) == cudaErrorNotReady && clock_s() < end)
 		;
 	prompt(r, since, step);
 }
@@ -37,11 +37,11 @@ static void drain(struct faults_rank *r, cudaStream_t stream, double *since, con
 static void other_kernels(struct faults_rank *r, cudaStream_t streams[STREAMS], double *since)
 {
 	int ended = 0;
-	cuda_children_sleep(BEFORE_MS / 1000.);
+	clock_sleep_s(BEFORE_MS / 1000.);
 	for (int i = 0; i < STREAMS; i++)
 		faults_cuda(r, i % 2 ? cuda_delay_wide(1000, streams[i]) : cuda_delay(1000, streams[i]),
 			    "launching a kernel");
-	while (ended < STREAMS - 1 && cuda_children_now() < *since + FAULTS_STUCK_S) {
+	while (ended < STREAMS - 1 && clock_s() < *since + FAULTS_STUCK_S) {
 		ended = 0;
 		for (int i = 0; i < STREAMS; i++)
 			ended += cudaStreamQuery(streams[i]) == cudaSuccess;
@@ -59,7 +59,7 @@ static void other_kernels(struct faults_rank *r, cudaStream_t streams[STREAMS], 
 /* Memory, streams, events, graphs, copies and kernels, all on other streams. */
 static void other_work(struct faults_rank *r)
 {
-	double since = cuda_children_now();
+	double since = clock_s();
 	cudaStream_t stream = NULL, streams[STREAMS] = { NULL };
 	cudaEvent_t event = NULL;
 	cudaGraph_t graph = NULL;
@@ -109,7 +109,7 @@ static void other_work(struct faults_rank *r)
 /* Every kind of call for the first time: nothing may have to be loaded or freed first. */
 static int first_calls(struct faults_rank *r, int timed)
 {
-	double since = cuda_children_now();
+	double since = clock_s();
 	char *s = r->send, *d = r->recv;
 	size_t n = (size_t)r->size;
 	int ret = 0;
@@ -141,7 +141,7 @@ static int first_calls(struct faults_rank *r, int timed)
 
 static int captured_call(struct faults_rank *r, int timed)
 {
-	double since = cuda_children_now();
+	double since = clock_s();
 	cudaStream_t stream;
 	cudaGraph_t graph = NULL;
 	cudaGraphExec_t exec = NULL;
@@ -170,11 +170,11 @@ static void create(struct faults_rank *r, const struct faults_case *c)
 	int late = r->rank == r->size - 1;
 	if (!late)
 		faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
-	double since = cuda_children_now();
+	double since = clock_s();
 	corale_comm *second = faults_comm(r, &r->fresh, FAULTS_STUCK_S);
-	if (cuda_children_now() - since > FAULTS_TIMEOUT_S)
+	if (clock_s() - since > FAULTS_TIMEOUT_S)
 		faults_complain(r, "a communicator took %.1f s beside a waiting collective",
-				cuda_children_now() - since);
+				clock_s() - since);
 	if (!late && cudaStreamQuery(r->stream) != cudaErrorNotReady)
 		faults_complain(r, "the call has ended that waits for the last rank");
 	cuda_group_meet(&r->world);
@@ -207,7 +207,7 @@ void faults_late(struct faults_rank *r, const struct faults_case *c)
 		return;
 	}
 	if (late)
-		cuda_children_sleep(LATE_MS / 1000.);
+		clock_sleep_s(LATE_MS / 1000.);
 	faults_is(r, faults_reduce(r, c->count), 0, "the call that waits");
 	switch (c->kind) {
 	case FAULTS_OTHER_WORK:

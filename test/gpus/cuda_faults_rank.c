@@ -98,10 +98,10 @@ void faults_first_large(struct faults_rank *r)
 
 int faults_wait(struct faults_rank *r, double limit_s)
 {
-	double end = cuda_children_now() + limit_s;
+	double end = clock_s() + limit_s;
 	cudaError_t error;
 	while ((error = cudaStreamQuery(r->stream)) == cudaErrorNotReady)
-		if (cuda_children_now() > end)
+		if (clock_s() > end)
 			return CORALE_INPROGRESS;
 	return faults_cuda(r, error, "cudaStreamQuery") ? 0 : CORALE_EDEVICE;
 }
@@ -122,7 +122,7 @@ int faults_outcome(struct faults_rank *r, double limit_s)
 void faults_expect(struct faults_rank *r, int code, double begin, double limit_s)
 {
 	int got = faults_outcome(r, FAULTS_STUCK_S);
-	double seconds = cuda_children_now() - begin;
+	double seconds = clock_s() - begin;
 	if (got == CORALE_INPROGRESS) {
 		faults_complain(r, "the stream is not idle after %d s; expected \"%s\"", FAULTS_STUCK_S,
 				corale_strerror(code));
@@ -146,13 +146,13 @@ void faults_expect_words(struct faults_rank *r, const struct faults_case *c)
 
 void faults_recover(struct faults_rank *r)
 {
-	double begin = cuda_children_now();
+	double begin = clock_s();
 	if (r->comm && corale_comm_async_error(r->comm) && faults_reduce(r, 1) == 0)
 		faults_complain(r, "a communicator that has failed takes a call");
 	corale_comm_destroy(r->comm);
 	r->comm = NULL;
-	if (cuda_children_now() - begin > FAULTS_SOON_S)
-		faults_complain(r, "corale_comm_destroy took %.2f s", cuda_children_now() - begin);
+	if (clock_s() - begin > FAULTS_SOON_S)
+		faults_complain(r, "corale_comm_destroy took %.2f s", clock_s() - begin);
 	faults_cuda(r, cudaGetLastError(), "CUDA after the communicator");
 	corale_comm *comm = faults_comm(r, &r->fresh, FAULTS_STUCK_S);
 	if (comm)

@@ -45,7 +45,7 @@ static void refuse_then_come_late(struct faults_rank *r)
 	end_capture(r, r->stream);
 	cuda_group_meet(&r->world);
 	if (r->rank == r->size - 1)
-		cuda_children_sleep(LATER_S);
+		clock_sleep_s(LATER_S);
 }
 
 static void then_memory(struct faults_rank *r, int registers)

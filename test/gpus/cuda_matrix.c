@@ -42,7 +42,7 @@ struct test {
 
 static int stopped(struct test *t, size_t bytes)
 {
-	int flags[2] = { t->broken != 0, t->world.rank == 0 && cuda_world_now() > t->end };
+	int flags[2] = { t->broken != 0, t->world.rank == 0 && clock_s() > t->end };
 	if (!t->stop && (t->number % AGREE_EVERY == 0 || bytes > AGREE_BYTES)) {
 		MPI_Allreduce(MPI_IN_PLACE, flags, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 		t->stop = flags[0] || flags[1];
@@ -414,17 +414,17 @@ static void barrier_with_late(struct test *t, int late)
 	enum { LATE_MS = 20 };
 	cudaStream_t stream = t->streams[late % CUDA_BATCH_STREAMS];
 	MPI_Barrier(MPI_COMM_WORLD);
-	double entered = cuda_world_now(), left;
-	while (t->world.rank == late && cuda_world_now() < entered + LATE_MS / 1000.)
+	double entered = clock_s(), left;
+	while (t->world.rank == late && clock_s() < entered + LATE_MS / 1000.)
 		;
-	entered = cuda_world_now();
+	entered = clock_s();
 	if (!t->broken) {
 		t->broken = corale_barrier(t->bench.comm, stream);
 		cuda_world_ok(&t->world, t->broken, t->bench.comm, "barrier");
 	}
 	if (!t->broken)
 		t->broken = cuda_world_drain(&t->world, t->bench.comm, stream, "barrier");
-	left = cuda_world_now();
+	left = clock_s();
 	MPI_Bcast(&entered, 1, MPI_DOUBLE, late, MPI_COMM_WORLD);
 	if (!t->broken && left < entered)
 		cuda_world_fault(&t->world, "left a barrier %.3f ms before rank %d came",
@@ -496,7 +496,7 @@ static void run_part(struct test *t, const struct part *part)
 	t->number = 0;
 	t->stop = t->broken = t->cut = 0;
 	cuda_world_begin(&t->world, part->name);
-	double begin = cuda_world_now();
+	double begin = clock_s();
 	t->bench.comm = cuda_world_comm(&t->world, 0);
 	if (cuda_world_largest(!t->bench.comm)) {
 		cuda_world_end(&t->world, "no communicator");
@@ -505,7 +505,7 @@ static void run_part(struct test *t, const struct part *part)
 	double mib = (double)corale_comm_memory(t->bench.comm) / 1048576;
 	part->run(t);
 	cuda_bench_free(&t->bench);
-	snprintf(note, sizeof(note), "%.1f s, communicator %.0f to %.0f MiB%s", cuda_world_now() - begin, mib,
+	snprintf(note, sizeof(note), "%.1f s, communicator %.0f to %.0f MiB%s", clock_s() - begin, mib,
 		 (double)corale_comm_memory(t->bench.comm) / 1048576,
 		 !t->cut || part->run == anything ? "" : ", CUT by the time limit: --seconds");
 	corale_comm_destroy(t->bench.comm);
@@ -515,7 +515,7 @@ static void run_part(struct test *t, const struct part *part)
 static void run_parts(struct test *t)
 {
 	int total = 0, done = 0;
-	double begin = cuda_world_now();
+	double begin = clock_s();
 	for (int i = 0; i < PARTS; i++)
 		total += is_wanted(t, &parts[i]) ? parts[i].weight : 0;
 	for (int i = 0; i < PARTS; i++) {
@@ -524,7 +524,7 @@ static void run_parts(struct test *t)
 		done += parts[i].weight;
 		t->end = begin + t->seconds * (total ? (double)done / total : 1);
 		if (parts[i].run == huge) /* is worth what it takes */
-			t->end = cuda_world_now() + HUGE_S;
+			t->end = clock_s() + HUGE_S;
 		run_part(t, &parts[i]);
 	}
 }

@@ -35,7 +35,7 @@ int stress_over(struct stress *s)
 	for (int i = 0; i < 2 && s->broken; i++)
 		if (s->benches[i].comm)
 			corale_comm_abort(s->benches[i].comm);
-	return cuda_world_largest(s->broken != 0 || (s->world.rank == 0 && cuda_world_now() > s->end));
+	return cuda_world_largest(s->broken != 0 || (s->world.rank == 0 && clock_s() > s->end));
 }
 
 static int is_wanted(const char *list, const char *name)
@@ -54,7 +54,7 @@ static void run_part(struct stress *s, const struct part *part, double seconds)
 	char note[100];
 	int missing = 0;
 	cuda_world_begin(&s->world, part->name);
-	double begin = cuda_world_now();
+	double begin = clock_s();
 	s->broken = 0;
 	s->state = cuda_world_hash(s->seed, (uint64_t)(part - parts));
 	s->end = begin + seconds * (part->tiny ? TINY_FACTOR : 1);
@@ -72,8 +72,7 @@ static void run_part(struct stress *s, const struct part *part, double seconds)
 		s->benches[i].comm = NULL;
 	}
 	int cut = part->tiny && s->world.cases < s->calls;
-	snprintf(note, sizeof(note), "%.1f s%s", cuda_world_now() - begin,
-		 cut ? ", CUT by the time limit" : "");
+	snprintf(note, sizeof(note), "%.1f s%s", clock_s() - begin, cut ? ", CUT by the time limit" : "");
 	cuda_world_end(&s->world, note);
 }
 

@@ -184,9 +184,9 @@ static void replay_dead(struct stress *s, struct cuda_batch *graph, int everywhe
 	if (!everywhere && s->world.rank != 0)
 		return;
 	cudaError_t error = cudaGraphLaunch(graph->exec, graph->stream);
-	double begin = cuda_world_now();
+	double begin = clock_s();
 	int ret = error == cudaSuccess ? cuda_world_wait(graph->stream, CUDA_WORLD_WAIT_S) : 0;
-	double seconds = cuda_world_now() - begin;
+	double seconds = clock_s() - begin;
 	if (ret)
 		cuda_world_fault(&s->world, "replaying a graph whose communicator is gone: %s: %s",
 				 ret == CORALE_ETIMEDOUT ? "the stream hangs" : "CUDA error",

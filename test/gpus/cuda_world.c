@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* For the signal handler only. */
@@ -18,13 +17,6 @@ static void run_out(int number)
 	(void)number;
 	ssize_t written = write(STDOUT_FILENO, last_words, strlen(last_words));
 	_exit(written < 0 ? 2 : 1);
-}
-
-double cuda_world_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 uint64_t cuda_world_hash(uint64_t a, uint64_t b)
@@ -67,7 +59,7 @@ void cuda_world_open(struct cuda_world *world, int *argc, char ***argv, const ch
 	int level;
 	memset(world, 0, sizeof(*world));
 	world->program = program;
-	world->begin = cuda_world_now();
+	world->begin = clock_s();
 	snprintf(world->part, sizeof(world->part), "start");
 	MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level); /* MPI may be the transport */
 	MPI_Comm_rank(MPI_COMM_WORLD, &world->rank);
@@ -97,7 +89,7 @@ void cuda_world_fold_in_order(void)
 
 int cuda_world_close(struct cuda_world *world)
 {
-	double seconds = cuda_world_now() - world->begin;
+	double seconds = clock_s() - world->begin;
 	if (world->rank == 0)
 		printf("%s %s, %d ranks, %.0f s\n", world->failed ? "FAILED:" : "PASSED:", world->program,
 		       world->size, seconds);
@@ -183,10 +175,10 @@ int cuda_world_ok(struct cuda_world *world, int ret, corale_comm *comm, const ch
 
 int cuda_world_wait(cudaStream_t stream, double seconds)
 {
-	double end = cuda_world_now() + seconds;
+	double end = clock_s() + seconds;
 	cudaError_t error;
 	while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady)
-		if (cuda_world_now() > end)
+		if (clock_s() > end)
 			return CORALE_ETIMEDOUT;
 	return error == cudaSuccess ? 0 : CORALE_EDEVICE;
 }

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
+#include "test/helpers/clock.h"
 #include "corale_mpi.h"
 
 enum {
@@ -39,8 +40,6 @@ void cuda_world_open(struct cuda_world *world, int *argc, char ***argv, const ch
 void cuda_world_fold_in_order(void);
 /* Says whether the program passed; the exit status. */
 int cuda_world_close(struct cuda_world *world);
-
-double cuda_world_now(void);
 
 /* A part: begin, fault as often as needed, end (collective: prints the summary; note may be NULL). */
 void cuda_world_begin(struct cuda_world *world, const char *part);

@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -144,18 +144,6 @@ struct rank {
 	struct shared *shared;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void pause_ms(int ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000l }, NULL);
-}
-
 static void fault(struct rank *r, const char *format, ...)
 {
 	char text[700];
@@ -232,9 +220,9 @@ static void leave_child(void)
 static void *kill_soon(void *shared)
 {
 	while (calls_made < 20)
-		pause_ms(1);
-	pause_ms(SETTLE_MS);
-	atomic_store(&((struct shared *)shared)->died_ns, now_ns());
+		clock_sleep_ms(1);
+	clock_sleep_ms(SETTLE_MS);
+	atomic_store(&((struct shared *)shared)->died_ns, clock_ns());
 	kill(getpid(), SIGKILL);
 	return NULL;
 }
@@ -274,7 +262,7 @@ static void end_child(struct rank *r)
 static int sleep_on(void *unused)
 {
 	prctl(PR_SET_PDEATHSIG, 0);
-	pause_ms(LINGER_MS);
+	clock_sleep_ms(LINGER_MS);
 	_exit(0);
 }
 
@@ -325,7 +313,7 @@ static struct {
 
 static void call_late(void)
 {
-	pause_ms(SETTLE_MS); /* long enough for the others to see that this process is in exit() */
+	clock_sleep_ms(SETTLE_MS); /* long enough for the others to see that this process is in exit() */
 	int ret = reduce(late.comm, NULL);
 	if (ret)
 		fault(late.rank, "a call in an exit handler: %s", corale_comm_last_error(late.comm));
@@ -334,9 +322,9 @@ static void call_late(void)
 
 static void destroy_timed(struct rank *r, corale_comm *comm)
 {
-	const int64_t start = now_ns();
+	const int64_t start = clock_ns();
 	corale_comm_destroy(comm);
-	const double ms = (double)(now_ns() - start) * 1e-6;
+	const double ms = (double)(clock_ns() - start) * 1e-6;
 	if (!(ms < 2 * DESTROY_MS))
 		fault(r, "the destroy took %.0f ms of at most %d", ms, 2 * DESTROY_MS);
 	fprintf(stderr, "# rank %d destroyed in %.1f ms (promised: %d)\n", r->rank, ms, DESTROY_MS);
@@ -346,12 +334,12 @@ static void destroy_timed(struct rank *r, corale_comm *comm)
 /* One has other handlers first, and one is in main() meanwhile. As MPI_Finalize in such a handler does, it stays until all have come. */
 static void destroy_late(void)
 {
-	const int64_t until = now_ns() + 30 * 1000000000ll;
+	const int64_t until = clock_ns() + 30 * 1000000000ll;
 	if (late.rank->rank > VICTIM)
-		pause_ms(2 * DESTROY_MS + SETTLE_MS);
+		clock_sleep_ms(2 * DESTROY_MS + SETTLE_MS);
 	destroy_timed(late.rank, late.comm);
-	while (atomic_load(&late.rank->shared->destroyed) < RANKS && now_ns() < until)
-		pause_ms(1);
+	while (atomic_load(&late.rank->shared->destroyed) < RANKS && clock_ns() < until)
+		clock_sleep_ms(1);
 }
 
 static int lingers;
@@ -359,7 +347,7 @@ static int lingers;
 static void linger(void)
 {
 	if (lingers)
-		pause_ms(LINGER_MS);
+		clock_sleep_ms(LINGER_MS);
 }
 
 static void register_linger(void)
@@ -377,9 +365,9 @@ static void end(struct rank *r, const struct scene *s, corale_comm *comm)
 	if (s->ending == KILLED_IN_CALLS)
 		die_in_calls(r, comm);
 	atomic_store(&r->shared->ready, 1);
-	pause_ms(SETTLE_MS);
+	clock_sleep_ms(SETTLE_MS);
 	leave(r, s->ending);
-	atomic_store(&r->shared->died_ns, now_ns());
+	atomic_store(&r->shared->died_ns, clock_ns());
 	switch (s->ending) {
 	case LEFT_AT_ONCE:
 	case IN_ONE_EACH:
@@ -414,7 +402,7 @@ static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *c
 	corale_stream *stream = NULL;
 	int ret;
 	if (s->ending == LINGERS) {
-		pause_ms(3 * SETTLE_MS + r->rank * SETTLE_MS);
+		clock_sleep_ms(3 * SETTLE_MS + r->rank * SETTLE_MS);
 		return 0;
 	}
 	switch (s->waiting) {
@@ -434,8 +422,8 @@ static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *c
 		corale_stream_destroy(stream);
 		return ret;
 	default:
-		for (int64_t until = now_ns() + (s->code ? 5 : 1) * 1000000000ll; now_ns() < until;
-		     pause_ms(1))
+		for (int64_t until = clock_ns() + (s->code ? 5 : 1) * 1000000000ll; clock_ns() < until;
+		     clock_sleep_ms(1))
 			if ((ret = corale_comm_async_error(comm)))
 				return ret;
 		return 0;
@@ -445,7 +433,7 @@ static int wait_for_victim(struct rank *r, const struct scene *s, corale_comm *c
 static void survive(struct rank *r, const struct scene *s, corale_comm *comm)
 {
 	int ret = wait_for_victim(r, s, comm);
-	double ms = (double)(now_ns() - atomic_load(&r->shared->died_ns)) * 1e-6;
+	double ms = (double)(clock_ns() - atomic_load(&r->shared->died_ns)) * 1e-6;
 	if (ret != s->code)
 		fault(r, "got %s, expected %s; %s", corale_strerror(ret), corale_strerror(s->code),
 		      corale_comm_last_error(comm));
@@ -513,14 +501,14 @@ static int check_child(const char is_programs[MOST_FDS], const int ends[2])
 static void check_descriptors(struct rank *r, char is_programs[MOST_FDS])
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	const int64_t until = now_ns() + LIMIT_MS * 1000000ll;
+	const int64_t until = clock_ns() + LIMIT_MS * 1000000ll;
 	int own[3], left, status = -1;
 	if (pipe(own) || (own[2] = epoll_create1(0)) < 0 || epoll_ctl(own[2], EPOLL_CTL_ADD, own[0], &event))
 		fault(r, "a pipe and an epoll: %s", strerror(errno));
 	for (int i = 0; i < 3; i++)
 		is_programs[own[i]] = 1;
-	while ((left = find_left_open(is_programs)) >= 0 && now_ns() < until)
-		pause_ms(1);
+	while ((left = find_left_open(is_programs)) >= 0 && clock_ns() < until)
+		clock_sleep_ms(1);
 	if (left >= 0)
 		fault(r, "exec would leave descriptor %d open", left);
 	pid_t child = fork();
@@ -567,7 +555,7 @@ static int run_rank(struct rank *r, const struct scene *s)
 	late.rank = r;
 	late.comm = comm;
 	if (s->ending == EXITS_TOGETHER || (s->ending == EXITS_BESIDE_STOPPED && r->rank != VICTIM)) {
-		pause_ms((s->ending == EXITS_TOGETHER) == (r->rank == VICTIM) ? 3 * SETTLE_MS : 0);
+		clock_sleep_ms((s->ending == EXITS_TOGETHER) == (r->rank == VICTIM) ? 3 * SETTLE_MS : 0);
 		return 0;
 	}
 	if (s->ending == EXITS_BESIDE_STOPPED) {
@@ -651,7 +639,7 @@ static int play(const struct scene *s)
 	if (s->ending == STOPPED || s->ending == EXITS_BESIDE_STOPPED) {
 		int status;
 		waitpid(pids[VICTIM], &status, WUNTRACED);
-		pause_ms(s->ending == STOPPED ? STOPPED_MS : LINGER_MS);
+		clock_sleep_ms(s->ending == STOPPED ? STOPPED_MS : LINGER_MS);
 		kill(pids[VICTIM], SIGCONT);
 	}
 	int faults = 0;
@@ -926,7 +914,7 @@ static int idle(struct rank *r)
 	corale_comm *comm = join(r);
 	struct rusage before, after;
 	getrusage(RUSAGE_SELF, &before);
-	pause_ms(3000);
+	clock_sleep_ms(3000);
 	getrusage(RUSAGE_SELF, &after);
 	double used = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
 			       before.ru_stime.tv_sec) +

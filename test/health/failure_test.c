@@ -20,11 +20,6 @@
 
 enum { RANKS = 4, LARGE = 4 << 20, PAUSE_MS = 300, PATIENCE_S = 10 };
 
-static void pause_here(void)
-{
-	nanosleep(&(struct timespec){ 0, PAUSE_MS * 1000000l }, NULL);
-}
-
 /* ---- A process that is killed ---- */
 
 static int32_t data[LARGE];
@@ -95,7 +90,7 @@ static int killed_process(void)
 		_exit(corale_send(data, LARGE, CORALE_INT32, 0, comm, NULL) != 0);
 	}
 	corale_comm *comm = join((int[]){ ends[0], 0 });
-	pause_here(); /* the child waits until its memory was read */
+	clock_sleep_ms(PAUSE_MS); /* the child waits until its memory was read */
 	int readable = can_read(child);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
@@ -268,7 +263,7 @@ static void *map(size_t bytes, int protection)
 static void await(_Atomic int *event, int ms)
 {
 	for (; ms > 0 && !atomic_load(event); ms--)
-		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+		clock_sleep_ms(1);
 }
 
 /* Rank 0's first store of the message it copies: it has loaded from rank 1's buffer, and goes on loading afterwards. */
@@ -434,11 +429,11 @@ static int unmapped_after_mismatch(void)
 static void refused_when_told(struct team_member *m)
 {
 	int32_t mine = 1, sum = 0;
-	double until = team_now() + PATIENCE_S;
+	double until = clock_s() + PATIENCE_S;
 	if (m->rank == 0)
 		team_expect(m, corale_comm_abort(m->comm), 0, "abort");
-	while (!corale_comm_async_error(m->comm) && team_now() < until)
-		pause_here();
+	while (!corale_comm_async_error(m->comm) && clock_s() < until)
+		clock_sleep_ms(PAUSE_MS);
 	team_expect(m, corale_comm_async_error(m->comm), CORALE_EABORTED, "async_error");
 	for (int i = 0; i < 2; i++)
 		team_expect(m, corale_all_reduce(&mine, &sum, 1, CORALE_INT32, CORALE_SUM, m->comm, NULL),
@@ -595,7 +590,7 @@ static int two_ranks_without_group(void)
 
 static void *reduce_late(void *arg)
 {
-	nanosleep(&(struct timespec){ 2, 0 }, NULL);
+	clock_sleep_s(2);
 	return reduce(arg) ? arg : NULL;
 }
 
@@ -642,7 +637,7 @@ static int create_without_one(double timeout_s, double limit_s)
 	corale_inproc *group;
 	struct creation ranks[3];
 	pthread_t threads[2];
-	const double start = team_now();
+	const double start = clock_s();
 	if (corale_inproc_create(3, &group))
 		abort();
 	for (int r = 0; r < 3; r++)
@@ -656,8 +651,8 @@ static int create_without_one(double timeout_s, double limit_s)
 	int faults = complain("rank 0 creates without rank 2", ranks[0].ret, CORALE_ETIMEDOUT) +
 		     complain("rank 1 creates without rank 2", ranks[1].ret, CORALE_ETIMEDOUT) +
 		     complain("rank 2 creates too late", ranks[2].ret, CORALE_ETIMEDOUT);
-	if (team_now() - start > limit_s)
-		faults += fprintf(stderr, "# that took %.1f s\n", team_now() - start) > 0;
+	if (clock_s() - start > limit_s)
+		faults += fprintf(stderr, "# that took %.1f s\n", clock_s() - start) > 0;
 	corale_inproc_destroy(group);
 	return faults;
 }
@@ -669,11 +664,11 @@ static int ranks_that_never_come(void)
 	corale_comm *child = NULL;
 	int faults = create_without_one(0.2, 2) + create_without_one(0, 5);
 	create_pair(&p);
-	const double start = team_now();
+	const double start = clock_s();
 	faults += complain("a split without rank 1", corale_comm_split(p.comms[0], 0, 0, &child),
 			   OTHER_THREADS ? CORALE_ETIMEDOUT : CORALE_EINVAL);
-	if (team_now() - start > 5)
-		faults += fprintf(stderr, "# the split took %.1f s\n", team_now() - start) > 0;
+	if (clock_s() - start > 5)
+		faults += fprintf(stderr, "# the split took %.1f s\n", clock_s() - start) > 0;
 	destroy_pair(&p);
 	return faults;
 }

@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "base/settings.h"
 #include "comm/comm_create.h"
@@ -29,18 +29,6 @@ struct scene {
 	int node_size, loud;
 	const char *word; /* in the error line of a call that needs the rank */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void pause_ms(int ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000l }, NULL);
-}
 
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
@@ -130,9 +118,9 @@ static void leave(struct forked *r, corale_comm *comm, enum leaving how)
 /* The first call that needs the rank, then all others. */
 static void call_in_vain(struct forked *r, corale_comm *comm, const char *word)
 {
-	const int64_t start = now_ns();
+	const int64_t start = clock_ns();
 	expect(r, comm, reduce(comm), CORALE_EPEER, "a call that needs the rank");
-	const double ms = (double)(now_ns() - start) * 1e-6;
+	const double ms = (double)(clock_ns() - start) * 1e-6;
 	const char *text = corale_comm_last_error(comm);
 	if (!strstr(text, "rank 1") || !strstr(text, word))
 		forked_fault(r, "\"%s\" should name rank 1 and \"%s\"", text, word);
@@ -149,11 +137,12 @@ static int play(struct forked *r)
 		return 1;
 	expect(r, comm, reduce(comm), 0, "a call of all");
 	if (r->rank == LEAVER) {
-		pause_ms(s->loud ? SETTLE_MS : 0); /* a loud end ends calls of others, the last one too */
+		clock_sleep_ms(s->loud ? SETTLE_MS
+				       : 0); /* a loud end ends calls of others, the last one too */
 		leave(r, comm, s->how);
 		return r->faults;
 	}
-	pause_ms(2 * SETTLE_MS);
+	clock_sleep_ms(2 * SETTLE_MS);
 	const int ends_at_once = s->loud && s->how >= EXITS;
 	if (!ends_at_once)
 		expect(r, comm, corale_comm_async_error(comm), 0, "when a rank has left");
@@ -193,7 +182,7 @@ static int fail_early(struct forked *r)
 		return 1;
 	expect(r, comm, reduce(comm), 0, "a call of all");
 	if (r->rank > LEAVER)
-		pause_ms(2 * SETTLE_MS * r->rank);
+		clock_sleep_ms(2 * SETTLE_MS * r->rank);
 	expect(r, comm, corale_broadcast(mine, got, COUNT, CORALE_INT32, 0, comm, NULL), 0,
 	       "a collective before the call that fails");
 	if (got[0] != 0 || got[1] != 7)
@@ -230,12 +219,12 @@ static int leave_unmet(struct forked *r)
 		leave(r, comm, s->how);
 		return r->faults;
 	}
-	pause_ms(SETTLE_MS);
-	const int64_t start = now_ns();
+	clock_sleep_ms(SETTLE_MS);
+	const int64_t start = clock_ns();
 	if (r->rank == RANKS - 1)
 		expect(r, comm, corale_recv(&byte, 1, CORALE_UINT8, LEAVER, comm, NULL), CORALE_EPEER,
 		       "a receive from a rank that left");
-	const double ms = (double)(now_ns() - start) * 1e-6;
+	const double ms = (double)(clock_ns() - start) * 1e-6;
 	const char *text = corale_comm_last_error(comm);
 	const char *word =
 	    process_stays(s->how) ? s->word : "has died, or its node or link is lost"; /* it can't say more */
@@ -246,7 +235,7 @@ static int leave_unmet(struct forked *r)
 	if (process_stays(s->how))
 		await_others(r, s->how);
 	else
-		pause_ms(LIMIT_MS);
+		clock_sleep_ms(LIMIT_MS);
 	corale_comm_destroy(comm);
 	return r->faults;
 }
@@ -279,18 +268,18 @@ static int root_ends_first(struct forked *r)
 	corale_comm *comm = join(r, 0);
 	if (comm)
 		expect(r, comm, reduce(comm), 0, "a call");
-	pause_ms(r->rank ? LATE_MS : 0);
-	const int64_t start = now_ns();
+	clock_sleep_ms(r->rank ? LATE_MS : 0);
+	const int64_t start = clock_ns();
 	if (comm)
 		expect(r, comm, corale_broadcast(&data, &data, 1, CORALE_INT32, 0, comm, NULL), 0,
 		       "the last broadcast");
 	corale_comm_destroy(comm);
-	const double ms = (double)(now_ns() - start) * 1e-6;
+	const double ms = (double)(clock_ns() - start) * 1e-6;
 	if (data != 7)
 		forked_fault(r, "got %d", (int)data);
 	if (!r->rank && ms > AT_ONCE_MS * busy_times())
 		forked_late(r, "the end took %.0f ms", ms);
-	pause_ms(r->rank ? 0 : 2 * LATE_MS); /* the process stays */
+	clock_sleep_ms(r->rank ? 0 : 2 * LATE_MS); /* the process stays */
 	return r->faults;
 }
 
@@ -311,7 +300,7 @@ static void *tell_late(void *arg)
 {
 	const struct told told = *(struct told *)arg;
 	free(arg);
-	pause_ms(late_ms);
+	clock_sleep_ms(late_ms);
 	__real_presence_told(told.comm, told.rank, told.how);
 	return NULL;
 }
@@ -341,14 +330,14 @@ static int hear_late(struct forked *r)
 		return 1;
 	expect(r, comm, reduce(comm), 0, "a call of all");
 	if (r->rank == LEAVER) {
-		pause_ms(SETTLE_MS);
+		clock_sleep_ms(SETTLE_MS);
 		leave(r, comm, s->how);
 		return r->faults;
 	}
 	late_ms = s->loud || r->rank == 0 ? LATE_MS : 0;
 	call_in_vain(r, comm, s->word);
 	await_others(r, s->how);
-	pause_ms(2 * LATE_MS);
+	clock_sleep_ms(2 * LATE_MS);
 	corale_comm_destroy(comm);
 	return r->faults;
 }

@@ -142,9 +142,9 @@ static void run_pair(struct team_member *m)
 	team_expect(m, call(m, &b, &reduce), 0, "a good call before");
 	poison(&b);
 	team_barrier(m);
-	double start = team_now();
+	double start = clock_s();
 	int ret = until_found(m, pair, &b);
-	double took = team_now() - start;
+	double took = clock_s() - start;
 	team_expect(m, ret, CORALE_EMISMATCH, pair->name);
 	if (took > 1)
 		team_late(m, "%s took %.2f s", pair->name, took);
@@ -165,11 +165,11 @@ static void two_roots(struct team_member *m)
 	corale_comm *pair;
 	team_expect(m, corale_comm_split(m->comm, m->rank % 2, m->rank, &pair), 0, "split");
 	int rank = corale_comm_rank(pair);
-	double start = team_now();
+	double start = clock_s();
 	team_expect(m, corale_gather(&mine, all, 1, CORALE_FLOAT32, rank, pair, NULL), CORALE_EMISMATCH,
 		    "two roots");
-	if (team_now() - start > 2)
-		team_late(m, "took %.2f s", team_now() - start);
+	if (clock_s() - start > 2)
+		team_late(m, "took %.2f s", clock_s() - start);
 	const char *text = corale_comm_last_error(pair);
 	if (!strstr(text, "gather(count 1, float32, root 0)") ||
 	    !strstr(text, "gather(count 1, float32, root 1)"))
@@ -209,10 +209,10 @@ static void two_senders(struct team_member *m)
 	const int ret = corale_broadcast(&mine, &got, 1, CORALE_FLOAT32, corale_comm_rank(pair), pair, NULL);
 	if (ret && ret != CORALE_EMISMATCH)
 		team_fault(m, "a broadcast with two roots: %s", corale_strerror(ret));
-	const double start = team_now();
+	const double start = clock_s();
 	corale_comm_destroy(pair);
-	if (team_now() - start > 1)
-		team_late(m, "the end took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "the end took %.2f s", clock_s() - start);
 	team_barrier(m);
 	if (lines[0] + lines[1] <
 	    2) /* of two pairs; of one that comes much later the other one says nothing */
@@ -235,9 +235,9 @@ static void odd_of_three(struct team_member *m, int odd, int late, int asks)
 	if (m->rank == late)
 		usleep(100000);
 	const int told = m->rank == late && asks && corale_comm_async_error(three);
-	const double start = team_now();
+	const double start = clock_s();
 	const int ret = call(&third, &b, m->rank == odd ? &gather : &reduce);
-	const double took = team_now() - start;
+	const double took = clock_s() - start;
 	team_expect(m, ret, told ? CORALE_ECOMM : CORALE_EMISMATCH, "three ranks");
 	if (took > 1)
 		team_late(m, "odd rank %d, late rank %d: took %.2f s", odd, late, took);
@@ -258,11 +258,11 @@ static void one_sender(struct team_member *m)
 {
 	float data = 1;
 	team_expect(m, corale_broadcast(&data, &data, 1, CORALE_FLOAT32, 1, m->comm, NULL), 0, "broadcast");
-	const double start = team_now();
+	const double start = clock_s();
 	corale_comm_destroy(m->comm);
 	m->comm = NULL;
-	if (team_now() - start > 1)
-		team_late(m, "the end took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "the end took %.2f s", clock_s() - start);
 }
 
 /* A rank that ends does not wait for those that make the call later; of two roots the later one says that there are two. */
@@ -281,12 +281,12 @@ static void late_receiver(struct team_member *m)
 	team_barrier(m);
 	if (rank == 1)
 		usleep(LATE_US);
-	const double start = team_now();
+	const double start = clock_s();
 	team_expect(m, corale_broadcast(&mine, &got, 1, CORALE_FLOAT32, roots ? rank : 0, pair, NULL), 0,
 		    "broadcast");
 	corale_comm_destroy(pair);
-	if (team_now() - start > 0.5)
-		team_late(m, "the end took %.2f s", team_now() - start);
+	if (clock_s() - start > 0.5)
+		team_late(m, "the end took %.2f s", clock_s() - start);
 	if (rank == 1 && !roots && got != 1)
 		team_fault(m, "got %g", (double)got);
 	team_barrier(m);
@@ -324,7 +324,7 @@ static void late_in_ring(struct team_member *m)
 static void run_edge(struct team_member *m, size_t sent, size_t expected, corale_type type)
 {
 	float buf[COUNT] = { 0 };
-	double start = team_now();
+	double start = clock_s();
 	int ret = 0;
 	if (m->rank == 0)
 		ret = corale_send(buf, sent, CORALE_FLOAT32, 1, m->comm, NULL);
@@ -333,8 +333,8 @@ static void run_edge(struct team_member *m, size_t sent, size_t expected, corale
 	if (ret == 0 && m->rank != 1)
 		ret = corale_barrier(m->comm, NULL);
 	team_expect(m, ret, CORALE_EMISMATCH, "a send and its recv that differ");
-	if (team_now() - start > 1)
-		team_late(m, "took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "took %.2f s", clock_s() - start);
 }
 
 /* All ranks learn both calls. */
@@ -362,14 +362,14 @@ static void edges_of_all_to_all_v(struct team_member *m)
 	float send[RANKS * 4] = { 0 }, recv[RANKS * 4];
 	size_t counts[RANKS] = { 2, 2, 2, 2 }, displs[RANKS] = { 0, 4, 8, 12 }, wrong[RANKS] = { 2, 2, 2, 2 };
 	wrong[ODD] = m->rank == 0 ? 3 : 2;
-	double start = team_now();
+	double start = clock_s();
 	int ret =
 	    corale_all_to_all_v(send, counts, displs, recv, wrong, displs, CORALE_FLOAT32, m->comm, NULL);
 	if (ret == 0)
 		ret = corale_barrier(m->comm, NULL);
 	team_expect(m, ret, CORALE_EMISMATCH, "all_to_all_v whose ends disagree");
-	if (team_now() - start > 1)
-		team_late(m, "took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "took %.2f s", clock_s() - start);
 }
 
 /* Rank 0 sends nothing where rank 1 expects two elements, or the other way round: it may have returned, and learns by its next call. */
@@ -381,7 +381,7 @@ static void one_edge(struct team_member *m, size_t sent, size_t expected)
 	team_expect(m, corale_comm_split(m->comm, 0, 0, &comm), 0, "split");
 	out[1] = m->rank == 0 ? sent : 0;
 	in[0] = m->rank == 1 ? expected : 0;
-	const double start = team_now();
+	const double start = clock_s();
 	int ret = corale_all_to_all_v(send, out, displs, recv, in, displs, CORALE_FLOAT32, comm, NULL);
 	if (m->rank == 1)
 		team_expect(m, ret, CORALE_EMISMATCH, "the receiver of an edge that differs");
@@ -390,8 +390,8 @@ static void one_edge(struct team_member *m, size_t sent, size_t expected)
 	team_expect(m, ret, CORALE_EMISMATCH, "the next call of a rank that has returned");
 	if (m->rank < 2 && !strstr(corale_comm_last_error(comm), "counts of a pair"))
 		team_fault(m, "\"%s\" should name the counts", corale_comm_last_error(comm));
-	if (team_now() - start > 1)
-		team_late(m, "%zu sent, %zu expected: took %.2f s", sent, expected, team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "%zu sent, %zu expected: took %.2f s", sent, expected, clock_s() - start);
 	team_barrier(m);
 	corale_comm_destroy(comm);
 }
@@ -457,7 +457,7 @@ static void one_block(struct team_member *m, const struct block *b)
 	memcpy(counts, b->counts, sizeof counts);
 	if (m->rank == b->rank)
 		counts[b->block] = b->said;
-	const double start = team_now();
+	const double start = clock_s();
 	int ret = call_v(m->rank, comm, b, counts);
 	if (ret == 0)
 		ret = corale_barrier(comm, NULL);
@@ -465,8 +465,8 @@ static void one_block(struct team_member *m, const struct block *b)
 	for (int i = 0; i < 4; i++)
 		if (b->words[i] && !strstr(corale_comm_last_error(comm), b->words[i]))
 			team_fault(m, "\"%s\" should name %s", corale_comm_last_error(comm), b->words[i]);
-	if (team_now() - start > 1)
-		team_late(m, "took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "took %.2f s", clock_s() - start);
 	team_barrier(m);
 	corale_comm_destroy(comm);
 }
@@ -492,7 +492,7 @@ static void aborted(struct team_member *m)
 	struct buffers b;
 	pthread_t thread;
 	poison(&b);
-	double start = team_now();
+	double start = clock_s();
 	if (m->rank == 1 && pthread_create(&thread, NULL, abort_later, m->comm))
 		abort();
 	/* ODD never comes, so that only the abort ends the call; on a busy machine the call may begin behind it. */
@@ -504,8 +504,8 @@ static void aborted(struct team_member *m)
 	if (m->rank == 1)
 		pthread_join(thread, NULL);
 	team_barrier(m);
-	if (team_now() - start > 3)
-		team_late(m, "the abort took %.2f s", team_now() - start);
+	if (clock_s() - start > 3)
+		team_late(m, "the abort took %.2f s", clock_s() - start);
 	int ret = call(m, &b, &reduce); /* the one who is late may still find what the others sent */
 	if (ret == 0 && m->rank == ODD)
 		ret = corale_barrier(m->comm, NULL);
@@ -517,9 +517,9 @@ static void timed_out(struct team_member *m)
 {
 	struct buffers b;
 	poison(&b);
-	double start = team_now();
+	double start = clock_s();
 	int ret = m->rank == ODD ? 0 : call(m, &b, &reduce);
-	double took = team_now() - start;
+	double took = clock_s() - start;
 	if (m->rank != ODD && ret != CORALE_ETIMEDOUT)
 		team_fault(m, "a rank that never comes: %s", corale_strerror(ret));
 	if (took > 2)
@@ -553,7 +553,7 @@ static void destroyed_in_flight(struct team_member *m)
 	team_barrier(m);
 	if (m->rank == 0)
 		corale_comm_abort(m->comm);
-	double start = team_now();
+	double start = clock_s();
 	int ret = corale_stream_synchronize(stream);
 	if (m->rank != ODD && ret != CORALE_EABORTED && ret != CORALE_ECOMM)
 		team_fault(m, "synchronizing after an abort: %s", corale_strerror(ret));
@@ -561,8 +561,8 @@ static void destroyed_in_flight(struct team_member *m)
 	corale_comm_destroy(m->comm);
 	m->comm = NULL;
 	corale_stream_destroy(stream);
-	if (team_now() - start > 1)
-		team_late(m, "ending took %.2f s", team_now() - start);
+	if (clock_s() - start > 1)
+		team_late(m, "ending took %.2f s", clock_s() - start);
 	free(b);
 }
 

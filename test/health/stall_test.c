@@ -71,8 +71,8 @@ static void progress(corale_comm *handle)
 /* The late rank comes when all others have complained; answering meanwhile, or as if its process were stopped. */
 static void be_late(struct team_member *m, int answers)
 {
-	const double begin = team_now();
-	while (told(-1, "silent for") < RANKS - 1 && team_now() - begin < LIMIT_S) {
+	const double begin = clock_s();
+	while (told(-1, "silent for") < RANKS - 1 && clock_s() - begin < LIMIT_S) {
 		if (answers)
 			progress(m->comm);
 		usleep(1000);
@@ -209,9 +209,9 @@ static const struct call reduction = { .record.coll = CORALE_ALL_REDUCE,
 /* Looks as the watch thread does until the rank has complained so often, and a while longer. */
 static void look(struct team_member *m, struct fake *f, int lines)
 {
-	const double begin = team_now();
+	const double begin = clock_s();
 	int64_t after_us = AFTER_US;
-	while (after_us > 0 && team_now() - begin < LIMIT_S) {
+	while (after_us > 0 && clock_s() - begin < LIMIT_S) {
 		team_expect(m, gpu_remote_look(f->comm), 0, "gpu_remote_look");
 		after_us -= told(m->rank, "silent for") >= lines ? TICK_US : 0;
 		usleep(TICK_US);
@@ -316,7 +316,7 @@ static void gpu_refused(struct team_member *m)
 	struct fake f;
 	open_fake(m, &f, 1);
 	if (m->rank == 0) {
-		const double begin = team_now();
+		const double begin = clock_s();
 		int ret = 0;
 		remote_offset offset;
 		struct transport *transport = f.comm->engine.transport;
@@ -324,7 +324,7 @@ static void gpu_refused(struct team_member *m)
 		team_expect(m, proxy_open_end(f.comm->proxy, 0, REMOTE_IN, 0, &offset), 0, "proxy_open_end");
 		(transport->ops->fail)(transport, CORALE_ENOMEM); /* cmocka has a macro of that name */
 		set(&f.calls->begun, 1);
-		while (!ret && team_now() - begin < LIMIT_S) {
+		while (!ret && clock_s() - begin < LIMIT_S) {
 			usleep(TICK_US);
 			ret = gpu_remote_look(f.comm);
 		}

@@ -4,11 +4,58 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "test/helpers/unit.h"
+#include "base/log.h"
 
-_Atomic int fake_open_now;
+_Atomic int fake_open_now, fake_is_gone;
 unsigned char *_Atomic fake_last_placed;
+_Thread_local CUcontext fake_context;
+_Thread_local enum cudaStreamCaptureMode fake_capture_mode = cudaStreamCaptureModeGlobal;
+
+void fake_call(void)
+{
+	if (fake_is_gone)
+		_exit(99);
+}
+
+CUresult fake_current_context(CUcontext *context)
+{
+	*context = fake_context;
+	return CUDA_SUCCESS;
+}
+
+CUresult fake_push_context(CUcontext context)
+{
+	fake_call();
+	fake_context = context;
+	return CUDA_SUCCESS;
+}
+
+CUresult fake_pop_context(CUcontext *context)
+{
+	*context = fake_context;
+	return CUDA_SUCCESS;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	const enum cudaStreamCaptureMode before = fake_capture_mode;
+	fake_capture_mode = *mode;
+	*mode = before;
+	return cudaSuccess;
+}
+
+int cuda_report(int rank, int ordinal, int error, const char *what)
+{
+	return error ? log_error(CORALE_EDEVICE, rank, "%s: error %d", what, error) : 0;
+}
+
+int cuda_report_driver(struct cuda_device device, CUresult error, const char *what)
+{
+	return cuda_report(device.rank, device.ordinal, error, what);
+}
 
 CUresult fake_release(CUmemGenericAllocationHandle handle)
 {
@@ -58,6 +105,7 @@ int cuda_memory_place(struct cuda_device device, CUmemGenericAllocationHandle ha
 {
 	fake_open_now++;
 	*out = fake_last_placed = aligned_alloc(4096, bytes);
+	memset(*out, 0xff, bytes);
 	return 0;
 }
 
@@ -69,6 +117,7 @@ int cuda_memory_alloc(struct cuda_device device, int for_adapters, size_t *bytes
 
 void cuda_memory_free(struct cuda_device device, void *memory, size_t bytes)
 {
+	fake_call();
 	sched_yield(); /* a driver takes a while */
 	free(memory);
 	fake_open_now--;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "late.h"
@@ -41,13 +40,6 @@ void team_expect(struct team_member *member, int got, int expected, const char *
 	if (got != expected)
 		team_fault(member, "%s: got %d (%s), expected %d (%s)", what, got, corale_strerror(got),
 			   expected, corale_strerror(expected));
-}
-
-double team_now(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void *run_member(void *arg)

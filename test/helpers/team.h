@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "test/helpers/clock.h"
 #include "corale.h"
 
 struct team {
@@ -66,8 +67,5 @@ enum { TEAM_MAX_CASES = 32 };
 
 /* The main function of a unit test: team_spawn for each case and settings (team_main.c, with cmocka). */
 int team_main(int argc, char **argv, const struct team_table *table);
-
-/* Seconds of a clock that never jumps. */
-double team_now(void);
 
 #endif

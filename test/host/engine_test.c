@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/float_env.h"
 #include "plan/choose/planner.h"
@@ -17,11 +16,6 @@
 #include "test/helpers/team.h"
 
 enum { RANKS = 2, MOST = 1000, MESSAGES = 3, PAUSE_MS = 100 };
-
-static void pause_here(void)
-{
-	nanosleep(&(struct timespec){ 0, PAUSE_MS * 1000000l }, NULL);
-}
 
 static void send_values(struct team_member *m, const int *values, size_t count)
 {
@@ -56,7 +50,7 @@ static void other_sizes(struct team_member *m)
 		send_values(m, first, MOST);
 		send_values(m, second, 20);
 	} else {
-		pause_here();
+		clock_sleep_ms(PAUSE_MS);
 		expect_values(m, first, MOST);
 		expect_values(m, second, 20);
 	}
@@ -134,7 +128,7 @@ static void overwriting(struct team_member *m)
 			     .record.type = CORALE_INT32,
 			     .plan = &shared };
 	if (m->rank == 0)
-		pause_here(); /* so that the message waits when its receive is posted */
+		clock_sleep_ms(PAUSE_MS); /* so that the message waits when its receive is posted */
 	team_expect(m, runner_call(comm_get(m->comm, "test"), &call, 1, NULL), 0, "the plan");
 	for (int k = 0; k < MOST && m->rank == 0; k++) {
 		if (result[k] == 2)

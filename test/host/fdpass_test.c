@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "host/fdpass.h"
 
@@ -70,8 +70,7 @@ static int take_part(struct member *m)
 	}
 	for (int k = 0; k < FDS; k++)
 		mine[k] = make_file(10 + m->id, k);
-	struct timespec pause = { .tv_nsec = (long)(m->delay * 1e9) };
-	nanosleep(&pause, NULL);
+	clock_sleep_s(m->delay);
 	m->result = fdpass_exchange(m->pass, peers, (const char(*)[FDPASS_NAME_BYTES])names, ids, 10 + m->id,
 				    COOKIE, mine, FDS, m->fds_out, m->timeout);
 	for (int i = 0; m->result == 0 && i < peers; i++)
@@ -288,7 +287,7 @@ UNIT_TEST(test_peer_taken_for_a_stranger)
 		assert_int_equal(pthread_create(&threads[i], NULL, i ? thread_main : stopping_main, &m[i]),
 				 0);
 	while (!atomic_load(&stopped))
-		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+		clock_sleep_ms(1);
 	for (int i = 0; i < CROWD; i++)
 		silent[i] = connect_to(names[1]);
 	for (int i = 0; i < 2; i++) {

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "test/helpers/busy.h"
@@ -23,23 +22,11 @@
 static const double SECOND = 1;
 enum { LATER_MS = 200 };
 
-static void nap_ms(int ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, (ms % 1000) * 1000000l }, NULL);
-}
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A creation that began at `start` has failed so, within a second of what it fails by, which came later by some ms. */
 static void expect_end(struct world_rank *me, ncclResult_t result, ncclResult_t expected, double start,
 		       int later_ms, const char *text, const char *what)
 {
-	const double took = now() - start - later_ms * 1e-3;
+	const double took = clock_s() - start - later_ms * 1e-3;
 	world_expect(me, result, expected, what);
 	world_expect_text(me, text, what);
 	fprintf(stderr, "# rank %d: %s: %.3f s\n", me->rank, what, took);
@@ -66,7 +53,7 @@ enum end { KILLED, EXITS };
 
 static void end_after(int ms, enum end how)
 {
-	nap_ms(ms);
+	clock_sleep_ms(ms);
 	if (how == KILLED)
 		raise(SIGKILL);
 	exit(0);
@@ -84,10 +71,10 @@ static void end_beside_revoked(struct world_rank *me, enum way way, int victim, 
 	if (me->rank == victim)
 		end_after(LATER_MS, how);
 	if (way == BY_SHRINK && !me->rank)
-		nap_ms(LATER_MS + 2000);
+		clock_sleep_ms(LATER_MS + 2000);
 	if (way == BY_SHRINK && !me->rank)
 		return;
-	const double start = now();
+	const double start = clock_s();
 	const int key = (me->rank + me->size - victim) % me->size; /* the victim would be the first */
 	const ncclResult_t result = make(parent, way, 1, key, NCCL_SHRINK_ABORT, &child);
 	expect_end(me, result, ncclRemoteError, start, LATER_MS, name,
@@ -118,7 +105,7 @@ static void split_beside_shrink(struct world_rank *me, int is_revoked)
 	world_barrier(me);
 	if (is_revoked)
 		WORLD_OK(me, ncclCommRevoke(parent, NCCL_REVOKE_DEFAULT));
-	const double start = now();
+	const double start = clock_s();
 	const ncclResult_t result =
 	    make(parent, me->rank == 1 ? BY_SHRINK : BY_SPLIT, 1, me->rank, NCCL_SHRINK_DEFAULT, &child);
 	expect_end(me, result, ncclInvalidUsage, start, 0, "hrink", "a split beside a shrink");
@@ -144,7 +131,7 @@ static void of_two_parents(struct world_rank *me)
 	ncclComm_t parents[] = { world_comm(me, 0), world_comm(me, 1) }, child = NULL;
 	const char *nodes = getenv("CORALE_NODE_SIZE");
 	world_barrier(me);
-	const double start = now();
+	const double start = clock_s();
 	if (!nodes || !atoi(nodes)) { /* UCX has threads, too */
 		const ncclResult_t result = ncclCommSplit(parents[me->rank == 1], 0, 0, &child, NULL);
 		expect_end(me, result, ncclInvalidUsage, start, 0, "another communicator",
@@ -167,7 +154,7 @@ static void in_order(struct world_rank *me)
 		if (me->rank != excluded[0])
 			WORLD_OK(
 			    me, ncclCommShrink(parent, excluded, 1, &children[0], NULL, NCCL_SHRINK_DEFAULT));
-		nap_ms(me->rank == i % 4 ? 60 : 0);
+		clock_sleep_ms(me->rank == i % 4 ? 60 : 0);
 		WORLD_OK(me, ncclCommSplit(parent, 0, 0, &children[1], NULL));
 		if (me->rank != excluded[0])
 			WORLD_OK(me, ncclCommDestroy(children[0]));
@@ -204,7 +191,7 @@ static void forbid(struct world_rank *me, int number)
 static void expect_told(struct world_rank *me, const char *what)
 {
 	ncclComm_t comm = NULL;
-	const double start = now();
+	const double start = clock_s();
 	const ncclResult_t result = ncclCommInitRank(&comm, me->size, me->world->ids[0], me->rank);
 	if (me->rank != 1)
 		expect_end(me, result, ncclRemoteError, start, 0, "rank 1 of", what);

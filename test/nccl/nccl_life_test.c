@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "test/helpers/busy.h"
@@ -16,11 +15,6 @@
 #include "nccl_glue/nccl_device_host.h"
 #include "nccl_world.h"
 #include "test/helpers/thin.h"
-
-static void nap_ms(int ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, (ms % 1000) * 1000000l }, NULL);
-}
 
 static int node_size(void)
 {
@@ -31,13 +25,6 @@ static int node_size(void)
 static int is_over_nodes(const struct world_rank *me)
 {
 	return node_size() > 0 && node_size() < me->size;
-}
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static ncclResult_t sum_one(ncclComm_t comm)
@@ -188,7 +175,7 @@ static void revoke_stuck(struct world_rank *me)
 	if (me->rank) {
 		if (pthread_create(&thread, NULL, call_stuck, &s))
 			abort();
-		nap_ms((int)(100 * busy_times()));
+		clock_sleep_ms((int)(100 * busy_times()));
 	}
 	WORLD_OK(me, ncclCommRevoke(me->comm, NCCL_REVOKE_DEFAULT));
 	if (me->rank)
@@ -332,7 +319,7 @@ static void abort_idle(struct world_rank *me)
 		world_expect(me, ncclCommDestroy(comm), ncclInvalidArgument, "destroy behind abort");
 	}
 	world_barrier(me);
-	nap_ms(100); /* the watch thread looks every 30 ms */
+	clock_sleep_ms(100); /* the watch thread looks every 30 ms */
 	if (me->rank != 1)
 		expect_async(me, comm, ncclSuccess, "when an idle one was aborted");
 	exchange_without(me, comm);
@@ -360,9 +347,9 @@ static void abort_blocked(struct world_rank *me)
 	world_check(me, me->comm, "before");
 	if (me->rank < 2 && pthread_create(&thread, NULL, receive_stuck, &s))
 		abort();
-	nap_ms(100);
+	clock_sleep_ms(100);
 	world_barrier(me);
-	const double start = now();
+	const double start = clock_s();
 	if (me->rank == 1)
 		WORLD_OK(me, ncclCommAbort(me->comm));
 	if (me->rank < 2) {
@@ -370,8 +357,8 @@ static void abort_blocked(struct world_rank *me)
 		world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
 		if (!me->world->threads && !strstr(s.text, me->rank ? "aborted on this rank" : "rank 1"))
 			world_fault(me, "last error: %s", s.text);
-		if (now() - start > 5 * busy_times())
-			world_late(me, "it took %.1f s", now() - start);
+		if (clock_s() - start > 5 * busy_times())
+			world_late(me, "it took %.1f s", clock_s() - start);
 	}
 	world_barrier(me);
 	if (me->rank == 2)
@@ -407,15 +394,15 @@ static void abort_beside_stopped(struct world_rank *me)
 	world_await(me, 0, 1);
 	if (pthread_create(&thread, NULL, send_stuck, &s))
 		abort();
-	nap_ms(300);
-	const double start = now();
+	clock_sleep_ms(300);
+	const double start = clock_s();
 	WORLD_OK(me, ncclCommAbort(me->comm));
-	if (now() - start > 0.5 * busy_times())
-		world_late(me, "the abort took %.1f s", now() - start);
+	if (clock_s() - start > 0.5 * busy_times())
+		world_late(me, "the abort took %.1f s", clock_s() - start);
 	pthread_join(thread, NULL);
 	world_expect(me, s.result, ncclRemoteError, "the call that was aborted");
-	if (now() - start > 5 * busy_times())
-		world_late(me, "the call ended after %.1f s", now() - start);
+	if (clock_s() - start > 5 * busy_times())
+		world_late(me, "the call ended after %.1f s", clock_s() - start);
 	kill(me->world->pids[1], SIGCONT);
 }
 
@@ -430,7 +417,7 @@ static void leave(struct world_rank *me, int how)
 		kill(getpid(), SIGKILL);
 	if (me->rank == 1)
 		exit(0);
-	nap_ms(300);
+	clock_sleep_ms(300);
 	expect_async(me, comm, ncclSuccess, "when a rank has left");
 	exchange_without(me, comm);
 	call_in_vain(me, comm, texts[how]);
@@ -454,15 +441,15 @@ static void death_of_a_reader(struct world_rank *me)
 	ncclComm_t comm = world_comm(me, 0);
 	char *sent = calloc(1, BYTES);
 	if (me->rank == 2) {
-		nap_ms(200);
+		clock_sleep_ms(200);
 		kill(getpid(), SIGKILL);
 	}
-	const double start = now();
+	const double start = clock_s();
 	world_expect(me, ncclSend(sent, BYTES, ncclChar, 2, comm, NULL), ncclRemoteError, "a send to rank 2");
 	world_expect_text(me, "rank 2", "a send to rank 2");
 	world_expect_text(me, "has died", "a send to rank 2");
-	if (now() - start > 2 * busy_times())
-		world_late(me, "the send ended after %.1f s", now() - start);
+	if (clock_s() - start > 2 * busy_times())
+		world_late(me, "the send ended after %.1f s", clock_s() - start);
 	atomic_fetch_add(&me->world->flags[0], 1);
 	world_await(me, 0, me->size - 1); /* none leaves before all have named rank 2 */
 	WORLD_OK(me, ncclCommAbort(comm));
@@ -553,7 +540,7 @@ static void forks(struct world_rank *me)
 		if (me->rank == 1 && (how == 3 ? !WIFSIGNALED(status) : status != 0))
 			world_fault(me, "child %d ended with status 0x%x", how, (unsigned)status);
 		world_barrier(me);
-		nap_ms(60);
+		clock_sleep_ms(60);
 		expect_async(me, comm, ncclSuccess, "behind a child's end");
 		world_check(me, comm, "behind a child's end");
 	}
@@ -619,7 +606,7 @@ static void mismatch_behind(struct world_rank *me)
 	int value[9] = { me->rank ? 0 : 7 }, sum[9];
 	world_check(me, comm, "before");
 	if (me->rank == 2)
-		nap_ms(300);
+		clock_sleep_ms(300);
 	WORLD_OK(me, ncclBroadcast(value, value, 1, ncclInt, 0, comm, NULL));
 	if (value[0] != 7)
 		world_fault(me, "a broadcast of 7 gave %d", value[0]);
@@ -631,13 +618,13 @@ static void mismatch_behind(struct world_rank *me)
 static void deadline(struct world_rank *me)
 {
 	ncclComm_t comm = world_comm(me, 0);
-	const double start = now();
+	const double start = clock_s();
 	world_check(me, comm, "before");
 	if (me->rank != 1) {
 		world_expect(me, sum_one(comm), ncclRemoteError, "a call that nobody else makes");
 		world_expect_text(me, "rank 1", "a deadline");
-		if (now() - start < 1.8 || now() - start > 10 * busy_times())
-			world_fault(me, "it took %.1f s", now() - start);
+		if (clock_s() - start < 1.8 || clock_s() - start > 10 * busy_times())
+			world_fault(me, "it took %.1f s", clock_s() - start);
 	}
 	world_barrier(me);
 	WORLD_OK(me, ncclCommAbort(comm));
@@ -664,14 +651,14 @@ static int makes_child(const struct world_rank *me, int shrinks)
 static void expect_no_child(struct world_rank *me, ncclComm_t parent, int shrinks, const char *how)
 {
 	ncclComm_t child = NULL;
-	const double start = now();
+	const double start = clock_s();
 	if (!makes_child(me, shrinks))
 		return;
 	world_expect(me, make_child(me, parent, shrinks, &child), ncclRemoteError, how);
 	world_expect_text(me, "rank 1", how);
 	world_expect_text(me, how, "a child without rank 1");
-	if (child || now() - start > SLOW_S * busy_times())
-		world_fault(me, "%s: child %p after %.1f s", how, (void *)child, now() - start);
+	if (child || clock_s() - start > SLOW_S * busy_times())
+		world_fault(me, "%s: child %p after %.1f s", how, (void *)child, clock_s() - start);
 }
 
 static void child_without_left(struct world_rank *me)
@@ -700,14 +687,14 @@ static void child_without_dead(struct world_rank *me)
 	ncclComm_t split = world_comm(me, 0), shrunk = world_comm(me, 1), late = world_comm(me, 2),
 		   left = world_comm(me, 3);
 	if (me->rank == 1) {
-		nap_ms(300);
+		clock_sleep_ms(300);
 		kill(getpid(), SIGKILL);
 	}
 	expect_no_child(me, split, 0, "has died");
 	expect_no_child(me, shrunk, 1, "has died");
 	if (me->rank == 2) { /* rank 0 has left meanwhile; rank 1 was the first */
 		world_await(me, 1, 1);
-		nap_ms(100);
+		clock_sleep_ms(100);
 		expect_no_child(me, left, 0, "rank 1, which has died");
 	} else if (me->rank == 0) {
 		WORLD_OK(me, ncclCommDestroy(left));
@@ -718,13 +705,13 @@ static void child_without_dead(struct world_rank *me)
 		kill(getpid(), SIGKILL);
 	}
 	atomic_fetch_add(&me->world->flags[0], 1);
-	nap_ms(300);
+	clock_sleep_ms(300);
 	ncclComm_t child = NULL;
-	const double start = now();
+	const double start = clock_s();
 	world_expect(me, ncclCommSplit(late, 0, 0, &child, NULL), ncclRemoteError, "a split without rank 0");
 	world_expect_text(me, "has died", "a split without rank 0");
-	if (child || now() - start > SLOW_S * busy_times())
-		world_fault(me, "without rank 0: child %p after %.1f s", (void *)child, now() - start);
+	if (child || clock_s() - start > SLOW_S * busy_times())
+		world_fault(me, "without rank 0: child %p after %.1f s", (void *)child, clock_s() - start);
 	atomic_fetch_add(&me->world->flags[2], 1); /* none exits before the other one has its answer */
 	world_await(me, 2, me->size - 2);
 }
@@ -734,7 +721,7 @@ static void child_beside_call(struct world_rank *me)
 {
 	for (int i = 0; i < 4; i++) {
 		ncclComm_t parent = world_comm(me, i), child = NULL;
-		const double start = now();
+		const double start = clock_s();
 		ncclResult_t result = ncclInvalidUsage;
 		int got = 0;
 		world_check(me, parent, "before");
@@ -748,8 +735,8 @@ static void child_beside_call(struct world_rank *me)
 			world_expect_text(me, "rank 0", "the call beside a child");
 		else if (makes_child(me, i / 2))
 			world_expect_text(me, "rank 1", "the child beside a call");
-		if (child || now() - start > SLOW_S * busy_times())
-			world_fault(me, "child %p after %.1f s", (void *)child, now() - start);
+		if (child || clock_s() - start > SLOW_S * busy_times())
+			world_fault(me, "child %p after %.1f s", (void *)child, clock_s() - start);
 		world_barrier(me);
 		WORLD_OK(me, ncclCommAbort(parent));
 	}
@@ -779,13 +766,13 @@ static void child_aborted(struct world_rank *me)
 		if (me->rank == 0) {
 			if (pthread_create(&thread, NULL, make_in_thread, &c))
 				abort();
-			nap_ms(100);
-			const double start = now();
+			clock_sleep_ms(100);
+			const double start = clock_s();
 			WORLD_OK(me, ncclCommAbort(me->comm));
 			pthread_join(thread, NULL);
 			world_expect(me, c.result, ncclRemoteError, "a child of an aborted parent");
-			if (now() - start > SLOW_S * busy_times())
-				world_late(me, "the child ended after %.1f s", now() - start);
+			if (clock_s() - start > SLOW_S * busy_times())
+				world_late(me, "the child ended after %.1f s", clock_s() - start);
 		}
 		world_barrier(me);
 		if (me->rank)
@@ -863,16 +850,16 @@ static void abort_while_made(struct world_rank *me, ncclComm_t parent, enum made
 	pthread_t thread;
 	if (pthread_create(&thread, NULL, make_stuck, &m))
 		abort();
-	for (const double until = now() + 10; !comm && now() < until; nap_ms(1))
+	for (const double until = clock_s() + 10; !comm && clock_s() < until; clock_sleep_ms(1))
 		comm = __atomic_load_n(&m.made, __ATOMIC_ACQUIRE);
 	if (!comm)
 		world_fault(me, "there is no handle");
 	use_unmade(me, comm);
-	const double start = now();
+	const double start = clock_s();
 	WORLD_OK(me, ncclCommAbort(comm));
 	pthread_join(thread, NULL);
-	if (now() - start > SLOW_S * busy_times())
-		world_late(me, "making it ended after %.1f s", now() - start);
+	if (clock_s() - start > SLOW_S * busy_times())
+		world_late(me, "making it ended after %.1f s", clock_s() - start);
 	world_expect(me, m.result, ncclRemoteError, "making it");
 	if (m.made)
 		world_fault(me, "there is a handle of what was not made");
@@ -900,7 +887,7 @@ enum { LOG_BYTES = 8192 };
 static void await_lines(struct world_rank *me, const char *path, char log[LOG_BYTES], const char *one,
 			const char *two)
 {
-	for (const double until = now() + 30; now() < until; nap_ms(20)) {
+	for (const double until = clock_s() + 30; clock_s() < until; clock_sleep_ms(20)) {
 		FILE *file = fopen(path, "re");
 		log[file ? fread(log, 1, LOG_BYTES - 1, file) : 0] = '\0';
 		if (file)
@@ -1272,7 +1259,7 @@ static void wrong_on_one_rank(struct world_rank *me)
 {
 	ncclComm_t comm = world_comm(me, 0), comms[3];
 	int in = me->rank ? 10 : 1, out[4] = { 0 };
-	const double start = now();
+	const double start = clock_s();
 	for (int i = 0; i < 3; i++)
 		comms[i] = split(me, comm);
 	if (me->rank == 1)
@@ -1291,8 +1278,8 @@ static void wrong_on_one_rank(struct world_rank *me)
 	expect_ended(me, comms[1], "beside a refused call");
 	expect_ended(me, comms[2], "a refused call");
 	world_check(me, comm, "behind refused calls");
-	if (now() - start > 3 * busy_times())
-		world_fault(me, "it took %.1f s", now() - start);
+	if (clock_s() - start > 3 * busy_times())
+		world_fault(me, "it took %.1f s", clock_s() - start);
 	WORLD_OK(me, ncclCommDestroy(comm));
 }
 
@@ -1304,7 +1291,7 @@ static void refuse_once(struct world_rank *me, ncclComm_t good, ncclComm_t bad, 
 {
 	int in = 1, out[2] = { 0 };
 	ncclComm_t child = NULL;
-	const double start = now();
+	const double start = clock_s();
 	if (me->rank == 1 && how != INSIDE)
 		WORLD_OK(me, ncclCommAbort(bad));
 	WORLD_OK(me, ncclGroupStart());
@@ -1326,8 +1313,8 @@ static void refuse_once(struct world_rank *me, ncclComm_t good, ncclComm_t bad, 
 		world_fault(me, "kind %d: the next call: 0", (int)how);
 	expect_async(me, good, ncclInvalidUsage, "the other communicator");
 	world_expect_text(me, "group", "behind the group");
-	if (now() - start > 2 * busy_times())
-		world_late(me, "kind %d: it took %.1f s", (int)how, now() - start);
+	if (clock_s() - start > 2 * busy_times())
+		world_late(me, "kind %d: it took %.1f s", (int)how, clock_s() - start);
 }
 
 static void refused_by_one(struct world_rank *me)
@@ -1370,15 +1357,15 @@ static void destroyed_beside_a_call(struct world_rank *me)
 		if (pthread_create(&thread, NULL, receive_stuck, &s))
 			abort();
 		while (!atomic_load(&me->comm->users))
-			nap_ms(1);
-		nap_ms(50); /* it is counted before it is let in */
-		const double start = now();
+			clock_sleep_ms(1);
+		clock_sleep_ms(50); /* it is counted before it is let in */
+		const double start = clock_s();
 		WORLD_OK(me, ncclCommDestroy(me->comm));
 		pthread_join(thread, NULL);
 		if (s.result != ncclInvalidArgument) /* of a call that destroy has overtaken even so */
 			world_expect(me, s.result, ncclRemoteError, "the call beside destroy");
-		if (now() - start > 2 * busy_times())
-			world_late(me, "it took %.1f s", now() - start);
+		if (clock_s() - start > 2 * busy_times())
+			world_late(me, "it took %.1f s", clock_s() - start);
 	}
 	world_barrier(me);
 	if (me->rank != 1)

@@ -17,9 +17,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "nccl_glue/nccl.h"
 
 enum { AWAIT_S = 20 };
@@ -65,13 +65,6 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long nher
 	return call ? call(pid, here, nhere, there, nthere, flags) : -1;
 }
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int write_id(const char *path)
 {
 	ncclUniqueId id;
@@ -88,10 +81,10 @@ static int write_id(const char *path)
 
 static int read_id(const char *path, ncclUniqueId *id)
 {
-	const double until = now() + AWAIT_S;
+	const double until = clock_s() + AWAIT_S;
 	FILE *file;
-	while (!(file = fopen(path, "rb")) && now() < until)
-		nanosleep(&(struct timespec){ 0, 10 * 1000 * 1000 }, NULL);
+	while (!(file = fopen(path, "rb")) && clock_s() < until)
+		clock_sleep_ms(10);
 	const int whole = file && fread(id, sizeof *id, 1, file) == 1;
 	if (file)
 		fclose(file);
@@ -114,18 +107,18 @@ static ncclResult_t call_on(ncclComm_t comm, int rank)
 {
 	enum { COUNT = 1 << 18, MOST_S = 60 };
 	static float in[COUNT], out[COUNT];
-	const double until = now() + MOST_S;
+	const double until = clock_s() + MOST_S;
 	ncclResult_t result = ncclSuccess;
 	double start = 0;
 	int calls = 0;
-	while (result == ncclSuccess && (start = now()) < until) {
+	while (result == ncclSuccess && (start = clock_s()) < until) {
 		result = ncclAllReduce(in, out, COUNT, ncclFloat, ncclSum, comm, NULL);
 		if (calls++ == 0) {
 			printf("rank %d calls\n", rank);
 			fflush(stdout);
 		}
 	}
-	printf("rank %d: call %d took %.1f s\n", rank, calls, now() - start);
+	printf("rank %d: call %d took %.1f s\n", rank, calls, clock_s() - start);
 	return result;
 }
 
@@ -173,13 +166,13 @@ int main(int argc, char **argv)
 	}
 	signal(SIGFPE, ignore);
 	get_handlers(handlers);
-	const double start = now();
+	const double start = clock_s();
 	if (argc > 4)
 		deadly = argv[4];
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	config.splitShare = 1; /* as PyTorch sets it; without effect */
 	ncclResult_t result = ncclCommInitRankConfig(&comm, size, id, rank, &config);
-	const double seconds = now() - start;
+	const double seconds = clock_s() - start;
 	if (result == ncclSuccess && !strcmp(deadly, "on"))
 		result = call_on(comm, rank);
 	else if (result == ncclSuccess)

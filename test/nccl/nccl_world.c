@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "test/helpers/reference.h"
@@ -22,23 +21,11 @@ void world_barrier(struct world_rank *me)
 	pthread_barrier_wait(&me->world->barrier);
 }
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void nap(void)
-{
-	nanosleep(&(struct timespec){ 0, 1000 * 1000 }, NULL);
-}
-
 void world_await(struct world_rank *me, int flag, int value)
 {
-	const double until = now() + AWAIT_S;
-	while (atomic_load(&me->world->flags[flag]) < value && now() < until)
-		nap();
+	const double until = clock_s() + AWAIT_S;
+	while (atomic_load(&me->world->flags[flag]) < value && clock_s() < until)
+		clock_sleep_ms(1);
 	if (atomic_load(&me->world->flags[flag]) < value)
 		world_fault(me, "flag %d did not become %d", flag, value);
 }
@@ -250,7 +237,7 @@ static void judge(struct world *world, const struct world_case *c, int rank, int
 
 static void wait_for_all(struct world *world, const struct world_case *c, int n)
 {
-	const double until = now() + DEADLINE_S;
+	const double until = clock_s() + DEADLINE_S;
 	int left = n;
 	while (left > 0) {
 		for (int r = 0, status; r < n; r++) {
@@ -260,9 +247,9 @@ static void wait_for_all(struct world *world, const struct world_case *c, int n)
 			world->pids[r] = 0;
 			left--;
 		}
-		if (left && now() > until)
+		if (left && clock_s() > until)
 			break;
-		nap();
+		clock_sleep_ms(1);
 	}
 	for (int r = 0; left > 0 && r < n; r++) {
 		if (!world->pids[r])
@@ -278,7 +265,7 @@ static int run_case(const struct world_case *c, int threads)
 {
 	struct world *world = open_world(c->ranks, threads);
 	const int n = threads ? 1 : c->ranks;
-	const double start = now();
+	const double start = clock_s();
 	fflush(NULL);
 	for (int r = 0; r < n; r++) {
 		const pid_t child = fork();
@@ -289,7 +276,7 @@ static int run_case(const struct world_case *c, int threads)
 		world->pids[r] = child; /* by one writer: the memory is the child's too */
 	}
 	wait_for_all(world, c, n);
-	fprintf(stderr, "# %s: %s, %.1f s\n", c->name, threads ? "threads" : "processes", now() - start);
+	fprintf(stderr, "# %s: %s, %.1f s\n", c->name, threads ? "threads" : "processes", clock_s() - start);
 	const int faults = atomic_load(&world->faults);
 	late_tell(faults, atomic_load(&world->late));
 	munmap(world, sizeof *world);

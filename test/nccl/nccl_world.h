@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "test/helpers/clock.h"
 #include "corale.h"
 #include "nccl_glue/nccl.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "nccl_world.h"
 #include "test/helpers/reference.h"
@@ -783,8 +782,7 @@ static void descriptors(struct world_rank *me)
 		comms[i] = world_comm(me, i);
 	WORLD_OK(me, ncclCommSplit(comms[1], 0, 0, &child, NULL));
 	for (int left = AWAIT_MS; count_descriptors() > before + FEW && left > 0; left--)
-		nanosleep(&(struct timespec){ 0, 1000000 },
-			  NULL); /* the listener hears that ranks have left */
+		clock_sleep_ms(1); /* the listener hears that ranks have left */
 	const int after = count_descriptors();
 	if (after > before + FEW)
 		world_fault(me, "%d communicators took %d descriptors", MADE, after - before);

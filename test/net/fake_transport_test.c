@@ -149,9 +149,9 @@ static void *create_one(void *arg)
 {
 	struct creator *c = arg;
 	corale_comm *comm;
-	const double start = team_now();
+	const double start = clock_s();
 	c->code = corale_comm_create_inproc(c->group, c->rank, NULL, &comm);
-	c->seconds = team_now() - start;
+	c->seconds = clock_s() - start;
 	c->says_it = strstr(log_last_error(), c->expected) != NULL;
 	if (c->code && !c->says_it)
 		printf("# rank %d: %s\n", c->rank, log_last_error());

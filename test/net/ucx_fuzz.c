@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "base/log.h"
 #include "ucx_script.h"
 
@@ -128,22 +128,15 @@ static void make_input(struct input *input, uint64_t seed)
 		change(input, &random);
 }
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void run(uint64_t seed, uint64_t inputs, double seconds)
 {
-	double until = now() + seconds;
+	double until = clock_s() + seconds;
 	for (unsigned i = 0; i < corpus_size; i++) {
 		state->input = corpus[i];
 		alarm(PATIENCE_S);
 		LLVMFuzzerTestOneInput(corpus[i].data, corpus[i].bytes);
 	}
-	for (uint64_t i = 0; seconds > 0 ? now() < until : i < inputs; i++) {
+	for (uint64_t i = 0; seconds > 0 ? clock_s() < until : i < inputs; i++) {
 		state->seed = seed + i;
 		make_input(&state->input, seed + i);
 		alarm(PATIENCE_S);

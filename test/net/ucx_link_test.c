@@ -3,10 +3,10 @@
  * What links over UCX believe of their peers: messages, credits and grants as they should be, each wrong by itself, and at
  * random. The test plays UCX and the peers (test/net/fake_ucx.h); rank 0 is the library's.
  */
-#include <time.h>
 
 #include <unistd.h>
 
+#include "test/helpers/clock.h"
 #include "test/helpers/unit.h"
 #include "base/log.h"
 #include "net/ucx/ucx_link.h"
@@ -202,10 +202,9 @@ UNIT_TEST(is_refused)
 /* Messages that may still come over a connection that is lost are awaited for some milliseconds. */
 static int ready_or_lost(void)
 {
-	const struct timespec pause = { 0, 1000000 };
 	int ret;
 	for (int i = 0; !(ret = link_ready(to_peer)) && i < 2000; i++)
-		nanosleep(&pause, NULL);
+		clock_sleep_ms(1);
 	return ret;
 }
 

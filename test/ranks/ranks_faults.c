@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proves what ranks see when one fails over a transport between nodes: codes, names, memory, streams, threads. */
 #define _GNU_SOURCE
+#include "test/helpers/clock.h"
 #include "ranks_faults.h"
 
 #include <mpi.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "corale_mpi.h"
@@ -36,12 +36,6 @@ static void expect(int got, int expected, const char *what)
 {
 	if (got != expected)
 		fault("%s: %s, expected %s", what, corale_strerror(got), corale_strerror(expected));
-}
-
-static void sleep_s(double seconds)
-{
-	struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
-	nanosleep(&t, NULL);
 }
 
 static corale_comm *make(double timeout_s)
@@ -77,7 +71,7 @@ static size_t find_written(const unsigned char *memory)
 static void reuse(unsigned char *memory)
 {
 	map_at(memory);
-	sleep_s(late_s);
+	clock_sleep_s(late_s);
 	size_t at = find_written(memory);
 	if (at < bytes)
 		fault("byte %zu of memory that was given back has been written", at);
@@ -85,7 +79,7 @@ static void reuse(unsigned char *memory)
 
 static void *abort_soon(void *comm)
 {
-	sleep_s(0.01); /* 192 MB take longer, also where this thread comes late */
+	clock_sleep_s(0.01); /* 192 MB take longer, also where this thread comes late */
 	corale_comm_abort(comm);
 	return NULL;
 }
@@ -137,7 +131,7 @@ static void timed_out(void)
 	memset(memory, rank, bytes);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank) {
-		sleep_s(1);
+		clock_sleep_s(1);
 		int ret = corale_send(memory, bytes, CORALE_UINT8, 0, comm, NULL);
 		if (!ret)
 			fault("a send to a rank that has given up: %s", corale_strerror(ret));
@@ -200,7 +194,7 @@ static void destroyed(void)
 	snprintf(waited, sizeof waited, "rank %d, which has ", size - 1);
 	snprintf(said, sizeof said, "rank %d (process ", size - 1);
 	if (rank == size - 1) {
-		sleep_s(0.05);
+		clock_sleep_s(0.05);
 	} else {
 		double start = MPI_Wtime();
 		expect(call(comm, 1), CORALE_EPEER, "a call without the last rank");
@@ -228,7 +222,7 @@ static double check_time(double since, const char *what)
 
 static void *abort_later(void *comm)
 {
-	sleep_s(0.2);
+	clock_sleep_s(0.2);
 	corale_comm_abort(comm);
 	return NULL;
 }
@@ -239,7 +233,7 @@ static void split_aborted(void)
 	pthread_t thread;
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == size - 1) {
-		sleep_s(away_s);
+		clock_sleep_s(away_s);
 	} else {
 		double start = MPI_Wtime() + 0.2;
 		if (rank == 0 && pthread_create(&thread, NULL, abort_later, comm))
@@ -266,7 +260,7 @@ static void destroyed_meanwhile(void)
 	expect(corale_comm_split(comm, 0, rank, &child), 0, "split");
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == size - 1)
-		sleep_s(away_s);
+		clock_sleep_s(away_s);
 	else
 		expect(corale_send(text, 1000, CORALE_INT32, size - 1, child, NULL), 0, "a send");
 	if (rank == size - 1)
@@ -379,7 +373,7 @@ static void refused(void)
 	       refuses ? CORALE_EINVAL : CORALE_EMISMATCH, "a call that one rank refuses");
 	const char *line = corale_comm_last_error(comm);
 	if (refuses)
-		sleep_s(1);
+		clock_sleep_s(1);
 	else if (MPI_Wtime() - start > 1 || !strstr(line, "refused") || !strstr(line, "send buffer"))
 		fault("after %.1f s: %s", MPI_Wtime() - start, line);
 	MPI_Barrier(MPI_COMM_WORLD);
