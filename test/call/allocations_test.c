@@ -298,19 +298,19 @@ static void check_rows(struct team_member *m, const struct counted *rows, size_t
 	close_caller(&large);
 }
 
-static void check_plain(struct team_member *m)
+TEAM_TEST(check_plain, "calls")
 {
 	check_rows(m, plain, sizeof plain / sizeof *plain, NULL);
 }
 
-static void check_groups(struct team_member *m)
+TEAM_TEST(check_groups, "groups")
 {
 	check_rows(m, groups, sizeof groups / sizeof *groups, NULL);
 }
 
 /* ---- Cases ------------------------------------------------------------------------------------------------- */
 
-static void check_streams(struct team_member *m)
+TEAM_TEST(check_streams, "streams")
 {
 	corale_stream *stream;
 	team_expect(m, corale_stream_create(&stream), 0, "corale_stream_create");
@@ -320,7 +320,7 @@ static void check_streams(struct team_member *m)
 }
 
 /* Channels are threads of their own, for which a call keeps places. */
-static void check_channels(struct team_member *m)
+TEAM_TEST(check_channels, "channels in threads")
 {
 	const struct host_engine *e = &comm_get(m->comm, "check_channels")->engine;
 	struct caller c;
@@ -333,7 +333,7 @@ static void check_channels(struct team_member *m)
 }
 
 /* As if the ranks were processes, which read each other's memory before they fold it. */
-static void check_references(struct team_member *m)
+TEAM_TEST(check_references, "messages by reference")
 {
 	struct host_engine *e =
 	    (struct host_engine *)(uintptr_t)&comm_get(m->comm, "check_references")->engine;
@@ -346,7 +346,7 @@ static void check_references(struct team_member *m)
 }
 
 /* What calls keep is memory of the communicator. */
-static void check_counted(struct team_member *m)
+TEAM_TEST(check_counted, "kept memory is counted")
 {
 	struct host_engine *e = (struct host_engine *)(uintptr_t)&comm_get(m->comm, "check_counted")->engine;
 	struct caller c;
@@ -365,15 +365,8 @@ static void check_counted(struct team_member *m)
 
 int main(int argc, char **argv)
 {
-	static const struct team_case cases[] = { { "calls", check_plain },
-						  { "groups", check_groups },
-						  { "streams", check_streams },
-						  { "channels in threads", check_channels },
-						  { "messages by reference", check_references },
-						  { "kept memory is counted", check_counted } };
 	/* one node, two, three; channels in threads */
 	static const char *const settings[] = { "CORALE_NODE_SIZE=0", "CORALE_NODE_SIZE=3",
 						"CORALE_NODE_SIZE=2 CORALE_MAX_CHANNELS=2", NULL };
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof cases / sizeof *cases, settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

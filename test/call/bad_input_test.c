@@ -63,7 +63,7 @@ static void null_v(struct team_member *m, const size_t *counts)
 	expect_words(m, corale_comm_last_error(c), "itself 2", "expects");
 }
 
-static void null_pointers(struct team_member *m)
+TEAM_TEST(null_pointers, "NULL pointers")
 {
 	float buf[RANKS * COUNT] = { 0 }, out[RANKS * COUNT];
 	size_t counts[RANKS] = { 0 };
@@ -125,7 +125,7 @@ static void null_pointers(struct team_member *m)
 	expect_working(m);
 }
 
-static void overflowing_counts(struct team_member *m)
+TEAM_TEST(overflowing_counts, "counts that overflow")
 {
 	double buf[2], out[2];
 	corale_comm *c = m->comm;
@@ -164,7 +164,7 @@ static void overflowing_counts(struct team_member *m)
 }
 
 /* Each operator that a type does not have is refused by name, in calls and plans; the others are not. */
-static void operators_of_types(struct team_member *m)
+TEAM_TEST(operators_of_types, "operators of types")
 {
 	uint64_t buf[8] = { 1, 1 }, out[8];
 	for (int type = 0; type < CORALE_NUM_TYPES; type++)
@@ -198,7 +198,7 @@ static void operators_of_types(struct team_member *m)
 	expect_working(m);
 }
 
-static void wrong_types_and_operators(struct team_member *m)
+TEAM_TEST(wrong_types_and_operators, "wrong types and operators")
 {
 	float buf[2] = { 0 }, out[2];
 	double scalar = 2;
@@ -241,7 +241,7 @@ static void expect_no_plan(struct team_member *m, corale_coll coll, size_t count
 }
 
 /* Rank 1 passes no place for its communicator: none of its color gets one, and nobody waits for ever. */
-static void no_place(struct team_member *m)
+TEAM_TEST(no_place, "no place for a communicator")
 {
 	corale_comm *part = NULL;
 	int expected = m->rank < 2 ? CORALE_EINVAL : 0;
@@ -252,7 +252,7 @@ static void no_place(struct team_member *m)
 	expect_working(m);
 }
 
-static void wrong_plans(struct team_member *m)
+TEAM_TEST(wrong_plans, "wrong plans")
 {
 	corale_plan *plan = NULL;
 	expect_no_plan(m, (corale_coll)-1, 1, CORALE_SUM, 0, "a plan of collective -1");
@@ -289,7 +289,7 @@ static void overlapping_v(struct team_member *m, float *buf, const size_t *count
 		    CORALE_EINVAL, "scatter_v one element behind its place");
 }
 
-static void wrong_places(struct team_member *m)
+TEAM_TEST(wrong_places, "wrong roots, peers and places")
 {
 	float buf[3 * RANKS] = { 0 };
 	size_t ones[RANKS] = { 1, 1, 1, 1 }, displs[RANKS] = { 0, 1, 2, 3 };
@@ -334,7 +334,7 @@ static void wrong_places(struct team_member *m)
 }
 
 /* Operators belong to one communicator, for as long as they exist: the same place with another scalar is another operator. */
-static void foreign_operators(struct team_member *m)
+TEAM_TEST(foreign_operators, "operators of another communicator")
 {
 	const float three = 3, ten = 10, in = 1;
 	float out = -1;
@@ -367,7 +367,7 @@ static void foreign_operators(struct team_member *m)
 }
 
 /* What Open MPI and MPICH call MPI_IN_PLACE is no buffer of any call. */
-static void mpi_in_place(struct team_member *m)
+TEAM_TEST(mpi_in_place, "MPI_IN_PLACE")
 {
 	float buf[RANKS] = { 0 };
 	const size_t each[RANKS] = { 0 };
@@ -398,7 +398,7 @@ static void mpi_in_place(struct team_member *m)
 	expect_working(m);
 }
 
-static void configurations(struct team_member *m)
+TEAM_TEST(configurations, "wrong configurations")
 {
 	corale_config config = { 0 };
 	corale_inproc *group = NULL;
@@ -449,7 +449,7 @@ static int create_with_policy(int cta_policy, size_t size)
 	return ret;
 }
 
-static void policies(struct team_member *m)
+TEAM_TEST(policies, "wrong policies")
 {
 	const size_t before =
 	    offsetof(corale_config, cta_policy); /* as of callers who don't know the field */
@@ -480,7 +480,7 @@ static void expect_refused(struct team_member *m, const corale_config *config, c
 		corale_inproc_destroy(shared_group);
 }
 
-static void policies_that_differ(struct team_member *m)
+TEAM_TEST(policies_that_differ, "policies that differ")
 {
 	static const int devices[] = { CORALE_DEVICE_HOST, CORALE_DEVICE_CUDA };
 	corale_config config;
@@ -493,7 +493,7 @@ static void policies_that_differ(struct team_member *m)
 	}
 }
 
-static void devices_that_differ(struct team_member *m)
+TEAM_TEST(devices_that_differ, "devices that differ")
 {
 	corale_config config;
 	corale_config_init(&config);
@@ -502,7 +502,7 @@ static void devices_that_differ(struct team_member *m)
 }
 
 /* What one rank gives up by mistake is lost on none. */
-static void registrations(struct team_member *m)
+TEAM_TEST(registrations, "registrations that are none")
 {
 	float buf[4], other;
 	void *memory, *handle, *none = &other;
@@ -520,7 +520,7 @@ static void registrations(struct team_member *m)
 	expect_working(m);
 }
 
-static void destroyed_handles(struct team_member *m)
+TEAM_TEST(destroyed_handles, "destroyed communicators")
 {
 	float buf[RANKS] = { 0 };
 	corale_comm *c = m->comm;
@@ -576,7 +576,7 @@ static void expect_no_stream(struct team_member *m, void *stream)
 	corale_plan_destroy(plan);
 }
 
-static void wrong_streams(struct team_member *m)
+TEAM_TEST(wrong_streams, "streams that are none")
 {
 	float here;
 	corale_stream *stream = NULL, *first = NULL;
@@ -626,7 +626,7 @@ static void expect_no_handle(struct team_member *m, void *wrong)
 	corale_comm_destroy(wrong);
 }
 
-static void wrong_handles(struct team_member *m)
+TEAM_TEST(wrong_handles, "communicators and plans that are none")
 {
 	float here, buf[2] = { 0 };
 	corale_plan *plan = NULL;
@@ -646,30 +646,9 @@ static void wrong_handles(struct team_member *m)
 	expect_working(m);
 }
 
-static const struct team_case cases[] = {
-	{ "NULL pointers", null_pointers },
-	{ "counts that overflow", overflowing_counts },
-	{ "wrong types and operators", wrong_types_and_operators },
-	{ "operators of types", operators_of_types },
-	{ "operators of another communicator", foreign_operators },
-	{ "MPI_IN_PLACE", mpi_in_place },
-	{ "wrong plans", wrong_plans },
-	{ "no place for a communicator", no_place },
-	{ "wrong roots, peers and places", wrong_places },
-	{ "wrong configurations", configurations },
-	{ "wrong policies", policies },
-	{ "policies that differ", policies_that_differ },
-	{ "devices that differ", devices_that_differ },
-	{ "registrations that are none", registrations },
-	{ "streams that are none", wrong_streams },
-	{ "communicators and plans that are none", wrong_handles },
-	{ "destroyed communicators", destroyed_handles },
-};
-
 int main(int argc, char **argv)
 {
 	static const char *const settings[] = { "CORALE_DEBUG=none", "CORALE_DEBUG=none CORALE_NODE_SIZE=2",
 						NULL };
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

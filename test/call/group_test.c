@@ -108,7 +108,7 @@ static void exchange_all(struct team_member *m, const size_t *sizes, int message
 	free(x.received);
 }
 
-static void in_order(struct team_member *m)
+TEAM_TEST(in_order, "in order per pair, to oneself, of nothing")
 {
 	const size_t sizes[] = { 1, 0, 5000, 3, LARGE, 0, 17 };
 	exchange_all(m, sizes, 7, NULL, 0);
@@ -116,7 +116,7 @@ static void in_order(struct team_member *m)
 	exchange_all(m, sizes, 1, NULL, m->rank % 2);
 }
 
-static void many_small(struct team_member *m)
+TEAM_TEST(many_small, "many small messages")
 {
 	size_t sizes[150];
 	for (size_t i = 0; i < 150; i++)
@@ -125,7 +125,7 @@ static void many_small(struct team_member *m)
 }
 
 /* Of one direction, in one group: more than there are lists of a plan. */
-static void many_counts(struct team_member *m)
+TEAM_TEST(many_counts, "many counts")
 {
 	enum { CALLS = 12, LEAST = 33 };
 	int32_t out[CALLS * 2 * LEAST], in[CALLS * 2 * LEAST];
@@ -148,7 +148,7 @@ static void many_counts(struct team_member *m)
 	}
 }
 
-static void on_streams(struct team_member *m)
+TEAM_TEST(on_streams, "on streams")
 {
 	const size_t sizes[] = { 3, 2000, 0, LARGE };
 	corale_stream *stream;
@@ -173,7 +173,7 @@ static void expect_over(struct team_member *m, corale_comm *comm, int ret, int e
 }
 
 /* What is on one host stream can't wait for another one: that is said, and nothing starts. */
-static void on_several_streams(struct team_member *m)
+TEAM_TEST(on_several_streams, "on several streams")
 {
 	int32_t out[2] = { 1, 2 }, in[2] = { -1, -1 };
 	corale_stream *stream;
@@ -192,7 +192,7 @@ static void on_several_streams(struct team_member *m)
 	exchange_all(m, (const size_t[]){ 3 }, 1, NULL, 1);
 }
 
-static void one_way(struct team_member *m)
+TEAM_TEST(one_way, "sends without a group")
 {
 	int32_t *out = make(0, 1, 0, LARGE), *in = allocate(LARGE);
 	for (int k = 0; k < 20; k++) {
@@ -209,7 +209,7 @@ static void one_way(struct team_member *m)
 	free(in);
 }
 
-static void beside_collectives(struct team_member *m)
+TEAM_TEST(beside_collectives, "beside collectives")
 {
 	int32_t mine = m->rank + 1, sum = 0, root = m->rank == 2 ? 77 : 0, all[RANKS] = { 0 };
 	int32_t *out = make(m->rank, (m->rank + 1) % RANKS, 0, 300), *in = allocate(300);
@@ -236,7 +236,7 @@ static void beside_collectives(struct team_member *m)
 }
 
 /* Everything with a root in one group, each root in turn, twice in place; then the same by persistent plans. */
-static void rooted(struct team_member *m)
+TEAM_TEST(rooted, "with a root")
 {
 	int32_t mine = 10 + m->rank, sum = -1, part = -1, all[RANKS], parts[RANKS];
 	for (int root = 0; root < RANKS; root++) {
@@ -258,7 +258,7 @@ static void rooted(struct team_member *m)
 	}
 }
 
-static void rooted_plans(struct team_member *m)
+TEAM_TEST(rooted_plans, "persistent plans with a root")
 {
 	enum { COUNT = 3001 };
 	static const corale_coll colls[] = { CORALE_REDUCE, CORALE_GATHER, CORALE_SCATTER };
@@ -295,7 +295,7 @@ static void rooted_plans(struct team_member *m)
 	free(each);
 }
 
-static void nested(struct team_member *m)
+TEAM_TEST(nested, "nested")
 {
 	int32_t out = m->rank, in = -1;
 	team_expect(m, corale_group_begin(), 0, "begin");
@@ -313,7 +313,7 @@ static void nested(struct team_member *m)
 	team_expect(m, corale_group_end(), CORALE_EINVAL, "an end too many");
 }
 
-static void refused(struct team_member *m)
+TEAM_TEST(refused, "a refused call")
 {
 	int32_t mine = 1, sum = -1, more = -1;
 	corale_comm *comm;
@@ -328,7 +328,7 @@ static void refused(struct team_member *m)
 	corale_comm_destroy(comm);
 }
 
-static void self_mismatch(struct team_member *m)
+TEAM_TEST(self_mismatch, "to oneself with other counts")
 {
 	int32_t out[2] = { 0 }, in[2];
 	corale_group_begin();
@@ -337,7 +337,7 @@ static void self_mismatch(struct team_member *m)
 	team_expect(m, corale_group_end(), CORALE_EINVAL, "2 to oneself, 1 from oneself");
 }
 
-static void self_alone(struct team_member *m)
+TEAM_TEST(self_alone, "to oneself without a receive")
 {
 	int32_t out[2] = { 0 };
 	corale_group_begin();
@@ -356,7 +356,7 @@ static void add_up(struct team_member *m, corale_comm *comm, int32_t *sum, void 
 }
 
 /* The collective beside a refused pair has not run on any rank. */
-static void refused_pair(struct team_member *m)
+TEAM_TEST(refused_pair, "beside a refused pair")
 {
 	int32_t out[2] = { 0 }, sum = -1;
 	const int32_t mine = 1;
@@ -372,7 +372,7 @@ static void refused_pair(struct team_member *m)
 }
 
 /* Even ranks group what odd ranks do one by one, in both orders of two communicators. */
-static void against_plain_calls(struct team_member *m)
+TEAM_TEST(against_plain_calls, "against plain calls")
 {
 	for (int k = 0; k < 8; k++) {
 		corale_comm *comms[2];
@@ -402,7 +402,7 @@ static void against_plain_calls(struct team_member *m)
 }
 
 /* A communicator of the group is aborted by a rank that only calls the other one: that one's sum comes. */
-static void one_fails(struct team_member *m)
+TEAM_TEST(one_fails, "a communicator of the group fails")
 {
 	for (int on_stream = 0; on_stream < 2; on_stream++) {
 		corale_comm *bad, *good;
@@ -439,7 +439,7 @@ static void one_fails(struct team_member *m)
 }
 
 /* What is no call runs at once, inside a group as outside: also where the group has taken nothing of the thread's memory yet, or has taken much. */
-static void inside_a_group(struct team_member *m)
+TEAM_TEST(inside_a_group, "what is no call, inside a group")
 {
 	static const int32_t mine = 1;
 	int32_t sums[100], sum = 0, own;
@@ -556,14 +556,14 @@ static void refuse_once(struct team_member *m, enum refusal how)
 		corale_comm_destroy(bad);
 }
 
-static void refused_by_one(struct team_member *m)
+TEAM_TEST(refused_by_one, "one rank refuses the group")
 {
 	for (int how = 0; how<REFUSALS; how += corale_comm_nodes(m->comm)> 1 ? 2 : 1)
 		refuse_once(m, (enum refusal)how);
 }
 
 /* All communicators with calls in the group end, also where all ranks refuse it. Others do not, nor do those of one rank. */
-static void refused_by_all(struct team_member *m)
+TEAM_TEST(refused_by_all, "all ranks refuse the group")
 {
 	corale_comm *taken, *own, *refused;
 	int32_t mine = 1, sum = -1;
@@ -618,7 +618,7 @@ static void mix(struct team_member *m, corale_comm *half, int round, void *strea
 		team_fault(m, "round %d: received %d %d %d", round, (int)in[0], (int)in[1], (int)in[2]);
 }
 
-static void mixed(struct team_member *m)
+TEAM_TEST(mixed, "everything in one group")
 {
 	corale_comm *half;
 	corale_stream *stream;
@@ -631,7 +631,7 @@ static void mixed(struct team_member *m)
 }
 
 /* Even ranks group an all_reduce and a send; odd ranks do the all_reduce before their receive, or behind it. */
-static void large_beside_collective(struct team_member *m)
+TEAM_TEST(large_beside_collective, "a large message beside a collective")
 {
 	enum { MANY = 1 << 20 };
 	int peer = m->rank ^ 1, sends = m->rank % 2 == 0;
@@ -657,7 +657,7 @@ static void large_beside_collective(struct team_member *m)
 }
 
 /* The same calls fused and one by one give the same bits. */
-static void same_bits(struct team_member *m)
+TEAM_TEST(same_bits, "fusing keeps bits")
 {
 	enum { CALLS = 6 };
 	static const size_t counts[CALLS] = { 1, 33, 1000, 5001, 20000, 7 };
@@ -683,7 +683,7 @@ static void same_bits(struct team_member *m)
 	}
 }
 
-static void several_communicators(struct team_member *m)
+TEAM_TEST(several_communicators, "several communicators")
 {
 	corale_comm *half, *turned;
 	int32_t mine = m->rank + 1, of_half = 0, of_all = 0, in = -1;
@@ -715,7 +715,7 @@ static void several_communicators(struct team_member *m)
 }
 
 /* Everybody's messages to everybody, and what collectives send: staging keeps to what is left of the cap. */
-static void within_cap(struct team_member *m)
+TEAM_TEST(within_cap, "memory within the cap")
 {
 	enum { MANY = 1 << 20 };
 	size_t cap = comm_get(m->comm, "within_cap")->settings.memory_cap;
@@ -734,7 +734,7 @@ static void within_cap(struct team_member *m)
 }
 
 /* A window reserves two of the largest payloads a queue, and takes pages as messages touch them. */
-static void memory_used(struct team_member *m)
+TEAM_TEST(memory_used, "memory used")
 {
 	enum { SMALL_CALL = 1000, REST = 2 << 20 };
 	static const float in[SMALL_CALL];
@@ -764,7 +764,7 @@ static int policy_of(corale_comm *comm)
 	return comm_get(comm, "policy_of")->settings.cta_policy;
 }
 
-static void policy_of_parts(struct team_member *m)
+TEAM_TEST(policy_of_parts, "a part has the policy of the whole")
 {
 	static const int given[] = { CORALE_CTA_POLICY_DEFAULT, CORALE_CTA_POLICY_AUTO,
 				     CORALE_CTA_POLICY_EFFICIENT, CORALE_CTA_POLICY_ZERO };
@@ -886,7 +886,7 @@ static void drive_ranks(struct team_member *m, corale_comm **comms, int n, int s
 }
 
 /* The first rank's thread drives all ranks, of two halves too, while the other threads wait. */
-static void one_thread(struct team_member *m)
+TEAM_TEST(one_thread, "one thread drives several ranks")
 {
 	corale_comm *half, *all[RANKS], *halves[RANKS];
 	team_expect(m, corale_comm_split(m->comm, m->rank / 2, 0, &half), 0, "split");
@@ -1075,7 +1075,7 @@ static void check_every(struct team_member *m, struct every *ranks, int streams,
 }
 
 /* In a group, without streams and with one a rank; and on streams without a group, as stream calls may come in any order. */
-static void every_call_of_one_thread(struct team_member *m)
+TEAM_TEST(every_call_of_one_thread, "every call of four ranks by one thread")
 {
 	static struct every ranks[RANKS];
 	m->team->shared[m->rank] = m->comm;
@@ -1120,7 +1120,7 @@ static void post_many(struct team_member *m, int n, const int32_t *out, int32_t 
 				    0, "a message");
 }
 
-static void two_thousand(struct team_member *m)
+TEAM_TEST(two_thousand, "2,000 sends")
 {
 	enum { MANY = 2000 };
 	int32_t *out = allocate(MANY), *in = allocate(MANY);
@@ -1173,7 +1173,7 @@ int posix_memalign(void **out, size_t alignment, size_t bytes)
 }
 
 /* The first group of its size may allocate, as its thread keeps the memory. Over nodes plans have scratch, which each call allocates. */
-static void allocate_nothing(struct team_member *m)
+TEAM_TEST(allocate_nothing, "groups allocate nothing")
 {
 	struct every e = { .comm = m->comm, .rank = m->rank };
 	int32_t out[150], in[150];
@@ -1193,43 +1193,10 @@ static void allocate_nothing(struct team_member *m)
 	}
 }
 #else
-static void allocate_nothing(struct team_member *m)
+TEAM_TEST(allocate_nothing, "groups allocate nothing")
 {
 }
 #endif
-
-static const struct team_case cases[] = {
-	{ "in order per pair, to oneself, of nothing", in_order },
-	{ "many small messages", many_small },
-	{ "many counts", many_counts },
-	{ "on streams", on_streams },
-	{ "on several streams", on_several_streams },
-	{ "sends without a group", one_way },
-	{ "beside collectives", beside_collectives },
-	{ "with a root", rooted },
-	{ "persistent plans with a root", rooted_plans },
-	{ "nested", nested },
-	{ "a refused call", refused },
-	{ "to oneself with other counts", self_mismatch },
-	{ "to oneself without a receive", self_alone },
-	{ "beside a refused pair", refused_pair },
-	{ "against plain calls", against_plain_calls },
-	{ "a large message beside a collective", large_beside_collective },
-	{ "a communicator of the group fails", one_fails },
-	{ "what is no call, inside a group", inside_a_group },
-	{ "one rank refuses the group", refused_by_one },
-	{ "all ranks refuse the group", refused_by_all },
-	{ "everything in one group", mixed },
-	{ "fusing keeps bits", same_bits },
-	{ "several communicators", several_communicators },
-	{ "memory within the cap", within_cap },
-	{ "memory used", memory_used },
-	{ "a part has the policy of the whole", policy_of_parts },
-	{ "one thread drives several ranks", one_thread },
-	{ "every call of four ranks by one thread", every_call_of_one_thread },
-	{ "2,000 sends", two_thousand },
-	{ "groups allocate nothing", allocate_nothing },
-};
 
 int main(int argc, char **argv)
 {
@@ -1237,6 +1204,5 @@ int main(int argc, char **argv)
 						"CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_CHUNK_BYTES=4K",
 						"CORALE_DEBUG=none CORALE_NODE_SIZE=1 CORALE_MEMORY_CAP=1M",
 						NULL };
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

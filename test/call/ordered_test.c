@@ -153,33 +153,29 @@ static void parts(struct team_member *m, corale_type type)
 	free(s.send);
 }
 
-static void all_parts(struct team_member *m)
+TEAM_TEST(all_parts, "parts")
 {
 	parts(m, CORALE_FLOAT32);
 	parts(m, CORALE_BFLOAT16);
 }
 
-static void all_reduces(struct team_member *m)
+TEAM_TEST(all_reduces, "all_reduce")
 {
 	sweep(m, all_reduce);
 }
 
-static void reduces(struct team_member *m)
+TEAM_TEST(reduces, "reduce")
 {
 	sweep(m, reduce);
 }
 
-static void reduce_scatters(struct team_member *m)
+TEAM_TEST(reduce_scatters, "reduce_scatter")
 {
 	sweep(m, reduce_scatter);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct team_case cases[] = { { "all_reduce", all_reduces },
-						  { "parts", all_parts },
-						  { "reduce", reduces },
-						  { "reduce_scatter", reduce_scatters } };
 	static const char *const settings[] = {
 		"CORALE_REPRODUCIBLE=1",
 		"CORALE_REPRODUCIBLE=1 CORALE_NODE_SIZE=1",
@@ -190,6 +186,5 @@ int main(int argc, char **argv)
 		"CORALE_REFERENCE_BYTES=1",
 		NULL
 	};
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof cases / sizeof *cases, settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

@@ -144,7 +144,7 @@ static void expect_refused(struct team_member *m, corale_comm *comm, double sinc
 /* ---- One call ---- */
 
 /* The last rank refuses it, and calls nothing more until the others know. */
-static void alone(struct team_member *m)
+TEAM_TEST(alone, "a call that one rank refuses")
 {
 	for (enum wrong how = 0; how < WRONGS; how++) {
 		corale_comm *comm = split(m);
@@ -167,7 +167,7 @@ static void alone(struct team_member *m)
 }
 
 /* It goes on at once, or comes late. No sum may be another call's. */
-static void alone_and_on(struct team_member *m)
+TEAM_TEST(alone_and_on, "a call that one rank refuses, which goes on")
 {
 	for (int late = 0; late < 2; late++) {
 		corale_comm *comm = split(m);
@@ -188,7 +188,7 @@ static void alone_and_on(struct team_member *m)
 	}
 }
 
-static void all_alike(struct team_member *m)
+TEAM_TEST(all_alike, "calls that all ranks refuse")
 {
 	int32_t mine = m->rank, theirs = -1;
 	const int next = (m->rank + 1) % m->size, before = (m->rank + m->size - 1) % m->size;
@@ -213,7 +213,7 @@ static void all_alike(struct team_member *m)
 
 /* ---- On a stream, behind a call that waits ---- */
 
-static void on_streams(struct team_member *m)
+TEAM_TEST(on_streams, "on a stream behind a call that waits")
 {
 	for (int everywhere = 0; everywhere < 2; everywhere++) {
 		corale_comm *comm = split(m);
@@ -270,7 +270,7 @@ static void refuse_pair(struct team_member *m, corale_comm *comm, enum pair how,
 	}
 }
 
-static void in_pairs(struct team_member *m)
+TEAM_TEST(in_pairs, "sends and receives")
 {
 	int32_t *mine = calloc(LARGE, sizeof *mine), *got = calloc(LARGE, sizeof *got);
 	for (enum pair how = 0; mine && got && how < PAIRS; how++) {
@@ -357,7 +357,7 @@ static void refuse_group(struct team_member *m, enum group how)
 		corale_comm_destroy(comms[i]);
 }
 
-static void groups(struct team_member *m)
+TEAM_TEST(groups, "groups")
 {
 	for (int how = GROUPS - 1; how >= 0; how--) /* threads keep what memory a group had */
 		refuse_group(m, (enum group)how);
@@ -365,7 +365,7 @@ static void groups(struct team_member *m)
 }
 
 /* Also a group of one call, and all ranks alike. */
-static void group_of_one(struct team_member *m)
+TEAM_TEST(group_of_one, "a group of one call")
 {
 	corale_comm *comm = split(m);
 	corale_group_begin();
@@ -379,7 +379,7 @@ static void group_of_one(struct team_member *m)
 	corale_comm_destroy(comm);
 }
 
-static void no_memory_alone(struct team_member *m)
+TEAM_TEST(no_memory_alone, "no memory")
 {
 	corale_comm *comm = split(m);
 	int32_t one = 1, got = 0;
@@ -404,41 +404,11 @@ static void no_memory_alone(struct team_member *m)
 	corale_comm_destroy(comm);
 }
 
-/* ---- Running ---- */
-
-static const struct team_case cases[] = {
-	{ "a call that one rank refuses", alone },
-	{ "a call that one rank refuses, which goes on", alone_and_on },
-	{ "calls that all ranks refuse", all_alike },
-	{ "on a stream behind a call that waits", on_streams },
-	{ "sends and receives", in_pairs },
-	{ "groups", groups },
-	{ "a group of one call", group_of_one },
-	{ "no memory", no_memory_alone },
-};
-enum { CASES = sizeof(cases) / sizeof(*cases) };
-
-static void run_case(void **state)
-{
-	static const char *const settings[] = { "CORALE_NODE_SIZE=8", "CORALE_NODE_SIZE=2",
-						"CORALE_NODE_SIZE=1",
-						"CORALE_NODE_SIZE=2 CORALE_CODELETS=no" };
-	const struct team_case *c = *state;
-	char number[16];
-	snprintf(number, sizeof number, "%d", (int)(c - cases));
-	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-		assert_int_equal(team_spawn(settings[i], number), 0);
-}
-
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	int faults = 0;
-	for (int ranks = 2; argc > 1 && ranks <= MOST_RANKS; ranks++)
-		faults += team_run(ranks, NULL, cases[atoi(argv[1]) % CASES].body, NULL);
-	if (argc > 1)
-		return faults != 0;
-	for (int i = 0; i < CASES; i++)
-		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)&cases[i] };
-	return _cmocka_run_group_tests("refused", tests, CASES, NULL, NULL);
+	static const char *const settings[] = { "CORALE_NODE_SIZE=8", "CORALE_NODE_SIZE=2",
+						"CORALE_NODE_SIZE=1", "CORALE_NODE_SIZE=2 CORALE_CODELETS=no",
+						NULL };
+	return team_main(argc, argv,
+			 &(struct team_runs){ .least = 2, .ranks = MOST_RANKS, .settings = settings });
 }

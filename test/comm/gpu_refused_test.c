@@ -45,7 +45,7 @@ static void refuse_then_come_late(struct team_member *m)
 		usleep(LATER_US);
 }
 
-static void then_alloc(struct team_member *m)
+TEAM_TEST(then_alloc, "refused, then corale_mem_alloc")
 {
 	void *memory = NULL;
 	refuse_then_come_late(m);
@@ -55,7 +55,7 @@ static void then_alloc(struct team_member *m)
 	expect_whole(m);
 }
 
-static void then_register(struct team_member *m)
+TEAM_TEST(then_register, "refused, then corale_mem_register")
 {
 	static char memory[MOST_RANKS][BYTES];
 	void *handle = NULL;
@@ -67,7 +67,7 @@ static void then_register(struct team_member *m)
 	expect_whole(m);
 }
 
-static void then_split(struct team_member *m)
+TEAM_TEST(then_split, "refused, then corale_comm_split")
 {
 	corale_comm *child = NULL;
 	refuse_then_come_late(m);
@@ -111,7 +111,7 @@ static void expect_told(struct team_member *m, corale_comm *comm, const char *wh
 }
 
 /* Others have enqueued a call behind it, too. */
-static void refused_by_one(struct team_member *m)
+TEAM_TEST(refused_by_one, "refused by one rank")
 {
 	struct fake_stream refusing = { .refuses = CORALE_ENOTSUP }, waiting = { .waits = 1 };
 	corale_comm *comm = split(m);
@@ -177,7 +177,7 @@ static void group_of_two_sums(struct team_member *m, corale_comm *comm, struct f
 }
 
 /* The second collective is refused, so the first one does not start either. */
-static void group_of_collectives(struct team_member *m)
+TEAM_TEST(group_of_collectives, "a group of collectives")
 {
 	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_ENOTSUP };
 	corale_comm *comm = split(m);
@@ -198,7 +198,7 @@ static int exchange(struct team_member *m, corale_comm *comm, struct fake_stream
 }
 
 /* Sends and receives start before the collective that is refused. */
-static void group_of_messages(struct team_member *m)
+TEAM_TEST(group_of_messages, "a group of messages and a collective")
 {
 	struct fake_stream good = { 0 }, refusing = { .refuses = CORALE_EINVAL };
 	corale_comm *comm = split(m);
@@ -250,7 +250,7 @@ static void refuse_one_of_two(struct team_member *m, int refused, int everywhere
 	expect_whole(m);
 }
 
-static void group_of_communicators(struct team_member *m)
+TEAM_TEST(group_of_communicators, "a group of two communicators")
 {
 	refuse_one_of_two(m, 0, 0, 0);
 	refuse_one_of_two(m, 1, 1, 0);
@@ -258,7 +258,7 @@ static void group_of_communicators(struct team_member *m)
 }
 
 /* A group starts as one, and a captured call does not start before its graph does. */
-static void group_half_captured(struct team_member *m)
+TEAM_TEST(group_half_captured, "a group of captured and eager calls")
 {
 	struct fake_stream eager = { 0 }, captured = { .capture = 1 }, other = { .capture = 2 },
 			   same = { .capture = 1 };
@@ -292,7 +292,7 @@ static void expect_edges(struct team_member *m, const struct fake_stream *s, cor
 }
 
 /* Blocks are moved as the edges of an all_to_all_v, and summed by the launch of a reduce_scatter, whose blocks have the largest one's whole vectors. */
-static void v_forms(struct team_member *m)
+TEAM_TEST(v_forms, "v-forms")
 {
 	static const size_t counts[MOST_RANKS] = { 3, 0, 2 }, displs[MOST_RANKS] = { 4, 8, 0 },
 			    none[MOST_RANKS] = { 0 };
@@ -326,7 +326,7 @@ static void v_forms(struct team_member *m)
 }
 
 /* No message of a fold says how many elements its block has: where counts differ, and the largest is the same, signatures do. */
-static void counts_that_differ(struct team_member *m)
+TEAM_TEST(counts_that_differ, "v-forms whose counts differ")
 {
 	static int32_t send[MOST_RANKS][16], recv[MOST_RANKS][16];
 	static uint64_t signatures[2][MOST_RANKS];
@@ -358,7 +358,7 @@ static int is_lowered(struct team_member *m, corale_type type, corale_op op)
 	return stream.lowered;
 }
 
-static void any_operator(struct team_member *m)
+TEAM_TEST(any_operator, "any operator")
 {
 	const int over_nodes = m->size > atoi(getenv("CORALE_NODE_SIZE"));
 	for (int turn = 0; turn < 2; turn++) {
@@ -373,49 +373,12 @@ static void any_operator(struct team_member *m)
 	expect_whole(m);
 }
 
-static const struct team_case cases[] = {
-	{ "refused, then corale_mem_alloc", then_alloc },
-	{ "refused, then corale_mem_register", then_register },
-	{ "refused, then corale_comm_split", then_split },
-	{ "refused by one rank", refused_by_one },
-	{ "a group of collectives", group_of_collectives },
-	{ "a group of messages and a collective", group_of_messages },
-	{ "a group of two communicators", group_of_communicators },
-	{ "a group of captured and eager calls", group_half_captured },
-	{ "v-forms", v_forms },
-	{ "v-forms whose counts differ", counts_that_differ },
-	{ "any operator", any_operator },
-};
-enum { CASES = sizeof(cases) / sizeof(*cases) };
-
-static void run_case(void **state)
-{
-	static const char *const settings[] = { "CORALE_NODE_SIZE=8", "CORALE_NODE_SIZE=2",
-						"CORALE_NODE_SIZE=1" };
-	const struct team_case *c = *state;
-	char number[16];
-	snprintf(number, sizeof number, "%d", (int)(c - cases));
-	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-		assert_int_equal(team_spawn(settings[i], number), 0);
-}
-
-static int run_ranks(const struct team_case *c)
-{
-	corale_config config;
-	int faults = 0;
-	corale_config_init(&config);
-	config.device = CORALE_DEVICE_CUDA;
-	for (int ranks = 2; !faults && ranks <= MOST_RANKS; ranks++)
-		faults = team_run(ranks, &config, c->body, NULL);
-	return faults != 0;
-}
-
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	if (argc > 1)
-		return run_ranks(&cases[atoi(argv[1]) % CASES]);
-	for (int i = 0; i < CASES; i++)
-		tests[i] = (struct CMUnitTest){ cases[i].name, run_case, NULL, NULL, (void *)&cases[i] };
-	return _cmocka_run_group_tests("gpu_refused", tests, CASES, NULL, NULL);
+	static const char *const settings[] = { "CORALE_NODE_SIZE=8", "CORALE_NODE_SIZE=2",
+						"CORALE_NODE_SIZE=1", NULL };
+	corale_config config;
+	corale_config_init(&config);
+	config.device = CORALE_DEVICE_CUDA;
+	return team_main(argc, argv, &(struct team_runs){ 2, MOST_RANKS, &config, settings });
 }

@@ -91,7 +91,7 @@ static void make_op(struct team_member *m, struct subject *s)
 		    "an operator");
 }
 
-static void operators(struct team_member *m)
+TEAM_TEST(operators, "a premultiplied sum destroyed behind its call")
 {
 	for (int way = 0; way < WAYS; way++) {
 		struct subject s = { .call = call_op, .destroy = destroy_op };
@@ -113,7 +113,7 @@ static void destroy_plan(struct team_member *m, struct subject *s)
 	s->plan = NULL;
 }
 
-static void plans(struct team_member *m)
+TEAM_TEST(plans, "a plan destroyed behind its run")
 {
 	for (int way = 0; way < WAYS; way++) {
 		struct subject s = { .call = call_plan, .destroy = destroy_plan };
@@ -126,7 +126,7 @@ static void plans(struct team_member *m)
 }
 
 /* The plan keeps the scalar. */
-static void plans_of_operators(struct team_member *m)
+TEAM_TEST(plans_of_operators, "a premultiplied sum destroyed behind its plan")
 {
 	for (int way = 0; way < WAYS; way++) {
 		struct subject s = { .call = call_plan, .destroy = destroy_plan };
@@ -150,7 +150,7 @@ static void *abort_it(void *comm)
 }
 
 /* Three threads of each rank abort what that rank destroys. */
-static void aborts(struct team_member *m)
+TEAM_TEST(aborts, "a communicator destroyed beside aborts")
 {
 	enum { THREADS = 3, ROUNDS = 10 };
 	for (int k = 0; k < ROUNDS; k++) {
@@ -180,7 +180,7 @@ static void *ask(void *arg)
 }
 
 /* They ask on and on, also when it is destroyed. */
-static void questions(struct team_member *m)
+TEAM_TEST(questions, "a communicator destroyed beside questions")
 {
 	enum { THREADS = 4, ROUNDS = 3 };
 	for (int k = 0; k < ROUNDS; k++) {
@@ -201,7 +201,7 @@ static void questions(struct team_member *m)
 }
 
 /* A destroy in the group that holds its calls frees nothing; the group goes on. */
-static void in_its_group(struct team_member *m)
+TEAM_TEST(in_its_group, "a communicator destroyed in its group")
 {
 	static const int32_t one = 1;
 	for (int on_stream = 0; on_stream < 2; on_stream++) {
@@ -299,27 +299,16 @@ static void destroy_beside(struct team_member *m, enum beside how)
 		corale_comm_destroy(c.comm);
 }
 
-static void beside_a_call(struct team_member *m)
+TEAM_TEST(beside_a_call, "a communicator destroyed beside a call")
 {
 	for (int how = 0; how < BESIDES; how++)
 		destroy_beside(m, (enum beside)how);
 }
-
-static const struct team_case cases[] = {
-	{ "a premultiplied sum destroyed behind its call", operators },
-	{ "a plan destroyed behind its run", plans },
-	{ "a premultiplied sum destroyed behind its plan", plans_of_operators },
-	{ "a communicator destroyed beside aborts", aborts },
-	{ "a communicator destroyed beside questions", questions },
-	{ "a communicator destroyed in its group", in_its_group },
-	{ "a communicator destroyed beside a call", beside_a_call },
-};
 
 int main(int argc, char **argv)
 {
 	static const char *const settings[] = { "CORALE_DEBUG=none CORALE_TIMEOUT=20",
 						"CORALE_DEBUG=none CORALE_TIMEOUT=20 CORALE_NODE_SIZE=2",
 						NULL };
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

@@ -56,16 +56,28 @@ struct team_case {
 	void (*body)(struct team_member *member);
 };
 
-struct team_table {
-	int ranks;
-	const struct team_case *cases;
-	int n;
+/* TEAM_TEST(function, name) { ... } defines a case of the program, whose body has the member `m`. They run in the order of their lines. */
+struct team_test {
+	int line;
+	struct team_case test;
+};
+
+#define TEAM_TEST(function, name)                                                                            \
+	static void function(struct team_member *m);                                                         \
+	static const struct team_test team_##function = { __LINE__, { name, function } };                    \
+	TEAM_ENTRY static const struct team_test *const team_entry_##function = &team_##function;            \
+	static void function(struct team_member *m)
+#define TEAM_ENTRY __attribute__((used, section("team_tests")))
+
+struct team_runs {
+	int least, ranks; /* each case runs with so many ranks; least 0: with the most only */
+	const corale_config *config; /* NULL: the default */
 	const char *const *settings; /* with each of which every case runs; NULL ends them */
 };
 
 enum { TEAM_MAX_CASES = 32 };
 
-/* The main function of a unit test: team_spawn for each case and settings (team_main.c, with cmocka). */
-int team_main(int argc, char **argv, const struct team_table *table);
+/* The main function of a unit test: team_spawn for each TEAM_TEST and settings (team_main.c, with cmocka). */
+int team_main(int argc, char **argv, const struct team_runs *runs);
 
 #endif

@@ -43,7 +43,7 @@ static void expect_values(struct team_member *m, const int *values, size_t count
 }
 
 /* The payloads of the second size lie elsewhere in the queue: over those of the first, if these are not awaited. */
-static void other_sizes(struct team_member *m)
+TEAM_TEST(other_sizes, "payloads of other sizes behind unread ones")
 {
 	static const int first[MESSAGES] = { 1, 2, 3 }, second[MESSAGES] = { 4, 5, 6 };
 	if (m->rank == 0) {
@@ -78,12 +78,12 @@ static int exchange(struct team_member *m, int32_t *values)
 	return corale_all_to_all(values, values + RANKS, 1, CORALE_INT32, m->comm, NULL);
 }
 
-static void two_roots_barrier(struct team_member *m)
+TEAM_TEST(two_roots_barrier, "two roots, then a barrier")
 {
 	two_roots(m, barrier);
 }
 
-static void two_roots_exchange(struct team_member *m)
+TEAM_TEST(two_roots_exchange, "two roots, then an exchange")
 {
 	two_roots(m, exchange);
 }
@@ -112,7 +112,7 @@ static void build_overwriting(struct plan *plan, const struct plan_key *key)
 	plan_step(plan, give);
 }
 
-static void overwriting(struct team_member *m)
+TEAM_TEST(overwriting, "a message over what was written before")
 {
 	int32_t mine[MOST], result[MOST] = { 0 };
 	struct shared_plan shared = { .users = 1 };
@@ -190,7 +190,7 @@ static void expect_floats(struct team_member *m, const float *out, size_t count,
 }
 
 /* Rank 1 rounds upward and flushes subnormal numbers to zero, before its first call: both choose and fold as all others do. */
-static void environments(struct team_member *m)
+TEAM_TEST(environments, "ranks in other floating-point environments")
 {
 	static const size_t counts[] = { 1, 7, 1000, FLOATS };
 	const corale_op ops[] = { CORALE_MAX, CORALE_SUM, CORALE_AVG, CORALE_NUM_OPS };
@@ -220,18 +220,9 @@ static void environments(struct team_member *m)
 	free(out);
 }
 
-static const struct team_case cases[] = {
-	{ "payloads of other sizes behind unread ones", other_sizes },
-	{ "two roots, then a barrier", two_roots_barrier },
-	{ "two roots, then an exchange", two_roots_exchange },
-	{ "a message over what was written before", overwriting },
-	{ "ranks in other floating-point environments", environments },
-};
-
 int main(int argc, char **argv)
 {
 	static const char *const settings[] = { "CORALE_DEBUG=none CORALE_MAX_CHANNELS=3",
 						"CORALE_DEBUG=none CORALE_NODE_SIZE=1", NULL };
-	return team_main(argc, argv,
-			 &(struct team_table){ RANKS, cases, sizeof(cases) / sizeof(cases[0]), settings });
+	return team_main(argc, argv, &(struct team_runs){ .ranks = RANKS, .settings = settings });
 }

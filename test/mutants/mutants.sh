@@ -24,7 +24,7 @@ link_test()
 	program=$1
 	shift
 	parts=
-	[ "$program" != creation_faults_test ] || parts="$work/test/helpers/forked.o $work/test/helpers/fake_engine.o $work/test/helpers/fake_gpu_memory.o"
+	[ "$program" != creation_faults_test ] && [ "$program" != gpu_refused_test ] || parts="$work/test/helpers/forked.o $work/test/helpers/fake_engine.o $work/test/helpers/fake_gpu_memory.o"
 	# shellcheck disable=SC2086
 	$CC -pthread -o "$work/$program" "$work"/test/*/"$program.o" "$@" $parts "$work/test/helpers/thread_rows.o" "$work/test.a" "$work/core.a" -lcmocka -lm
 }
@@ -36,19 +36,19 @@ build_all()
 	for source in $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.c') "$work"/test/check/*.c "$work"/test/helpers/thread_rows.c "$work"/test/helpers/transport_inproc.c "$work"/test/helpers/any_call.c "$work"/test/helpers/matrix.c "$work"/test/nccl/nccl_world.c "$work"/test/helpers/reference*.c "$work"/test/helpers/team.c "$work"/test/helpers/team_main.c "$work"/test/helpers/unit*.c \
 		"$work"/test/nccl/nccl_world_test.c "$work"/test/nccl/nccl_life_test.c "$work"/test/call/waves_test.c "$work"/test/health/failure_test.c \
 		"$work"/test/plan/planner_test.c "$work"/test/helpers/plan_cases.c "$work"/test/helpers/thin.c "$work"/test/plan/net_rates_test.c "$work"/test/plan/tuning_test.c "$work"/test/host/host_fast_test.c "$work"/test/health/peer_data_test.c \
-		"$work"/test/boot/boot_test.c "$work"/test/comm/creation_faults_test.c "$work"/test/helpers/forked.c "$work"/test/helpers/fake_engine.c "$work"/test/helpers/fake_gpu_memory.c "$work"/test/host/engine_test.c "$work"/test/call/group_test.c "$work"/test/call/matrix_test.c "$work"/test/health/mismatch_test.c "$work"/test/call/ordered_test.c "$work"/test/call/refused_test.c; do
+		"$work"/test/boot/boot_test.c "$work"/test/comm/creation_faults_test.c "$work"/test/helpers/forked.c "$work"/test/helpers/fake_engine.c "$work"/test/helpers/fake_gpu_memory.c "$work"/test/host/engine_test.c "$work"/test/call/group_test.c "$work"/test/call/matrix_test.c "$work"/test/health/mismatch_test.c "$work"/test/call/ordered_test.c "$work"/test/call/refused_test.c "$work"/test/comm/gpu_refused_test.c; do
 		compile "$source" "${source%.c}.o" || die "$source does not compile"
 	done
 	ar rcs "$work/core.a" $(find "$work/lib" "$work/nccl_glue" "$work/examples/plans" -name '*.o')
 	ar rcs "$work/test.a" "$work"/test/check/*.o "$work"/test/helpers/transport_inproc.o "$work"/test/helpers/any_call.o "$work"/test/helpers/matrix.o "$work"/test/helpers/thin.o "$work"/test/helpers/plan_cases.o "$work"/test/helpers/reference*.o "$work"/test/helpers/team.o "$work"/test/helpers/team_main.o "$work"/test/helpers/unit*.o "$work"/test/nccl/nccl_world.o
 }
 
-# ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table
+# ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table, or by its TEAM_TEST
 
 # case_number TEST CASE: what the test takes as its argument
 case_number()
 {
-	grep '^	{ "' "$here"/test/*/"$1.c" | awk -v name="$2" 'index($0, "\t{ \"" name "\"") == 1 { print NR - 1 }'
+	sed -nE 's/^(	\{|TEAM_TEST\([a-z0-9_]*,) "/"/p' "$here"/test/*/"$1.c" | awk -v name="$2" 'index($0, "\"" name "\"") == 1 { print NR - 1 }'
 }
 
 # case_settings TEST CASE: those in the table of matrix_test
@@ -127,7 +127,7 @@ clean()
 	done >>"$work/places"
 }
 eval "$(sed 's/^mutant /clean /' "$work/test/mutants/mutants.table")"
-for test in ordered_test refused_test creation_faults_test nccl_world_test nccl_life_test waves_test failure_test boot_test engine_test group_test matrix_test mismatch_test planner_test net_rates_test tuning_test host_fast_test peer_data_test; do
+for test in ordered_test refused_test gpu_refused_test creation_faults_test nccl_world_test nccl_life_test waves_test failure_test boot_test engine_test group_test matrix_test mismatch_test planner_test net_rates_test tuning_test host_fast_test peer_data_test; do
 	link_test $test || die "$test does not link"
 done
 sort -u "$work/places" >"$work/sorted"
