@@ -5,7 +5,8 @@
 #include "request.h"
 #include "statistics.h"
 
-int pmpi_p2p_passed(enum pmpi_function function, MPI_Count count, MPI_Datatype type, double begin, int ret)
+/* Behind a call that MPI has run as the program made it, and that returned ret. */
+static int passed(enum pmpi_function function, MPI_Count count, MPI_Datatype type, double begin, int ret)
 {
 	MPI_Count size = 0;
 	if (function != PMPI_SEND)
@@ -26,22 +27,23 @@ void pmpi_p2p_count(enum pmpi_function function, int is_routed, size_t bytes, do
 				      is_routed ? PMPI_NO_REASON : PMPI_NO_ROUTE, bytes, begin);
 }
 
-#define COUNT int
-#define ENTRY(name, parameters, arguments, done)                                                             \
+/* The last arguments: as what the call is counted if it is MPI's. */
+#define ENTRY_OF(name, parameters, arguments, done, ...)                                                     \
 	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
 	{                                                                                                    \
-		return done;                                                                                 \
+		const double begin = pmpi_statistics_begin();                                                \
+		const int ret = done;                                                                        \
+		return ret == PMPI_NOT_OURS ? passed(__VA_ARGS__, begin, PMPI_##name arguments) : ret;       \
 	}
+
+#define COUNT int
+#define ENTRY(name, parameters, arguments, as, done) ENTRY_OF(name, parameters, arguments, done, as)
 #include "p2p_api.def"
 
 #if MPI_VERSION >= 4
 #undef COUNT
 #undef ENTRY
 #define COUNT MPI_Count
-#define ENTRY(name, parameters, arguments, done)                                                             \
-	PMPI_ENTRY(MPI_##name##_c, parameters, arguments)                                                    \
-	{                                                                                                    \
-		return done;                                                                                 \
-	}
+#define ENTRY(name, parameters, arguments, as, done) ENTRY_OF(name##_c, parameters, arguments, done, as)
 #include "p2p_api.def"
 #endif

@@ -63,12 +63,10 @@ static inline int pmpi_group_rank(const struct pmpi_group *group, int rank)
 	return group && rank >= 0 && rank < group->size ? group->ranks[rank] : -1;
 }
 
-/* ---- Calls, counted */
-
-/* Behind a call that MPI has run (ret) as the program made it. Returns ret. */
-int pmpi_p2p_passed(enum pmpi_function function, MPI_Count count, MPI_Datatype type, double begin, int ret);
-/* Of one that is the door's: routed, or staged. */
+/* Counts a call that is the door's: routed, or staged. */
 void pmpi_p2p_count(enum pmpi_function function, int is_routed, size_t bytes, double begin);
+/* What functions of MPI return for a call that is MPI's own, as the program made it. */
+enum { PMPI_NOT_OURS = -1 };
 
 /* ---- Sends: by a header, staged, or MPI's as the program made them. */
 
@@ -95,20 +93,18 @@ void pmpi_send_end(struct pmpi_sending *sending, const MPI_Status *status);
 /* MPI's own. */
 int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request);
 
-/* Functions of MPI: the mode says which. */
+/* Functions of MPI: the mode says which. PMPI_NOT_OURS, or an MPI error code. */
 int pmpi_send(const struct pmpi_message *m);
 int pmpi_isend(const struct pmpi_message *m, MPI_Request *request);
 int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request);
 
 /* ---- Receives: those that a header may come to, and those into device memory. */
 
-/* Whether a header may come. */
-static inline int pmpi_peer_watches(int from, MPI_Comm comm)
+/* The communicator's headers, if one may come; NULL: none does. */
+static inline struct pmpi_group *pmpi_peer_watched(int from, MPI_Comm comm)
 {
-	if (!pmpi_peer.on || from == MPI_PROC_NULL)
-		return 0;
-	const struct pmpi_group *group = pmpi_group_of(comm);
-	return group && (from == MPI_ANY_SOURCE || pmpi_group_rank(group, from) >= 0);
+	struct pmpi_group *group = pmpi_peer.on && from != MPI_PROC_NULL ? pmpi_group_of(comm) : NULL;
+	return from == MPI_ANY_SOURCE || pmpi_group_rank(group, from) >= 0 ? group : NULL;
 }
 
 enum pmpi_receiving_state {
@@ -125,7 +121,19 @@ struct pmpi_incoming {
 	MPI_Datatype type;
 	int from, tag;
 	MPI_Comm comm;
+	MPI_Message *message; /* that was probed for: it is received, whatever from and tag are; NULL: none */
 };
+
+/* A message that a probe has taken from MPI. */
+struct pmpi_matched {
+	MPI_Message message;
+	struct pmpi_group *group; /* it is one of its users; NULL: no headers */
+	MPI_Comm comm;
+	int slot; /* of a header; -1: none */
+	struct pmpi_matched *next;
+};
+/* peer_probe.c: *matched gets what is known of a message, which is forgotten. Nothing is known of one without a header. */
+void pmpi_matched_find(MPI_Message message, struct pmpi_matched *matched);
 
 /* What MPI is given in the program's buffer's place. */
 struct pmpi_receiving {
@@ -151,20 +159,12 @@ struct pmpi_receiving {
 	MPI_Request send_request;
 };
 
-/* s: of pmpi_buffer_find, which ends with r. CORALE_ENOMEM, logged: then it has ended. */
-int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_buffer *s, struct pmpi_group *group,
-			 MPI_Comm comm);
-/* The same, of malloc. NULL: logged. */
-struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, struct pmpi_group *group, MPI_Comm comm);
-void pmpi_receiving_end(struct pmpi_receiving *r);
-/* MPI has it, as r->request: a header may come. */
-void pmpi_receiving_posted(struct pmpi_receiving *r);
-/* No message comes to it any more. */
-void pmpi_receiving_cancel(struct pmpi_receiving *r);
+/* Whether a receive is the door's: then pmpi_receiving_make. */
+int pmpi_receiving_find(const struct pmpi_incoming *in, struct pmpi_buffer *s, struct pmpi_matched *of);
+/* Of malloc. s ends with it. NULL: no memory, logged. */
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, const struct pmpi_matched *of);
 /* Gives it to MPI. An MPI error code. */
-int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent);
-/* The end of a blocking receive that was posted, or (request MPI_REQUEST_NULL) has ended in MPI with status and error. An MPI error code. */
-int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error, double begin);
+int pmpi_receiving_post(struct pmpi_receiving *r, const struct pmpi_incoming *in, int is_persistent);
 /*
  * Becomes the work of r->request; r is malloc's, and the request's from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
  * code, that one first.
@@ -186,15 +186,9 @@ void pmpi_pull_remove(struct pmpi_receiving *r);
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status);
 int pmpi_pull_advance(struct pmpi_receiving *r);
 
-/* As pmpi_p2p_passed. */
-int pmpi_recv_passed(const struct pmpi_incoming *in, double begin, int ret);
-
 /* Functions of MPI. */
 int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status);
 int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request);
-/* Messages that were probed for; of in only the buffer counts. */
-int pmpi_mrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Status *status);
-int pmpi_imrecv(const struct pmpi_incoming *in, MPI_Message *message, MPI_Request *request);
 /* request NULL: it waits. */
 int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
 		  MPI_Status *status);

@@ -22,18 +22,18 @@ static int take_host(struct pmpi_receiving *r)
 	return ret;
 }
 
-int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_buffer *s, struct pmpi_group *group,
-			 MPI_Comm comm)
+/* A message that was probed, and is a header, has a place for that alone. s ends with r. CORALE_ENOMEM, logged: then it has ended. */
+static int begin_receiving(struct pmpi_receiving *r, struct pmpi_buffer *s, const struct pmpi_matched *of)
 {
 	*r = (struct pmpi_receiving){ .s = *s,
-				      .group = group,
-				      .comm = comm,
+				      .group = of->group,
+				      .comm = of->comm,
 				      .buffer = s->at,
-				      .slot = -1,
+				      .slot = of->slot,
 				      .state = PMPI_RECEIVED,
 				      .request = MPI_REQUEST_NULL,
 				      .send_request = MPI_REQUEST_NULL };
-	const int is_little = group && s->bytes < PEER_HEADER;
+	const int is_little = of->slot >= 0 || (of->group && s->bytes < PEER_HEADER);
 	if (is_little)
 		r->buffer = r->header;
 	else if (s->bytes && (s->ordinal >= 0 || !s->layout->is_contiguous) && take_host(r)) {
@@ -41,15 +41,15 @@ int pmpi_receiving_begin(struct pmpi_receiving *r, struct pmpi_buffer *s, struct
 		return CORALE_ENOMEM;
 	}
 	r->as = pmpi_bytes_begin(is_little ? PEER_HEADER : s->bytes);
-	if (group)
-		group->users++;
+	if (of->group && of->slot < 0)
+		of->group->users++;
 	return 0;
 }
 
-struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, struct pmpi_group *group, MPI_Comm comm)
+struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, const struct pmpi_matched *of)
 {
 	struct pmpi_receiving *r = malloc(sizeof *r);
-	if (r && !pmpi_receiving_begin(r, s, group, comm))
+	if (r && !begin_receiving(r, s, of))
 		return r;
 	if (!r) {
 		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a message");
@@ -59,7 +59,7 @@ struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, struct pmpi_gr
 	return NULL;
 }
 
-void pmpi_receiving_end(struct pmpi_receiving *r)
+static void end(struct pmpi_receiving *r)
 {
 	pmpi_host_free(&r->host);
 	pmpi_bytes_end(&r->as);
@@ -67,7 +67,8 @@ void pmpi_receiving_end(struct pmpi_receiving *r)
 	pmpi_group_put(r->group);
 }
 
-void pmpi_receiving_posted(struct pmpi_receiving *r)
+/* MPI has it: a header may come. */
+static void posted(struct pmpi_receiving *r)
 {
 	if (!r->group)
 		return;
@@ -75,15 +76,6 @@ void pmpi_receiving_posted(struct pmpi_receiving *r)
 	r->state = PMPI_POSTED;
 	pmpi_pull_add(r);
 	pmpi_unlock();
-}
-
-void pmpi_receiving_cancel(struct pmpi_receiving *r)
-{
-	pmpi_lock();
-	pmpi_pull_remove(r);
-	pmpi_unlock();
-	PMPI_Cancel(&r->request);
-	PMPI_Wait(&r->request, MPI_STATUS_IGNORE);
 }
 
 /* The message came as it is, to r's buffer. */
@@ -125,7 +117,8 @@ static int raise_error(MPI_Comm comm, int error)
 	return error;
 }
 
-int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error, double begin)
+/* The end of a blocking receive that was posted, or (request MPI_REQUEST_NULL) has ended in MPI with status and error. An MPI error code. */
+static int wait_for(struct pmpi_receiving *r, MPI_Status *status, int error, double begin)
 {
 	int turn = 0;
 	if (r->request == MPI_REQUEST_NULL && !error)
@@ -137,7 +130,7 @@ int pmpi_receiving_wait(struct pmpi_receiving *r, MPI_Status *status, int error,
 	const int own = deliver(r, status, error);
 	const MPI_Comm comm = r->comm;
 	pmpi_p2p_count(PMPI_RECV, r->slot >= 0, r->bytes, begin);
-	pmpi_receiving_end(r);
+	end(r);
 	pmpi_requests_progress();
 	return error ? error : raise_error(comm, own);
 }
@@ -149,7 +142,7 @@ static int start(void *arg)
 	struct pmpi_receiving *r = arg;
 	r->is_taken = r->error = 0;
 	r->slot = -1;
-	pmpi_receiving_posted(r);
+	posted(r);
 	return 0;
 }
 
@@ -178,7 +171,7 @@ static int is_ready(void *arg, MPI_Request request)
 static void release(void *arg)
 {
 	struct pmpi_receiving *r = arg;
-	pmpi_receiving_end(r);
+	end(r);
 	free(r);
 }
 
@@ -190,7 +183,7 @@ int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 {
 	pmpi_requests_progress();
 	if (error) {
-		pmpi_receiving_end(r);
+		end(r);
 		free(r);
 		return error;
 	}
@@ -200,75 +193,76 @@ int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error)
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-int pmpi_receiving_post(struct pmpi_receiving *r, int from, int tag, int is_persistent)
+int pmpi_receiving_post(struct pmpi_receiving *r, const struct pmpi_incoming *in, int is_persistent)
 {
-	r->from = from;
-	r->tag = tag;
+	int error;
+	r->from = in->from;
+	r->tag = in->tag;
 	pmpi_lock();
-	const int error = (is_persistent ? PMPI_ANY_COUNT(Recv_init) : PMPI_ANY_COUNT(Irecv))(
-	    r->buffer, r->as.count, r->as.type, from, tag, r->comm, &r->request);
+	if (in->message)
+		error = PMPI_ANY_COUNT(Imrecv)(r->buffer, r->as.count, r->as.type, in->message, &r->request);
+	else
+		error = (is_persistent ? PMPI_ANY_COUNT(Recv_init) : PMPI_ANY_COUNT(Irecv))(
+		    r->buffer, r->as.count, r->as.type, in->from, in->tag, in->comm, &r->request);
 	if (!error && !is_persistent)
-		start(r);
+		posted(r);
 	pmpi_unlock();
 	return error;
 }
 
-/* Whether a receive is the door's, with its memory's layout; else it is MPI's. */
-static int take(const struct pmpi_incoming *in, struct pmpi_buffer *s, struct pmpi_group **group)
+int pmpi_receiving_find(const struct pmpi_incoming *in, struct pmpi_buffer *s, struct pmpi_matched *of)
 {
-	*group = pmpi_peer_watches(in->from, in->comm) ? pmpi_group_of(in->comm) : NULL;
-	if (in->from == MPI_PROC_NULL || !pmpi_buffer_find(s, in->buffer, in->count, in->type))
+	const int is_nothing = in->message ? *in->message == MPI_MESSAGE_NO_PROC : in->from == MPI_PROC_NULL;
+	if (is_nothing || !pmpi_buffer_find(s, in->buffer, in->count, in->type))
 		return 0;
-	if (*group || s->ordinal >= 0)
+	*of = (struct pmpi_matched){ .comm = in->comm, .slot = -1 };
+	if (in->message)
+		pmpi_matched_find(*in->message, of);
+	else
+		of->group = pmpi_peer_watched(in->from, in->comm);
+	if (of->group || s->ordinal >= 0)
 		return 1;
 	pmpi_buffer_end(s);
 	return 0;
 }
-
-int pmpi_recv_passed(const struct pmpi_incoming *in, double begin, int ret)
-{
-	return pmpi_p2p_passed(PMPI_RECV, in->count, in->type, begin, ret);
-}
-
-#define ARGUMENTS(in) (in)->buffer, (pmpi_count)(in)->count, (in)->type, (in)->from, (in)->tag, (in)->comm
 
 int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status)
 {
 	const double begin = pmpi_statistics_begin();
 	struct pmpi_receiving r;
 	struct pmpi_buffer s;
-	struct pmpi_group *group;
+	struct pmpi_matched of;
 	MPI_Status own;
 	int ret;
-	if (!take(in, &s, &group))
-		return pmpi_recv_passed(in, begin, PMPI_ANY_COUNT(Recv)(ARGUMENTS(in), status));
-	if (pmpi_receiving_begin(&r, &s, group, in->comm))
+	if (!pmpi_receiving_find(in, &s, &of))
+		return PMPI_NOT_OURS;
+	if (begin_receiving(&r, &s, &of))
 		return pmpi_fail(in->comm);
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	if (!group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
+	if (in->message)
+		ret = PMPI_ANY_COUNT(Mrecv)(r.buffer, r.as.count, r.as.type, in->message, status);
+	else if (!r.group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
 		ret = PMPI_ANY_COUNT(Recv)(r.buffer, r.as.count, r.as.type, in->from, in->tag, in->comm,
 					   status);
-	else if ((ret = pmpi_receiving_post(&r, in->from, in->tag, 0)))
-		pmpi_receiving_end(&r);
-	return ret && !r.s.layout ? ret : pmpi_receiving_wait(&r, status, ret, begin);
+	else if ((ret = pmpi_receiving_post(&r, in, 0)))
+		end(&r);
+	return ret && !r.s.layout ? ret : wait_for(&r, status, ret, begin);
 }
 
 int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *request)
 {
 	const double begin = pmpi_statistics_begin();
 	struct pmpi_buffer s;
-	struct pmpi_group *group;
-	if (!take(in, &s, &group))
-		return pmpi_recv_passed(in, begin,
-					(is_persistent ? PMPI_ANY_COUNT(Recv_init)
-						       : PMPI_ANY_COUNT(Irecv))(ARGUMENTS(in), request));
-	struct pmpi_receiving *r = pmpi_receiving_make(&s, group, in->comm);
+	struct pmpi_matched of;
+	if (!pmpi_receiving_find(in, &s, &of))
+		return PMPI_NOT_OURS;
+	struct pmpi_receiving *r = pmpi_receiving_make(&s, &of);
 	if (!r)
 		return pmpi_fail(in->comm);
-	const int error = pmpi_receiving_post(r, in->from, in->tag, is_persistent);
+	const int error = pmpi_receiving_post(r, in, is_persistent);
 	if (!error)
 		*request = r->request;
-	pmpi_p2p_count(PMPI_RECV, group != NULL, r->s.bytes, begin);
+	pmpi_p2p_count(PMPI_RECV, r->group != NULL, r->s.bytes, begin);
 	return pmpi_receiving_keep(r, is_persistent, error);
 }

@@ -212,11 +212,9 @@ static int prepare(struct pmpi_sending *w)
 static __typeof__(PMPI_ANY_COUNT(Isend)) *const isends[] = { PMPI_ANY_COUNT(Isend), PMPI_ANY_COUNT(Issend),
 							     PMPI_ANY_COUNT(Irsend), PMPI_ANY_COUNT(Ibsend) };
 
-#define ARGUMENTS(m) (m)->buffer, (pmpi_count)(m)->count, (m)->type, (m)->to, (m)->tag, (m)->comm
-
 int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request)
 {
-	return isends[m->mode](ARGUMENTS(m), request);
+	return isends[m->mode](m->buffer, (pmpi_count)m->count, m->type, m->to, m->tag, m->comm, request);
 }
 
 static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
@@ -307,23 +305,15 @@ void pmpi_send_end(struct pmpi_sending *w, const MPI_Status *status)
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-static int passed(const struct pmpi_message *m, double begin, int ret)
-{
-	return pmpi_p2p_passed(PMPI_SEND, m->count, m->type, begin, ret);
-}
-
 int pmpi_send(const struct pmpi_message *m)
 {
-	static __typeof__(PMPI_ANY_COUNT(Send)) *const sends[] = {
-		PMPI_ANY_COUNT(Send), PMPI_ANY_COUNT(Ssend), PMPI_ANY_COUNT(Rsend), PMPI_ANY_COUNT(Bsend)
-	};
 	const double begin = pmpi_statistics_begin();
 	MPI_Request request;
 	MPI_Status status;
 	int turn = 0, ret;
 	struct pmpi_sending *w = pmpi_send_begin(m, &request, &ret);
 	if (!w)
-		return ret ? ret : passed(m, begin, sends[m->mode](ARGUMENTS(m)));
+		return ret ? ret : PMPI_NOT_OURS;
 	while (!pmpi_send_is_ready(w, request))
 		pmpi_go_on(&turn);
 	ret = PMPI_Wait(&request, &status);
@@ -423,7 +413,7 @@ int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 	MPI_Status status;
 	struct pmpi_sending *w = pmpi_send_begin(m, request, &ret);
 	if (!w)
-		return ret ? ret : passed(m, begin, pmpi_send_plain(m, request));
+		return ret ? ret : PMPI_NOT_OURS;
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	ret = PMPI_Request_get_status(*request, &is_complete, &status);
 	if (is_unread(w) && (is_complete || needs_no_match(w))) {
@@ -452,7 +442,7 @@ int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
 	int ret;
 	struct pmpi_sending *w = make(m, 1, &ret);
 	if (!w)
-		return ret ? ret : passed(m, begin, inits[mode](ARGUMENTS(m), request));
+		return ret ? ret : PMPI_NOT_OURS;
 	if (w->is_header && mode != PMPI_BUFFERED && mode != PMPI_SYNCHRONOUS)
 		mode = is_for_match(w) ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
 	if (w->is_header)
