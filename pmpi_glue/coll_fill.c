@@ -25,21 +25,14 @@ static void find_neighbors(MPI_Comm comm, struct ranks *ranks)
 	}
 }
 
+/* Of a communicator that MPI does not know it has no blocks. */
 static struct ranks ranks_of(const struct coll_call *call)
 {
 	const struct pmpi_comm *comm = pmpi_comm_find(call->comm);
 	struct ranks ranks = { 0 };
-	if (comm) {
-		ranks = (struct ranks){ comm->rank, comm->size, comm->is_inter, comm->peers, comm->peers };
-	} else {
-		PMPI_Comm_rank(call->comm, &ranks.rank);
-		PMPI_Comm_size(call->comm, &ranks.size);
-		PMPI_Comm_test_inter(call->comm, &ranks.is_inter);
-		ranks.to = ranks.size;
-		if (ranks.is_inter)
-			PMPI_Comm_remote_size(call->comm, &ranks.to);
-		ranks.from = ranks.to;
-	}
+	if (!comm)
+		return ranks;
+	ranks = (struct ranks){ comm->rank, comm->size, comm->is_inter, comm->peers, comm->peers };
 	if (coll_kind(call)->is_of_neighbors)
 		find_neighbors(call->comm, &ranks);
 	return ranks;

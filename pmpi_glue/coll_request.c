@@ -39,10 +39,17 @@ int coll_start(const struct coll_call *made)
 		return pmpi_fail(comm);
 	}
 	*call = *made;
-	const int failed = coll_stage(call), error = failed ? MPI_SUCCESS : coll_mpi(call);
+	int failed = coll_stage(call), is_complete = 0;
+	const int error = failed ? MPI_SUCCESS : coll_mpi(call);
 	if (failed || error) {
 		release(call);
 		return failed ? pmpi_fail(comm) : error;
+	}
+	PMPI_Request_get_status(*call->request, &is_complete, MPI_STATUS_IGNORE);
+	if (is_complete && !call->is_persistent) {
+		failed = coll_deliver(call);
+		release(call);
+		return failed ? pmpi_fail(comm) : MPI_SUCCESS;
 	}
 	if (pmpi_request_add(*call->request, comm, call->is_persistent, &work, call))
 		return pmpi_fail(comm); /* what is kept stays, as MPI may still write to it */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@ static struct registry {
 	pthread_mutex_t lock;
 	struct pmpi_comm *first;
 	int keyval;
-	int cores; /* made, or being made */
+	_Atomic int cores; /* made, or being made */
 	_Atomic int
 	    lost; /* cores in a row that were freed before they had earned their making; MOST_LOST at most */
 	_Atomic unsigned generation; /* of the handles that threads remember */
@@ -43,13 +42,6 @@ static int is_due(const struct pmpi_comm *comm)
 
 /* ---- An end */
 
-static void give_room(int had_room)
-{
-	pthread_mutex_lock(&registry.lock);
-	registry.cores -= had_room;
-	pthread_mutex_unlock(&registry.lock);
-}
-
 static void close_core(struct pmpi_comm *comm)
 {
 	int before = -1;
@@ -63,7 +55,7 @@ static void close_core(struct pmpi_comm *comm)
 		pmpi.device->stream_destroy(comm->stream);
 	if (is_entered)
 		pmpi_leave(before);
-	give_room(1);
+	registry.cores--;
 }
 
 /* The attribute's removal, in MPI_Comm_free: MPI still knows the communicator. Behind MPI_Finalize there is no core left. */
@@ -174,9 +166,6 @@ struct pmpi_comm *pmpi_comm_find(MPI_Comm handle)
 static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 {
 	struct pmpi_comm *comm = ctx;
-	if (bytes > INT_MAX)
-		return log_error(CORALE_ENOTSUP, pmpi.rank,
-				 "the MPI door gathers at most %d bytes a rank, not %zu", INT_MAX, bytes);
 	return PMPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, comm->comm)
 		   ? CORALE_ETRANSPORT
 		   : 0;
@@ -229,10 +218,8 @@ static int create_on_device(struct pmpi_comm *comm)
 
 static int take_room(void)
 {
-	pthread_mutex_lock(&registry.lock);
-	const int has_room = registry.cores < pmpi.most_comms;
-	registry.cores += has_room;
-	pthread_mutex_unlock(&registry.lock);
+	const int has_room = registry.cores++ < pmpi.most_comms;
+	registry.cores -= !has_room;
 	return has_room;
 }
 
@@ -269,7 +256,7 @@ static int open_core(struct pmpi_comm *comm)
 	if (comm->core)
 		corale_comm_destroy(comm->core);
 	comm->core = NULL;
-	give_room(has_room);
+	registry.cores -= has_room;
 	return error;
 }
 

@@ -12,7 +12,6 @@
 #include "corale.h"
 #include "door.h"
 #include "peer.h"
-#include "reduction.h"
 #include "request.h"
 #include "statistics.h"
 #include "types.h"
@@ -159,7 +158,6 @@ static int start(void)
 	error = PMPI_Comm_group(MPI_COMM_WORLD, &pmpi.world);
 	if (!error)
 		error = pmpi_comms_start();
-	pmpi_reduction_start();
 	const struct wish mine = wish_of_this_rank();
 	if (!error)
 		error = agree(&mine, any);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A receiver's copies of messages by header, from their senders' memory, which it maps. */
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/wait.h"
 #include "corale.h"
@@ -14,37 +16,25 @@ static _Atomic int pulling; /* of these; finish looks without the lock */
 /* Copies that go on side by side. Messages behind them wait; then their sender may buffer them. */
 enum { MOST_PULLING = 16 };
 
-/* ---- Mappings of other processes' memory. The oldest that nobody reads goes where there are too many. */
+/* ---- Mappings of other processes' memory, until it is freed */
 
-enum { MOST_MAPPINGS = 256 };
 struct pmpi_mapping {
 	int owner, ordinal; /* ordinal: it is used at */
-	uint64_t id; /* 0: unused */
+	uint64_t id;
 	void *allocation;
 	int readers;
+	struct pmpi_mapping *next;
 };
-static struct {
-	struct pmpi_mapping of[MOST_MAPPINGS];
-	int n, oldest;
-} mappings;
+static struct pmpi_mapping *mappings;
 
-static void unmap(const struct pmpi_mapping *m)
+static void unmap(struct pmpi_mapping *m)
 {
 	int before;
-	if (pmpi_enter(m->ordinal, &before))
-		return;
-	pmpi.device->unmap(m->allocation);
-	pmpi_leave(before);
-}
-
-static struct pmpi_mapping *find_mapping(int owner, int ordinal, uint64_t id)
-{
-	for (int i = 0; i < mappings.n; i++) {
-		struct pmpi_mapping *m = &mappings.of[i];
-		if (m->id == id && m->owner == owner && m->ordinal == ordinal)
-			return m;
+	if (!pmpi_enter(m->ordinal, &before)) {
+		pmpi.device->unmap(m->allocation);
+		pmpi_leave(before);
 	}
-	return NULL;
+	free(m);
 }
 
 /*
@@ -61,45 +51,36 @@ static void unmap_freed(void)
 	swept_ns = now;
 	peer_note_freed(pmpi.device->allocation);
 	pmpi_lock();
-	for (int i = 0; i < mappings.n; i++) {
-		struct pmpi_mapping *m = &mappings.of[i];
-		if (!m->id || m->readers || peer_has_allocation(m->owner, m->id))
-			continue;
-		unmap(m);
-		*m = (struct pmpi_mapping){ .id = 0 };
+	for (struct pmpi_mapping **link = &mappings, *m; (m = *link);) {
+		if (m->readers || peer_has_allocation(m->owner, m->id)) {
+			link = &m->next;
+		} else {
+			*link = m->next;
+			unmap(m);
+		}
 	}
 	pmpi_unlock();
-}
-
-static struct pmpi_mapping *make_room(void)
-{
-	struct pmpi_mapping *m = find_mapping(0, 0, 0);
-	if (m)
-		return m;
-	if (mappings.n < MOST_MAPPINGS)
-		return &mappings.of[mappings.n++];
-	do
-		m = &mappings.of[mappings.oldest++ % MOST_MAPPINGS];
-	while (m->readers);
-	unmap(m);
-	return m;
 }
 
 /* NULL: it can't be mapped. */
 static struct pmpi_mapping *map(int owner, int ordinal, const struct pmpi_exported *memory)
 {
-	struct pmpi_mapping *m = find_mapping(owner, ordinal, memory->id);
+	struct pmpi_mapping *m = mappings;
 	void *allocation;
 	int before;
+	while (m && (m->id != memory->id || m->owner != owner || m->ordinal != ordinal))
+		m = m->next;
 	if (m || pmpi_enter(ordinal, &before))
 		return m;
-	const int failed = pmpi.device->map(memory, &allocation);
+	m = malloc(sizeof *m);
+	const int failed = !m || pmpi.device->map(memory, &allocation);
 	pmpi_leave(before);
-	if (failed)
+	if (failed) {
+		free(m);
 		return NULL;
-	m = make_room();
-	*m = (struct pmpi_mapping){ owner, ordinal, memory->id, allocation, 0 };
-	return m;
+	}
+	*m = (struct pmpi_mapping){ owner, ordinal, memory->id, allocation, 0, mappings };
+	return mappings = m;
 }
 
 /* ---- The pull ------------------------------------------------------------------------------------------ */
@@ -290,7 +271,7 @@ int pmpi_peer_finish(void)
 	const int any = pulling > 0;
 	for (int turn = 0; pulling; pmpi_go_on(&turn))
 		;
-	if (pmpi_peer.on && (mappings.n || pmpi_peer.by_header))
+	if (pmpi_peer.on && (mappings || pmpi_peer.by_header))
 		unmap_freed();
 	return any;
 }

@@ -7,9 +7,6 @@
 
 #include "corale.h"
 
-/* At MPI_Init. */
-void pmpi_reduction_start(void);
-
 /* 1: Corale has a reduction of this type by this operator. Ranks pass the same ones, so the answer is alike on all. */
 int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_out, corale_op *corale_op_out);
 

@@ -359,7 +359,7 @@ PMPI_ENTRY(MPI_Testsome, (int n, MPI_Request *requests, int *count, int *indices
 /* What work does before its request starts. 0, or CORALE_E*, logged. */
 static int prepare(MPI_Request request, MPI_Comm *comm)
 {
-	struct pmpi_pending *pending = pmpi_pending_find(request);
+	struct pmpi_pending *pending = pmpi_pending_claim(request);
 	if (!pending)
 		return 0;
 	*comm = pending->comm;
@@ -368,6 +368,7 @@ static int prepare(MPI_Request request, MPI_Comm *comm)
 		pending->is_active = 1;
 		pending->is_delivered = 0;
 	}
+	pmpi_pending_unclaim(pending);
 	return ret;
 }
 

@@ -31,7 +31,7 @@ struct pmpi_work {
 	void (*release)(void *arg);
 };
 
-/* Adds work to a request that MPI has made. 0; else CORALE_ENOMEM, logged: then release was not called. */
+/* Adds work to a request that MPI has made, and that was not complete at once: those that are may share one handle. 0; else CORALE_ENOMEM, logged: then release was not called. */
 int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
 		     void *arg);
 

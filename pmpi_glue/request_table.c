@@ -61,36 +61,23 @@ int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, cons
 
 struct pmpi_pending *pmpi_pending_claim(MPI_Request request)
 {
-	struct pmpi_pending *claimed = NULL;
 	if (request == MPI_REQUEST_NULL)
 		return NULL;
 	pmpi_lock();
-	for (struct pmpi_pending *p = *bucket_of(request); p; p = p->next)
-		if (p->request == request && !p->is_claimed) {
-			p->is_claimed = 1;
-			p->also = claimed;
-			claimed = p;
-		}
+	struct pmpi_pending *p = *bucket_of(request);
+	while (p && (p->request != request || p->is_claimed))
+		p = p->next;
+	if (p)
+		p->is_claimed = 1;
 	pmpi_unlock();
-	return claimed;
+	return p;
 }
 
 void pmpi_pending_unclaim(struct pmpi_pending *claimed)
 {
 	pmpi_lock();
-	for (; claimed; claimed = claimed->also)
-		claimed->is_claimed = 0;
+	claimed->is_claimed = 0;
 	pmpi_unlock();
-}
-
-struct pmpi_pending *pmpi_pending_find(MPI_Request request)
-{
-	pmpi_lock();
-	struct pmpi_pending *p = *bucket_of(request);
-	while (p && p->request != request)
-		p = p->next;
-	pmpi_unlock();
-	return p;
 }
 
 static void take_out(struct pmpi_pending *pending)
@@ -112,73 +99,50 @@ static void release(struct pmpi_pending *pending)
 
 /* ---- Completion ---------------------------------------------------------------------------------------- */
 
-int pmpi_pending_is_ready(const struct pmpi_pending *claimed)
+int pmpi_pending_is_ready(const struct pmpi_pending *p)
 {
-	int is_ready = 1;
-	for (const struct pmpi_pending *p = claimed; p; p = p->also)
-		is_ready &= !p->is_active || !p->work->is_ready || p->work->is_ready(p->arg, p->request);
-	return is_ready;
+	return !p || !p->is_active || !p->work->is_ready || p->work->is_ready(p->arg, p->request);
 }
 
-static int deliver_one(struct pmpi_pending *pending, MPI_Status *status, int error)
+int pmpi_pending_deliver(struct pmpi_pending *p, MPI_Status *status, int error)
 {
 	int is_cancelled = 0;
-	if (!pending->is_active || !pending->work->deliver ||
-	    (pending->is_delivered && !pending->work->is_repeated))
+	if (!p->is_active || !p->work->deliver || (p->is_delivered && !p->work->is_repeated))
 		return MPI_SUCCESS;
-	pending->is_delivered = 1;
+	p->is_delivered = 1;
 	PMPI_Test_cancelled(status, &is_cancelled);
-	const int ret = is_cancelled ? 0 : pending->work->deliver(pending->arg, status, error);
-	return ret < 0 ? pmpi_fail(pending->comm) : ret;
+	const int ret = is_cancelled ? 0 : p->work->deliver(p->arg, status, error);
+	return ret < 0 ? pmpi_fail(p->comm) : ret;
 }
 
-int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status, int error)
+int pmpi_pending_complete(struct pmpi_pending *p, MPI_Status *status, int error)
 {
-	int ret = MPI_SUCCESS;
-	for (struct pmpi_pending *p = claimed; p; p = p->also) {
-		const int failed = deliver_one(p, status, error);
-		ret = ret ? ret : failed;
-	}
-	return ret;
-}
-
-int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status, int error)
-{
-	const int ret = pmpi_pending_deliver(claimed, status, error);
-	for (struct pmpi_pending *p = claimed, *also; p; p = also) {
-		also = p->also;
-		if (p->is_persistent) {
-			p->is_active = p->is_delivered = 0;
-			p->also = NULL;
-			pmpi_pending_unclaim(p);
-		} else {
-			take_out(p);
-			release(p);
-		}
+	const int ret = pmpi_pending_deliver(p, status, error);
+	if (p->is_persistent) {
+		p->is_active = p->is_delivered = 0;
+		pmpi_pending_unclaim(p);
+	} else {
+		take_out(p);
+		release(p);
 	}
 	return ret;
 }
 
 /* ---- Requests that the program has freed ---------------------------------------------------------------- */
 
-int pmpi_pending_free(struct pmpi_pending *claimed)
+int pmpi_pending_free(struct pmpi_pending *p)
 {
-	int is_kept = 0;
-	for (struct pmpi_pending *p = claimed, *also; p; p = also) {
-		also = p->also;
-		take_out(p);
-		if (!p->is_active || is_kept) { /* one of a shared handle stands for all: they are complete */
-			release(p);
-			continue;
-		}
-		pmpi_lock();
-		p->next = table.freed;
-		table.freed = p;
-		table.freed_n++;
-		pmpi_unlock();
-		is_kept = 1;
+	take_out(p);
+	if (!p->is_active) {
+		release(p);
+		return 0;
 	}
-	return is_kept;
+	pmpi_lock();
+	p->next = table.freed;
+	table.freed = p;
+	table.freed_n++;
+	pmpi_unlock();
+	return 1;
 }
 
 /* Out of the list: one that is complete, NULL: none. */
@@ -188,8 +152,7 @@ static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
 	pmpi_lock();
 	struct pmpi_pending **link = &table.freed, *found;
 	while ((found = *link)) {
-		const int is_ready =
-		    !found->work->is_ready || found->work->is_ready(found->arg, found->request);
+		const int is_ready = pmpi_pending_is_ready(found);
 		*error = PMPI_Request_get_status(found->request, &is_complete, status);
 		if (*error || (is_complete && is_ready))
 			break;
@@ -211,7 +174,7 @@ void pmpi_requests_progress(void)
 	do
 		while (atomic_load_explicit(&table.freed_n, memory_order_relaxed) &&
 		       (pending = take_complete(&status, &error))) {
-			deliver_one(pending, &status, error);
+			pmpi_pending_deliver(pending, &status, error);
 			PMPI_Request_free(&pending->request);
 			release(pending);
 		}

@@ -16,21 +16,18 @@ struct pmpi_pending {
 	int is_claimed; /* by a function that may complete it */
 	int is_hidden; /* from MPI, in that function */
 	struct pmpi_pending *next; /* of its bucket, or of freed requests */
-	struct pmpi_pending *also; /* claimed for the same request */
 };
 
 extern _Atomic long pmpi_pending_n; /* in the table */
 
 /*
- * All unclaimed work of a request, claimed. Several requests that are complete from the start may share one handle; then any of them completes the work of
- * all. And a handle that MPI has given back and out again, before the first thread has taken its work from the table, is told from its earlier life.
+ * The unclaimed work of a request, claimed; NULL: none. A handle that MPI has given back and out again, before the first thread has taken its work from the table, is told from its
+ * earlier life.
  */
 struct pmpi_pending *pmpi_pending_claim(MPI_Request request);
 void pmpi_pending_unclaim(struct pmpi_pending *claimed);
-/* Not claimed; NULL: none. */
-struct pmpi_pending *pmpi_pending_find(MPI_Request request);
 
-/* Whether MPI may complete the request. */
+/* Whether MPI may complete the request. NULL: it has no work. */
 int pmpi_pending_is_ready(const struct pmpi_pending *claimed);
 /*
  * The claimed work's operation is complete, with MPI's error: delivers, and takes what is not persistent from the table. An MPI error code. The error handler is
@@ -39,7 +36,7 @@ int pmpi_pending_is_ready(const struct pmpi_pending *claimed);
 int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status, int error);
 /* Delivers, and leaves all else. */
 int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status, int error);
-/* Takes the claimed work from the table: released at once if nothing is active, else by pmpi_requests_progress, which then owns the request. 1: it does. */
+/* Takes the claimed work from the table: released at once if it is not active, else by pmpi_requests_progress, which then owns the request. 1: it does. */
 int pmpi_pending_free(struct pmpi_pending *claimed);
 
 #endif

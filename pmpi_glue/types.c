@@ -238,30 +238,15 @@ static int walk_run(const struct walk *w, const struct pmpi_layout *layout, cons
 	return ret;
 }
 
-/* The elements go on as the run's pieces do: all of them are one run. */
-static int is_tiled(const struct pmpi_layout *layout)
-{
-	return layout->n == 1 && layout->extent == (ptrdiff_t)(layout->runs->count * layout->runs->stride);
-}
-
 static int walk_whole(const struct walk *w, const struct pmpi_layout *layout, size_t count)
 {
 	size_t packed_at = 0;
-	if (is_tiled(layout)) {
-		const struct pmpi_run *run = layout->runs;
-		return walk_rows(w,
-				 (struct pmpi_rows){ .at = run->at,
-						     .packed_pitch = run->bytes,
-						     .width = run->bytes,
-						     .rows = run->count * count },
-				 (ptrdiff_t)run->stride);
+	int ret = 0;
+	for (size_t i = 0; i < layout->n && !ret; i++) {
+		ret = walk_run(w, layout, &layout->runs[i], packed_at, count);
+		packed_at += layout->runs[i].bytes * layout->runs[i].count;
 	}
-	for (size_t i = 0; i < layout->n; packed_at += layout->runs[i].bytes * layout->runs[i].count, i++) {
-		const int ret = walk_run(w, layout, &layout->runs[i], packed_at, count);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	return ret;
 }
 
 /* The first `bytes` of an element. */

@@ -176,8 +176,6 @@ static void on_gpus(struct team_member *m)
 int main(void)
 {
 	corale_config gpus;
-	if (call_path_start_mpi)
-		call_path_start_mpi();
 	corale_config_init(&gpus);
 	gpus.device = CORALE_DEVICE_CUDA;
 	return team_run(RANKS, NULL, on_hosts, NULL) + team_run(RANKS, &gpus, on_gpus, NULL) != 0;

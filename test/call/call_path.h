@@ -14,7 +14,6 @@ struct call_path_mpi {
 	corale_comm *core;
 	void *stream;
 };
-__attribute__((weak)) void call_path_start_mpi(void);
 /* MPI_Allreduce */
 __attribute__((weak)) int call_path_mpi(const struct call_path_mpi *call);
 

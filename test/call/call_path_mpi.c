@@ -80,11 +80,6 @@ static const struct pmpi_device device = { .corale_device = CORALE_DEVICE_CUDA,
 					   .query = query };
 struct pmpi_state pmpi = { .on = 1, .mode = PMPI_MODE_DEVICE, .device = &device };
 
-UNTRACED void call_path_start_mpi(void)
-{
-	pmpi_reduction_start();
-}
-
 UNTRACED int call_path_mpi(const struct call_path_mpi *c)
 {
 	static _Thread_local struct pmpi_comm made;
