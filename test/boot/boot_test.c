@@ -26,7 +26,7 @@
 
 enum { MOST = 256, TEXT = 640 };
 
-/* Tests that fork come first in the table; the thread sanitizer allows no threads in a child of a process with threads. */
+/* Tests that fork come first: the thread sanitizer allows no threads in a child of a process with threads. */
 #ifdef __SANITIZE_THREAD__
 enum { FORKS_WITH_THREADS = 0 };
 #else
@@ -44,6 +44,10 @@ struct rank {
 };
 
 static const struct boot_options on_lo = { .ifname = "=lo", .family = 4, .timeout_s = 20 };
+
+/* By name for test/mutants/mutants.sh. Those that fork ranks come first. */
+#define CASE(function, name) UNIT_CASE(function, name, __LINE__, NULL, NULL)
+#define FORKS(function, name) UNIT_CASE(function, name, __LINE__ - 10000, NULL, NULL)
 
 static void make_id(unsigned char id[BOOT_ID_BYTES])
 {
@@ -204,7 +208,7 @@ static void wait_for(pid_t pid, int expected)
 	assert_int_equal(status, expected);
 }
 
-static void test_processes(void **state)
+FORKS(test_processes, "processes")
 {
 	struct rank r[8];
 	pid_t pids[8];
@@ -232,7 +236,7 @@ static void *dying_main(void *arg)
 	return NULL;
 }
 
-static void test_death(void **state)
+FORKS(test_death, "a rank dies")
 {
 	struct rank r[4];
 	pid_t pids[4];
@@ -283,7 +287,7 @@ static pid_t start_short_of_descriptors(unsigned char id[BOOT_ID_BYTES], const c
 static void read_log(int fd, char *text, size_t bytes);
 
 /* A listener without descriptors says so, once, and what to do. */
-static void test_descriptors(void **state)
+FORKS(test_descriptors, "the maker has too few descriptors")
 {
 	struct rank r[20];
 	if (!FORKS_WITH_THREADS)
@@ -316,7 +320,7 @@ static void test_descriptors(void **state)
 }
 
 /* The process that relays is the one that dies. */
-static void test_maker_dies(void **state)
+FORKS(test_maker_dies, "the maker dies")
 {
 	struct rank r[2];
 	pid_t pid;
@@ -337,7 +341,7 @@ static void test_maker_dies(void **state)
 	close(results[1]);
 }
 
-static void test_stale_process(void **state)
+FORKS(test_stale_process, "the maker has ended")
 {
 	struct rank r = { .size = 2, .options = on_lo };
 	int results[2];
@@ -355,7 +359,7 @@ static void test_stale_process(void **state)
 }
 
 /* The maker's children are the ranks. */
-static void test_forked_ranks(void **state)
+FORKS(test_forked_ranks, "forked ranks")
 {
 	struct rank r[4];
 	pid_t pids[4];
@@ -394,7 +398,7 @@ static int ipv6_main(void)
 	return r[0].result || r[1].result || r[2].result;
 }
 
-static void test_ipv6(void **state)
+FORKS(test_ipv6, "IPv6")
 {
 	int status;
 	pid_t pid = fork();
@@ -409,7 +413,7 @@ static void test_ipv6(void **state)
 
 /* ---- Threads */
 
-static void test_threads(void **state)
+CASE(test_threads, "threads")
 {
 	struct rank r[8];
 	make_ranks(r, 8);
@@ -417,7 +421,7 @@ static void test_threads(void **state)
 	expect_all(r, 8, 0, "");
 }
 
-static void test_sizes(void **state)
+CASE(test_sizes, "sizes")
 {
 	static const size_t bytes[] = { 0, 1, 1 << 20 };
 	struct rank r[5];
@@ -435,7 +439,7 @@ static void test_sizes(void **state)
 	expect_all(r, 1, 0, "");
 }
 
-static void test_64(void **state)
+CASE(test_64, "64 ranks")
 {
 	static struct rank r[64];
 	make_ranks(r, 64);
@@ -444,7 +448,7 @@ static void test_64(void **state)
 }
 
 /* Ranks beyond those of one word of bits: all come; some do not; one leaves; one comes twice; some make a child. */
-static void test_256(void **state)
+CASE(test_256, "256 ranks")
 {
 	static struct rank r[256];
 	make_ranks(r, 256);
@@ -452,7 +456,7 @@ static void test_256(void **state)
 	expect_all(r, 256, 0, "");
 }
 
-static void test_many_missing(void **state)
+CASE(test_many_missing, "of 200 ranks some are missing")
 {
 	static struct rank r[200];
 	int come = 0;
@@ -466,7 +470,7 @@ static void test_many_missing(void **state)
 	expect_all(r, come, CORALE_ETIMEDOUT, "ranks 3, 70 to 72, 190, 191 of 200");
 }
 
-static void test_many_closed(void **state)
+CASE(test_many_closed, "of 150 ranks one has closed")
 {
 	static struct rank r[150];
 	make_ranks(r, 150);
@@ -477,7 +481,7 @@ static void test_many_closed(void **state)
 	expect_all(r, 150, CORALE_EPEER, "rank 130 (process ");
 }
 
-static void test_many_twice(void **state)
+CASE(test_many_twice, "of 100 ranks one twice")
 {
 	static struct rank r[100];
 	make_ranks(r, 100);
@@ -510,7 +514,7 @@ static void *upper_main(void *arg)
 
 static void run_main(struct rank *r, int n, void *(*work)(void *));
 
-static void test_many_children(void **state)
+CASE(test_many_children, "a child of 100 ranks")
 {
 	static struct rank r[150];
 	make_ranks(r, 150);
@@ -518,7 +522,7 @@ static void test_many_children(void **state)
 	expect_all(r, 150, 0, "");
 }
 
-static void test_missing_text(void **state)
+CASE(test_missing_text, "text of missing ranks")
 {
 	char text[256];
 	struct boot_missing m = { .ranks = 0 }, again;
@@ -540,7 +544,7 @@ static void test_missing_text(void **state)
 	frame_free(f);
 }
 
-static void test_late(void **state)
+CASE(test_late, "late")
 {
 	struct rank r[3];
 	make_ranks(r, 3);
@@ -549,7 +553,7 @@ static void test_late(void **state)
 	expect_all(r, 3, 0, "");
 }
 
-static void test_missing(void **state)
+CASE(test_missing, "missing")
 {
 	struct rank r[8];
 	make_ranks(r, 8);
@@ -562,7 +566,7 @@ static void test_missing(void **state)
 	assert_true(is_in_time(clock_s() - start, 3));
 }
 
-static void test_missing_gather(void **state)
+CASE(test_missing_gather, "missing in an all-gather")
 {
 	struct rank r[3];
 	make_ranks(r, 3);
@@ -582,7 +586,7 @@ static void test_missing_gather(void **state)
 	boot_close(idle);
 }
 
-static void test_closed(void **state)
+CASE(test_closed, "closed")
 {
 	struct rank r[3];
 	make_ranks(r, 3);
@@ -596,7 +600,7 @@ static void test_closed(void **state)
 
 /* ---- Refused */
 
-static void test_twice(void **state)
+CASE(test_twice, "a rank twice")
 {
 	struct rank r[4];
 	make_ranks(r, 4);
@@ -605,7 +609,7 @@ static void test_twice(void **state)
 	expect_all(r, 4, CORALE_EMISMATCH, "rank 1 came twice");
 }
 
-static void test_wrong_size(void **state)
+CASE(test_wrong_size, "wrong size")
 {
 	struct rank r[4];
 	make_ranks(r, 4);
@@ -614,7 +618,7 @@ static void test_wrong_size(void **state)
 	expect_all(r, 4, CORALE_EMISMATCH, "must give the same number");
 }
 
-static void test_wrong_bytes(void **state)
+CASE(test_wrong_bytes, "wrong bytes")
 {
 	struct rank r[3];
 	make_ranks(r, 3);
@@ -635,13 +639,13 @@ static void check_altered(size_t at, int change, int result, const char *text)
 	expect_all(&r[0], 1, CORALE_ETIMEDOUT, "rank 1 of 2");
 }
 
-static void test_wrong_key(void **state)
+CASE(test_wrong_key, "wrong key")
 {
 	check_altered(64, 1, CORALE_EINVAL, "wrong key");
 	check_altered(95, 0x80, CORALE_EINVAL, "wrong key");
 }
 
-static void test_altered_id(void **state)
+CASE(test_altered_id, "altered id")
 {
 	check_altered(7, 1, CORALE_EINVAL,
 		      "made by another NCCL library: is every process started under corale-run?");
@@ -655,7 +659,7 @@ static void test_altered_id(void **state)
 }
 
 /* No route leads to the broadcast address. */
-static void test_unreachable(void **state)
+CASE(test_unreachable, "unreachable")
 {
 	struct rank r[2];
 	make_ranks(r, 2);
@@ -666,7 +670,7 @@ static void test_unreachable(void **state)
 	expect_all(&r[1], 1, CORALE_EPEER, "must be reachable");
 }
 
-static void test_arguments(void **state)
+CASE(test_arguments, "arguments")
 {
 	struct boot *b;
 	unsigned char id[BOOT_ID_BYTES];
@@ -679,7 +683,7 @@ static void test_arguments(void **state)
 	assert_non_null(strstr(log_last_error(), "65537 ranks; at most 65536"));
 }
 
-static void test_used_id(void **state)
+CASE(test_used_id, "used id")
 {
 	struct rank r[2];
 	make_ranks(r, 2);
@@ -690,7 +694,7 @@ static void test_used_id(void **state)
 }
 
 /* While the group lives, a rank that comes by its id is refused and ends nothing. */
-static void test_id_in_use(void **state)
+CASE(test_id_in_use, "an id in use")
 {
 	unsigned char id[BOOT_ID_BYTES];
 	struct boot *ranks[2], *late;
@@ -720,7 +724,7 @@ static void test_id_in_use(void **state)
 }
 
 /* A rank that comes after its group has failed is told why. */
-static void test_late_reason(void **state)
+CASE(test_late_reason, "late reason")
 {
 	struct rank r[4];
 	make_ranks(r, 4);
@@ -827,7 +831,7 @@ static void expect_refusal(int fd, int code, const char *text)
 }
 
 /* An honest hand-made rank is accepted; the same bytes on another connection are not. */
-static void test_replay(void **state)
+CASE(test_replay, "replay")
 {
 	struct rank r[2];
 	struct boot_hello h;
@@ -846,7 +850,7 @@ static void test_replay(void **state)
 }
 
 /* A proof of which one byte is wrong, the first or the last. */
-static void test_wrong_proof(void **state)
+CASE(test_wrong_proof, "wrong byte of an HMAC")
 {
 	static const size_t wrong[] = { 0, 1, HMAC_BYTES - 1 };
 	for (size_t i = 0; i < 3; i++) {
@@ -868,7 +872,7 @@ static void test_wrong_proof(void **state)
 }
 
 /* A stranger's frame is refused by its header; the listener does not wait for its end. */
-static void test_long_frame(void **state)
+CASE(test_long_frame, "long frame")
 {
 	unsigned char id[BOOT_ID_BYTES], payload[8192], header[FRAME_HEADER_BYTES] = { 0 };
 	size_t bytes;
@@ -942,7 +946,7 @@ static void alter_name(struct boot_hello *h)
 	h->name ^= 1;
 }
 
-static void test_hello(void **state)
+CASE(test_hello, "altered hello")
 {
 	check_hello(alter_nothing, CORALE_EMISMATCH, "rank 0 came twice", CORALE_EMISMATCH);
 	check_hello(alter_version, CORALE_ENOTSUP, "speaks version 7", CORALE_ETIMEDOUT);
@@ -974,7 +978,7 @@ static void check_member(uint32_t kind, uint64_t number, const void *payload, si
 	close(fd);
 }
 
-static void test_member(void **state)
+CASE(test_member, "a member's bad frames")
 {
 	check_member(99, 0, NULL, 0, CORALE_EPEER, "unknown kind");
 	check_member(BOOT_PART, 2, "abc", 3, CORALE_EINTERNAL, "all-gather 2, expected 1");
@@ -1035,7 +1039,7 @@ static void check_impostor(int is_helpful, const char *text)
 	expect_all(&r[1], 1, CORALE_EPEER, text);
 }
 
-static void test_impostor(void **state)
+CASE(test_impostor, "impostor")
 {
 	check_impostor(0, "stale id: another program listens");
 	check_impostor(1, "stale id: a program that does not know the id's key listens");
@@ -1076,14 +1080,14 @@ static void check_silent_source(unsigned port, double most)
 	close(fd);
 }
 
-static void test_silent_source(void **state)
+CASE(test_silent_source, "a source that is silent")
 {
 	check_silent_source(0, 5); /* its process does not know of a source */
 	check_silent_source(1, 2); /* nobody listens */
 }
 
 /* A connection is taken and never answered; another program answers. */
-static void test_false_source(void **state)
+CASE(test_false_source, "a source that is false")
 {
 	for (int mute = 0; mute <= 1; mute++) {
 		struct sockaddr_in name = { .sin_family = AF_INET,
@@ -1105,7 +1109,7 @@ static void test_false_source(void **state)
 }
 
 /* A fed rank's odd questions change nothing. Its damaged frames end its group and no other. */
-static void test_fed_member(void **state)
+CASE(test_fed_member, "odd questions of a fed rank")
 {
 	static struct rank r[FED];
 	struct boot_hello h;
@@ -1129,7 +1133,7 @@ static void test_fed_member(void **state)
 }
 
 /* Ranks whose maker is killed at any time get what they wait for, or hear that it has died, soon. */
-static void test_maker_killed(void **state)
+FORKS(test_maker_killed, "the maker of many ranks is killed")
 {
 	static struct rank r[FED];
 	pthread_t threads[FED];
@@ -1236,14 +1240,14 @@ static void check_strangers(int size, int connections)
 	print_message("# %d groups of %d beside %d strangers\n", groups, size, connections);
 }
 
-static void test_strangers(void **state)
+CASE(test_strangers, "strangers")
 {
 	check_strangers(4, 10000);
 	check_strangers(FED, 4000); /* ranks listen for those that they feed, by the same port */
 }
 
 /* A member that sends random frames: all others get what they need, or an error soon. */
-static void test_fed_garbage(void **state)
+CASE(test_fed_garbage, "random frames of a fed rank")
 {
 	enum { SEEDS = 30, FRAMES = 6, LONGEST = 200 };
 	static struct rank r[FED];
@@ -1279,7 +1283,7 @@ static void test_fed_garbage(void **state)
 }
 
 /* Silent connections are dropped, however many there are, and members are not. */
-static void test_silent(void **state)
+CASE(test_silent, "silent strangers")
 {
 	enum { SILENT = 300 };
 	struct rank r[3];
@@ -1391,7 +1395,7 @@ static void fuzz_reader(uint64_t *random, const unsigned char id[BOOT_ID_BYTES])
 	frame_reader_free(&f);
 }
 
-static void test_fuzz(void **state)
+CASE(test_fuzz, "fuzz")
 {
 	unsigned char id[BOOT_ID_BYTES];
 	uint64_t random = 4711;
@@ -1428,7 +1432,7 @@ static void make_address_ranks(struct rank *r, int size, const char *address)
 }
 
 /* Rank 0 comes last; the same id serves group after group, also after one that failed. */
-static void test_address(void **state)
+CASE(test_address, "address")
 {
 	struct rank r[4];
 	char address[64];
@@ -1482,7 +1486,7 @@ static void *open_several(void *arg)
 	return NULL;
 }
 
-static void test_address_several(void **state)
+CASE(test_address_several, "groups of one address at a time")
 {
 	char address[64];
 	pthread_t threads[2];
@@ -1498,7 +1502,7 @@ static void test_address_several(void **state)
 	}
 }
 
-static void test_bad_address(void **state)
+CASE(test_bad_address, "bad address")
 {
 	static const char *const bad[] = { "",
 					   ":",
@@ -1574,7 +1578,7 @@ static void *many_main(void *arg)
 	return NULL;
 }
 
-static void test_many(void **state)
+CASE(test_many, "many groups")
 {
 	unsigned char ids[GROUPS][BOOT_ID_BYTES];
 	struct many m[2] = { { ids, 0, 0 }, { ids, 1, 0 } };
@@ -1638,7 +1642,7 @@ static void run_main(struct rank *r, int n, void *(*work)(void *))
 		pthread_join(threads[i], NULL);
 }
 
-static void test_children(void **state)
+CASE(test_children, "children")
 {
 	struct rank r[6];
 	make_ranks(r, 6);
@@ -1646,7 +1650,7 @@ static void test_children(void **state)
 	expect_all(r, 6, 0, "");
 }
 
-static void test_child_processes(void **state)
+FORKS(test_child_processes, "children of processes")
 {
 	struct rank r[6];
 	pid_t pids[6];
@@ -1664,36 +1668,47 @@ static void test_child_processes(void **state)
 	stop_maker();
 }
 
-/* The parent fails by a rank that leaves; the others go on in a child, with another tag in another one. */
+/* An all-gather of each at a time, with content by which they differ. */
+static int gather_both(struct boot *both[2])
+{
+	int in[2], out[2][MOST], done[2] = { 0 }, wrong = 0;
+	for (int i = 0; i < 2; i++) {
+		in[i] = (int)both[i]->size * i + both[i]->rank;
+		if (boot_start(both[i], &in[i], sizeof in[i], out[i]))
+			return CORALE_EINTERNAL;
+	}
+	for (int i = 0; !done[0] || !done[1]; i = !i)
+		if (!done[i] && (done[i] = boot_poll(both[i])) < 0)
+			return done[i];
+	for (int r = 0; r < 2 * both[0]->size; r++)
+		wrong |= out[r / both[0]->size][r % both[0]->size] != r;
+	return wrong ? CORALE_EINTERNAL : 0;
+}
+
+/* The parent fails by a rank that leaves; the others go on in two children that differ by their tags. */
 static void *shrink_main(void *arg)
 {
 	static const int left[] = { 0, 1, 3 };
 	struct rank *r = arg;
-	struct boot *b, *child, *second;
+	struct boot *b, *children[2];
 	r->result = boot_tcp_open(r->id, r->rank, r->size, &r->options, &b);
 	if (!r->result)
 		r->result = gather(b, 0, 8);
 	if (!r->result && r->rank != 2) {
 		r->result = gather(b, 1, 8) == CORALE_EPEER ? 0 : CORALE_EINTERNAL;
+		for (uint64_t tag = 0; !r->result && tag < 2; tag++)
+			r->result = boot_child(b, left, 3, tag, &children[tag]);
 		if (!r->result)
-			r->result = boot_child(b, left, 3, 1, &child);
-		if (!r->result)
-			r->result = boot_child(b, left, 3, 2, &second);
-		if (!r->result)
-			r->result = gather(second, 0, 9);
-		if (!r->result)
-			r->result = gather(child, 0, 8);
-		if (!r->result) {
-			boot_close(child);
-			boot_close(second);
-		}
+			r->result = gather_both(children);
+		for (int i = 0; !r->result && i < 2; i++)
+			boot_close(children[i]);
 	}
 	keep_text(r);
 	boot_close(b);
 	return NULL;
 }
 
-static void test_shrink(void **state)
+CASE(test_shrink, "shrink")
 {
 	struct rank r[4];
 	make_ranks(r, 4);
@@ -1701,7 +1716,7 @@ static void test_shrink(void **state)
 	expect_all(r, 4, 0, "");
 }
 
-static void test_bad_children(void **state)
+CASE(test_bad_children, "bad children")
 {
 	static const int self[] = { 0 }, twice[] = { 0, 0 }, stranger[] = { 1 }, far[] = { 0, 2 };
 	struct rank r[2];
@@ -1732,7 +1747,7 @@ static void read_log(int fd, char *text, size_t bytes)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-static void test_warning(void **state)
+CASE(test_warning, "warning")
 {
 	struct rank r[4];
 	char path[] = "/tmp/boot_test_XXXXXX", text[8192];
@@ -1756,7 +1771,7 @@ static void test_warning(void **state)
 
 /* ---- Interfaces */
 
-static void test_interfaces(void **state)
+CASE(test_interfaces, "interfaces")
 {
 	static const struct {
 		const char *spec, *name;
@@ -1828,7 +1843,7 @@ static void *forking_main(void *arg)
 	return NULL;
 }
 
-static void test_fork(void **state)
+FORKS(test_fork, "fork")
 {
 	struct rank r[2], got;
 	pid_t pids[2];
@@ -1849,80 +1864,10 @@ static void test_fork(void **state)
 	stop_maker();
 }
 
-struct test_case {
-	const char *name;
-	void (*run)(void **state);
-};
-
-/* By name for test/mutants/mutants.sh. Those that fork ranks come first. */
-static const struct test_case cases[] = {
-	{ "processes", test_processes },
-	{ "a rank dies", test_death },
-	{ "the maker dies", test_maker_dies },
-	{ "the maker has ended", test_stale_process },
-	{ "children of processes", test_child_processes },
-	{ "fork", test_fork },
-	{ "IPv6", test_ipv6 },
-	{ "forked ranks", test_forked_ranks },
-	{ "the maker has too few descriptors", test_descriptors },
-	{ "the maker of many ranks is killed", test_maker_killed },
-	{ "threads", test_threads },
-	{ "sizes", test_sizes },
-	{ "64 ranks", test_64 },
-	{ "256 ranks", test_256 },
-	{ "of 200 ranks some are missing", test_many_missing },
-	{ "of 150 ranks one has closed", test_many_closed },
-	{ "of 100 ranks one twice", test_many_twice },
-	{ "a child of 100 ranks", test_many_children },
-	{ "text of missing ranks", test_missing_text },
-	{ "late", test_late },
-	{ "missing", test_missing },
-	{ "missing in an all-gather", test_missing_gather },
-	{ "closed", test_closed },
-	{ "a rank twice", test_twice },
-	{ "an id in use", test_id_in_use },
-	{ "wrong size", test_wrong_size },
-	{ "wrong bytes", test_wrong_bytes },
-	{ "wrong key", test_wrong_key },
-	{ "altered id", test_altered_id },
-	{ "unreachable", test_unreachable },
-	{ "arguments", test_arguments },
-	{ "used id", test_used_id },
-	{ "late reason", test_late_reason },
-	{ "replay", test_replay },
-	{ "wrong byte of an HMAC", test_wrong_proof },
-	{ "long frame", test_long_frame },
-	{ "altered hello", test_hello },
-	{ "a member's bad frames", test_member },
-	{ "impostor", test_impostor },
-	{ "a source that is silent", test_silent_source },
-	{ "a source that is false", test_false_source },
-	{ "odd questions of a fed rank", test_fed_member },
-	{ "random frames of a fed rank", test_fed_garbage },
-	{ "strangers", test_strangers },
-	{ "silent strangers", test_silent },
-	{ "fuzz", test_fuzz },
-	{ "address", test_address },
-	{ "groups of one address at a time", test_address_several },
-	{ "bad address", test_bad_address },
-	{ "many groups", test_many },
-	{ "children", test_children },
-	{ "shrink", test_shrink },
-	{ "bad children", test_bad_children },
-	{ "warning", test_warning },
-	{ "interfaces", test_interfaces },
-};
-
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
-
-/* Without an argument: all cases; else that of this number. */
+/* Without an argument: all cases; else that of this name. */
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[CASES];
-	int only = argc > 1 ? atoi(argv[1]) : -1, n = 0;
-	for (int i = 0; i < CASES; i++)
-		if (only < 0 || only == i)
-			tests[n++] = (struct CMUnitTest){ .name = cases[i].name, .test_func = cases[i].run };
 	log_open(LOG_NONE, NULL);
-	return _cmocka_run_group_tests("boot", tests, (size_t)n, NULL, NULL);
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return unit_run(NULL, NULL);
 }

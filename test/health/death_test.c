@@ -929,70 +929,50 @@ static int idle(struct rank *r)
 	return 0;
 }
 
-static int apart(int (*body)(struct rank *r), int by_both, int over_nodes)
+static const struct lone {
+	const char *name;
+	int (*body)(struct rank *r);
+	int by_both, over_nodes;
+} lone[] = {
+	{ "no thread to watch", without_thread, 0, 0 },
+	{ "a forked child", forked_child, 0, 0 },
+	{ "an idle communicator", idle, 0, 0 },
+	{ "no thread for a stream", stream_without_thread, 1, 0 },
+	{ "a creation fails, then a fork", fail_and_fork, 1, 0 },
+	{ "a creation fails, then a fork, over nodes", fail_and_fork, 1, 1 },
+	{ "a limit of file sizes", limit_files, 1, 0 },
+	{ "a limit of file sizes, over nodes", limit_files, 1, 1 },
+};
+
+static int apart(const struct lone *l)
 {
 	int status;
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(60);
-		setenv("CORALE_NODE_SIZE", over_nodes ? "1" : "0", 1);
-		exit(with_peer(body, by_both));
+		setenv("CORALE_NODE_SIZE", l->over_nodes ? "1" : "0", 1);
+		exit(with_peer(l->body, l->by_both));
 	}
 	return waitpid(child, &status, 0) != child || status;
 }
 
-static void run_without_thread(void **state)
+static void run_lone(void **state)
 {
-	assert_int_equal(apart(without_thread, 0, 0), 0);
+	assert_int_equal(apart(*state), 0);
 }
 
-static void run_stream_without_thread(void **state)
-{
-	assert_int_equal(apart(stream_without_thread, 1, 0), 0);
-}
-
-static void run_forked_child(void **state)
-{
-	assert_int_equal(apart(forked_child, 0, 0), 0);
-}
-
-static void run_idle(void **state)
-{
-	assert_int_equal(apart(idle, 0, 0), 0);
-}
-
-static void run_fail_and_fork(void **state)
-{
-	assert_int_equal(apart(fail_and_fork, 1, *state != NULL), 0);
-}
-
-static void run_limit_files(void **state)
-{
-	assert_int_equal(apart(limit_files, 1, *state != NULL), 0);
-}
-
-enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
+enum { SCENES = sizeof(scenes) / sizeof(scenes[0]), LONE = sizeof(lone) / sizeof(lone[0]) };
 
 /* death_test [NAME]: the cases of this name only; it may have * and ?. */
 int main(int argc, char **argv)
 {
-	static char nodes[] = "over nodes";
-	struct CMUnitTest tests[SCENES + 8] = {
-		{ "no thread to watch", run_without_thread, NULL, NULL, NULL },
-		{ "a forked child", run_forked_child, NULL, NULL, NULL },
-		{ "an idle communicator", run_idle, NULL, NULL, NULL },
-		{ "no thread for a stream", run_stream_without_thread, NULL, NULL, NULL },
-		{ "a creation fails, then a fork", run_fail_and_fork, NULL, NULL, NULL },
-		{ "a limit of file sizes", run_limit_files, NULL, NULL, NULL },
-	};
+	struct CMUnitTest tests[SCENES + LONE];
 	const int over_nodes = has_network();
-	size_t n = 6;
-	if (over_nodes) {
-		tests[n++] = (struct CMUnitTest){ "a creation fails, then a fork, over nodes",
-						  run_fail_and_fork, NULL, NULL, nodes };
-		tests[n++] = (struct CMUnitTest){ "a limit of file sizes, over nodes", run_limit_files, NULL,
-						  NULL, nodes };
-	}
+	size_t n = 0;
+	for (int i = 0; i < LONE; i++)
+		if (over_nodes || !lone[i].over_nodes)
+			tests[n++] = (struct CMUnitTest){ lone[i].name, run_lone, NULL, NULL,
+							  (void *)(uintptr_t)&lone[i] };
 	for (int i = 0; i < SCENES; i++)
 		if (over_nodes || !scenes[i].node_size)
 			tests[n++] = (struct CMUnitTest){ scenes[i].name, run_scene, NULL, NULL,

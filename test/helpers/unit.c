@@ -4,9 +4,9 @@
 
 extern const struct unit_test *const __start_unit_tests[], *const __stop_unit_tests[]; /* the linker's */
 
-static int by_line(const void *a, const void *b)
+static int by_order(const void *a, const void *b)
 {
-	return (*(const struct unit_test *const *)a)->line - (*(const struct unit_test *const *)b)->line;
+	return (*(const struct unit_test *const *)a)->order - (*(const struct unit_test *const *)b)->order;
 }
 
 int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown)
@@ -17,7 +17,7 @@ int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown)
 	if (!sorted || !tests)
 		abort();
 	memcpy(sorted, __start_unit_tests, n * sizeof *sorted);
-	qsort(sorted, n, sizeof *sorted, by_line);
+	qsort(sorted, n, sizeof *sorted, by_order);
 	for (size_t i = 0; i < n; i++)
 		tests[i] = sorted[i]->test;
 	const int failed = _cmocka_run_group_tests("tests", tests, n, setup, teardown);

@@ -17,17 +17,20 @@
 #include <cmocka.h>
 
 struct unit_test {
-	int line;
+	int order;
 	struct CMUnitTest test;
 };
 
 #define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
-/* With what runs before and after it. The linker gathers the entries of a section in an array. */
-#define UNIT_TEST_WITH(name, setup, teardown)                                                                \
-	static void name(void **state);                                                                      \
-	static const struct unit_test unit_##name = { __LINE__, { #name, name, setup, teardown, NULL } };    \
-	UNIT_ENTRY static const struct unit_test *const unit_entry_##name = &unit_##name;                    \
-	static void name(void **state)
+/* With what runs before and after it. */
+#define UNIT_TEST_WITH(name, setup, teardown) UNIT_CASE(name, #name, __LINE__, setup, teardown)
+/* A case whose name is a text, by the order in which cases run. The linker gathers the entries of a section in an array. */
+#define UNIT_CASE(function, name, order, setup, teardown)                                                    \
+	static void function(void **state);                                                                  \
+	static const struct unit_test unit_##function = { order,                                             \
+							  { name, function, setup, teardown, NULL } };       \
+	UNIT_ENTRY static const struct unit_test *const unit_entry_##function = &unit_##function;            \
+	static void function(void **state)
 #define UNIT_ENTRY __attribute__((used, section("unit_tests")))
 
 /* Before the first case and after the last one; NULL: nothing. The number of those that failed, as cmocka. */

@@ -45,9 +45,13 @@ build_all()
 
 # ---- Tests: TEST/CASE[/SETTINGS], a case by the name in its test's table, or by its TEAM_TEST
 
-# case_number TEST CASE: what the test takes as its argument
-case_number()
+# case_argument TEST CASE: what the test takes as its argument: the number of the case, or in boot_test the name
+case_argument()
 {
+	if [ "$1" = boot_test ]; then
+		grep -qE "^(CASE|FORKS)\([a-z0-9_]*, \"$2\"\)" "$here/test/boot/boot_test.c" && echo "$2"
+		return
+	fi
 	sed -nE 's/^(	\{|TEAM_TEST\([a-z0-9_]*,) "/"/p' "$here"/test/*/"$1.c" | awk -v name="$2" 'index($0, "\"" name "\"") == 1 { print NR - 1 }'
 }
 
@@ -67,11 +71,11 @@ run_case()
 	test=${1%%/*} rest=${1#*/}
 	case_name=${rest%%/*}
 	case $rest in */*) settings=${rest#*/} ;; *) settings= ;; esac
-	number=$(case_number "$test" "$case_name")
-	[ "$case_name" = all ] || [ -n "$number" ] || die "$test has no case \"$case_name\""
+	argument=$(case_argument "$test" "$case_name")
+	[ "$case_name" = all ] || [ -n "$argument" ] || die "$test has no case \"$case_name\""
 	# shellcheck disable=SC2046,SC2086
 	env CORALE_TIMEOUT=5 CORALE_DEBUG=none $(case_settings "$test" "$case_name") $settings \
-		timeout 60 "$work/$test" $number >"$work/out" 2>&1
+		timeout 60 "$work/$test" ${argument:+"$argument"} >"$work/out" 2>&1
 }
 
 # ---- Mutants
