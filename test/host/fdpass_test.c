@@ -28,7 +28,11 @@ struct member {
 	struct fdpass *pass;
 	char (*names)[FDPASS_NAME_BYTES];
 	int members, fds_out[MEMBERS * FDS];
+	int stops; /* in getsockopt */
+	pthread_t thread;
 };
+
+static _Thread_local int stops;
 
 static int open_files(void)
 {
@@ -84,25 +88,34 @@ static int take_part(struct member *m)
 static void *thread_main(void *arg)
 {
 	struct member *m = arg;
+	stops = m->stops;
 	if (!m->absent && take_part(m))
 		m->result = CORALE_EINTERNAL;
 	return NULL;
 }
 
-static void run_threads(struct member *m, int members)
+static void listen_all(struct member *m, int members)
 {
 	static char names[MEMBERS][FDPASS_NAME_BYTES];
-	pthread_t threads[MEMBERS];
 	for (int i = 0; i < members; i++) {
 		m[i].id = i;
 		m[i].members = members;
 		m[i].names = names;
 		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
 	}
+}
+
+static void start_all(struct member *m, int members)
+{
 	for (int i = 0; i < members; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
+		assert_int_equal(pthread_create(&m[i].thread, NULL, thread_main, &m[i]), 0);
+}
+
+static void end_all(struct member *m, int members, int result)
+{
 	for (int i = 0; i < members; i++) {
-		pthread_join(threads[i], NULL);
+		pthread_join(m[i].thread, NULL);
+		assert_int_equal(m[i].result, m[i].absent ? 0 : result);
 		fdpass_close(m[i].pass);
 	}
 }
@@ -116,9 +129,9 @@ UNIT_TEST(test_threads)
 			m[i].timeout = 20;
 			m[i].delay = i == 0 ? 0.05 : 0;
 		}
-		run_threads(m, members);
-		for (int i = 0; i < members; i++)
-			assert_int_equal(m[i].result, 0);
+		listen_all(m, members);
+		start_all(m, members);
+		end_all(m, members, 0);
 	}
 	assert_int_equal(open_files(), before);
 }
@@ -154,9 +167,9 @@ UNIT_TEST(test_missing)
 {
 	int before = open_files();
 	struct member m[3] = { { .timeout = 0.2 }, { .timeout = 0.2 }, { .absent = 1 } };
-	run_threads(m, 3);
-	assert_int_equal(m[0].result, CORALE_ETIMEDOUT);
-	assert_int_equal(m[1].result, CORALE_ETIMEDOUT);
+	listen_all(m, 3);
+	start_all(m, 3);
+	end_all(m, 3, CORALE_ETIMEDOUT);
 	assert_int_equal(open_files(), before);
 }
 
@@ -191,34 +204,23 @@ static int connect_to(const char *name)
 /* A connection with a wrong cookie, one that closes at once and one that stays silent do no harm. */
 UNIT_TEST(test_strangers)
 {
-	struct member m[2] = { { .timeout = 20, .members = 2 },
-			       { .id = 1, .timeout = 20, .members = 2, .delay = 0.05 } };
-	static char names[2][FDPASS_NAME_BYTES];
+	struct member m[2] = { { .timeout = 20 }, { .timeout = 20, .delay = 0.05 } };
 	int silent[3];
-	for (int i = 0; i < 2; i++) {
-		m[i].names = names;
-		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
-	}
+	listen_all(m, 2);
 	for (int i = 0; i < 3; i++) {
 		struct {
 			uint64_t cookie;
 			int32_t id, nfds;
 		} hello = { COOKIE + 1, 11, 0 };
-		silent[i] = connect_to(names[0]);
+		silent[i] = connect_to(m->names[0]);
 		assert_true(silent[i] >= 0);
 		if (i == 0)
 			close(silent[i]);
 		if (i == 1)
 			assert_int_equal(send(silent[i], &hello, sizeof(hello), 0), sizeof(hello));
 	}
-	pthread_t threads[2];
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
-	for (int i = 0; i < 2; i++) {
-		pthread_join(threads[i], NULL);
-		assert_int_equal(m[i].result, 0);
-		fdpass_close(m[i].pass);
-	}
+	start_all(m, 2);
+	end_all(m, 2, 0);
 	close(silent[1]);
 	close(silent[2]);
 }
@@ -227,31 +229,20 @@ UNIT_TEST(test_strangers)
 UNIT_TEST(test_crowd)
 {
 	enum { CROWD = 150 };
-	static char names[2][FDPASS_NAME_BYTES];
-	struct member m[2] = { { .timeout = 5, .members = 2 }, { .id = 1, .timeout = 5, .members = 2 } };
+	struct member m[2] = { { .timeout = 5 }, { .timeout = 5 } };
 	int silent[CROWD];
-	pthread_t threads[2];
-	for (int i = 0; i < 2; i++) {
-		m[i].names = names;
-		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
-	}
+	listen_all(m, 2);
 	for (int i = 0; i < CROWD; i++) {
-		silent[i] = connect_to(names[0]);
+		silent[i] = connect_to(m->names[0]);
 		assert_true(silent[i] >= 0);
 	}
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
-	for (int i = 0; i < 2; i++) {
-		pthread_join(threads[i], NULL);
-		assert_int_equal(m[i].result, 0);
-		fdpass_close(m[i].pass);
-	}
+	start_all(m, 2);
+	end_all(m, 2, 0);
 	for (int i = 0; i < CROWD; i++)
 		close(silent[i]);
 }
 
 /* A sender stops between its connection and its message, in getsockopt, until the receiver has closed it. */
-static _Thread_local int stops;
 static _Atomic int stopped;
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
@@ -264,37 +255,20 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
 	return (int)syscall(SYS_getsockopt, fd, level, name, value, bytes);
 }
 
-static void *stopping_main(void *arg)
-{
-	stops = 1;
-	return thread_main(arg);
-}
-
 /* A peer that was silent for too long in a crowd connects again. */
 UNIT_TEST(test_peer_taken_for_a_stranger)
 {
 	enum { CROWD = 150 };
-	static char names[2][FDPASS_NAME_BYTES];
-	struct member m[2] = { { .timeout = 20, .members = 2 }, { .id = 1, .timeout = 20, .members = 2 } };
+	struct member m[2] = { { .timeout = 20, .stops = 1 }, { .timeout = 20 } };
 	int silent[CROWD];
-	pthread_t threads[2];
-	for (int i = 0; i < 2; i++) {
-		m[i].names = names;
-		assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
-	}
+	listen_all(m, 2);
 	atomic_store(&stopped, 0);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, i ? thread_main : stopping_main, &m[i]),
-				 0);
+	start_all(m, 2);
 	while (!atomic_load(&stopped))
 		clock_sleep_ms(1);
 	for (int i = 0; i < CROWD; i++)
-		silent[i] = connect_to(names[1]);
-	for (int i = 0; i < 2; i++) {
-		pthread_join(threads[i], NULL);
-		assert_int_equal(m[i].result, 0);
-		fdpass_close(m[i].pass);
-	}
+		silent[i] = connect_to(m->names[1]);
+	end_all(m, 2, 0);
 	for (int i = 0; i < CROWD; i++)
 		close(silent[i]);
 }
@@ -344,24 +318,15 @@ UNIT_TEST(test_flood)
 {
 	enum { ROUNDS = 20 };
 	for (int round = 0; round < ROUNDS; round++) {
-		static char names[MEMBERS][FDPASS_NAME_BYTES];
 		struct member m[MEMBERS] = { 0 };
-		pthread_t threads[MEMBERS];
 		pid_t floods[FLOODS];
-		for (int i = 0; i < MEMBERS; i++) {
-			m[i] = (struct member){ .id = i, .members = MEMBERS, .names = names, .timeout = 20 };
-			assert_int_equal(fdpass_listen(&m[i].pass, names[i]), 0);
-		}
-		start_floods(floods, names, MEMBERS);
 		for (int i = 0; i < MEMBERS; i++)
-			assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &m[i]), 0);
-		for (int i = 0; i < MEMBERS; i++)
-			pthread_join(threads[i], NULL);
+			m[i].timeout = 20;
+		listen_all(m, MEMBERS);
+		start_floods(floods, m->names, MEMBERS);
+		start_all(m, MEMBERS);
+		end_all(m, MEMBERS, 0);
 		stop_floods(floods);
-		for (int i = 0; i < MEMBERS; i++) {
-			assert_int_equal(m[i].result, 0);
-			fdpass_close(m[i].pass);
-		}
 	}
 }
 
