@@ -181,6 +181,11 @@ int coll_deliver(const struct coll_call *call);
 /* Gives back what coll_stage and coll_find_blocks have taken. */
 void coll_end(struct coll_call *call);
 
+/* ---- reduction.c */
+
+/* 1: Corale has a reduction of this type by this operator. Ranks pass the same ones, so the answer is alike on all. */
+int pmpi_reduction_find(MPI_Datatype type, MPI_Op op, corale_type *corale_type_out, corale_op *corale_op_out);
+
 /* ---- coll_corale.c */
 
 /* Whether Corale can run the call, by what all ranks know; *bytes: the size by which its route is kept, alike on all ranks. */

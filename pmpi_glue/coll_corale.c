@@ -7,7 +7,6 @@
 #include "call/coll.h"
 #include "coll.h"
 #include "door.h"
-#include "reduction.h"
 
 /* ---- What all ranks know */
 

@@ -3,10 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
-#include "base/settings.h"
 #include "comm/comm_doors.h"
 #include "door.h"
 #include "peer.h"
@@ -178,27 +176,13 @@ static int device_of(int ordinal)
 	return ordinal >= 0 ? ordinal : pmpi.device->in_use();
 }
 
-/* MPI's calls have no deadline, so routed ones have none either, unless the user asks for one. */
-static double timeout_seconds(void)
-{
-	const struct settings *settings;
-	char text[64];
-	if (settings_get(&settings))
-		return -1;
-	for (int i = 0; i < settings_count(); i++)
-		if (!strcmp(settings_row(i)->name, "CORALE_TIMEOUT") &&
-		    settings_value(settings, i, text, sizeof text) == SETTINGS_ENVIRONMENT)
-			return 0;
-	return -1;
-}
-
 static int create(struct pmpi_comm *comm)
 {
 	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm, allgather };
 	const struct comm_traits traits = { .leaves_quietly = 1 };
 	corale_config config;
 	corale_config_init(&config);
-	config.timeout_seconds = timeout_seconds();
+	config.timeout_seconds = getenv("CORALE_TIMEOUT") ? 0 : -1; /* MPI's calls have no deadline */
 	config.device = pmpi.device ? pmpi.device->corale_device : CORALE_DEVICE_HOST;
 	return corale_private_comm_create(&bootstrap, &config, NULL, &traits, NULL, NULL, &comm->core);
 }

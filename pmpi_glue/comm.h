@@ -10,7 +10,22 @@
 #include <stddef.h>
 
 #include "corale.h"
-#include "route.h"
+#include "functions.h"
+
+enum { PMPI_SIZE_CLASSES = 9 };
+
+int pmpi_size_class(size_t bytes); /* 0; up to 15; up to 255, and so on */
+
+/* Of a communicator, a function and a size class: class 0 alone of rooted functions. */
+struct pmpi_route {
+	unsigned calls; /* since the last vote */
+	unsigned interval; /* a vote is due when calls reaches it; grows while answers stay the same */
+	unsigned char is_routed, saw_device; /* the last answer; device memory here since the last vote */
+};
+
+struct pmpi_routes {
+	struct pmpi_route of[PMPI_COLLECTIVES][PMPI_SIZE_CLASSES];
+};
 
 struct pmpi_group;
 
@@ -45,7 +60,7 @@ void pmpi_comms_end(void);
 /* Whether all ranks of an intracommunicator are MPI_COMM_WORLD's, as those of others may have another door, or none; world: their numbers there. -1: no memory. */
 int pmpi_comm_is_of_world(MPI_Comm comm, int size, int *world);
 
-/* NULL: no memory; the call is passed on, staged. */
+/* NULL: MPI does not know it, or there is no memory: calls are MPI's. */
 struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
 
 /*
@@ -60,5 +75,14 @@ int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any);
 
 /* Until what was called on the stream is complete. CORALE_E*, logged. */
 int pmpi_comm_wait(const struct pmpi_comm *comm);
+
+/* ---- route.c */
+
+/*
+ * *is_routed: the answer for this call of comm. bytes: what all ranks know of its size. has_device: this rank passes a device buffer. An MPI error code, of
+ * the vote.
+ */
+int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes, int has_device,
+	       int *is_routed);
 
 #endif

@@ -5,7 +5,7 @@
  * - routed: Corale runs it, on a communicator of its own over the same ranks (comm.h);
  * - staged: MPI runs it on host memory, to and from which device buffers are copied (coll_stage.c, staging.h);
  * - passed on: MPI runs it as the program made it.
- * Staged and routed calls are right for any memory, so what decides between them (route.h) needs to be alike on all ranks and nothing else. A call that is
+ * Staged and routed calls are right for any memory, so what decides between them (route.c) needs to be alike on all ranks and nothing else. A call that is
  * passed on has no device buffer on this rank.
  *
  * The files: init.c starts and ends the door; memory.* knows devices; route.* decides; comm.* has Corale's communicators; coll.h, coll_*.c are collectives;

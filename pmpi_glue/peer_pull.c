@@ -85,20 +85,13 @@ static struct pmpi_mapping *map(int owner, int ordinal, const struct pmpi_export
 
 /* ---- The pull ------------------------------------------------------------------------------------------ */
 
-/* The sender's memory, for what runs at *ordinal, as a receive into r's buffer. NULL: it can't be mapped. */
-static struct pmpi_mapping *reach(const struct pmpi_receiving *r, const struct peer_slot *slot, int *ordinal)
-{
-	*ordinal = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use();
-	*ordinal = *ordinal < 0 ? 0 : *ordinal;
-	return map(r->owner, *ordinal, &slot->memory);
-}
-
-static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, int *ordinal, void **memory)
+/* The sender's memory, mapped for a copy into r's buffer. CORALE_E*, logged. */
+static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, int ordinal, void **memory)
 {
 	if (peer_is_gone(r->owner))
 		return log_error(CORALE_EPEER, pmpi.rank,
 				 "rank %d died before its message to this rank was read", r->owner);
-	r->mapping = reach(r, slot, ordinal);
+	r->mapping = map(r->owner, ordinal, &slot->memory);
 	if (!r->mapping)
 		return log_error(CORALE_EDEVICE, pmpi.rank,
 				 "the memory of a message of rank %d can't be mapped, though other "
@@ -109,18 +102,19 @@ static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, i
 	return 0;
 }
 
-/* Starts the copy of r->bytes to the receive's buffer. */
+/* Starts the copy of r->bytes to the receive's buffer, by its device, or the one in use. */
 static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 {
+	const int in_use = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use(),
+		  ordinal = in_use < 0 ? 0 : in_use, is_in_memory = slot->where == PEER_IN_MEMORY;
 	void *from = peer_arena(r->owner, slot);
-	int ordinal = -1, tried;
-	if (slot->where != PEER_IN_MEMORY && slot->is_exported &&
-	    peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
-		peer_note_reach(r->owner, reach(r, slot, &tried) != NULL);
-	const int ret = slot->where == PEER_IN_MEMORY ? find_memory(r, slot, &ordinal, &from) : 0;
+	if (!is_in_memory && slot->is_exported && peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
+		peer_note_reach(r->owner, map(r->owner, ordinal, &slot->memory) != NULL);
+	const int ret = is_in_memory ? find_memory(r, slot, ordinal, &from) : 0;
 	return ret || !r->bytes
 		   ? ret
-		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, ordinal, r->bytes, &r->stream);
+		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, is_in_memory ? ordinal : PMPI_IN_HOST,
+				      r->bytes, &r->stream);
 }
 
 void pmpi_pull_remove(struct pmpi_receiving *r)

@@ -217,23 +217,24 @@ int pmpi_send_plain(const struct pmpi_message *m, MPI_Request *request)
 	return isends[m->mode](m->buffer, (pmpi_count)m->count, m->type, m->to, m->tag, m->comm, request);
 }
 
-static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
+/* The message as MPI has it. What may not end before its receive is there is matched when MPI's send is complete. */
+static struct pmpi_message given(const struct pmpi_sending *w)
 {
 	struct pmpi_message m = w->m;
-	if (!w->is_header) {
-		m.buffer = w->host.memory;
-		m.count = w->as.count;
-		m.type = w->as.type;
-		return pmpi_send_plain(&m, request);
-	}
-	m.buffer = w->header;
-	m.count = PEER_HEADER;
-	m.type = MPI_BYTE;
-	if (m.mode != PMPI_BUFFERED && m.mode != PMPI_SYNCHRONOUS)
-		m.mode = slot_of(w)->where == PEER_IN_MEMORY && !needs_no_match(w) ? PMPI_SYNCHRONOUS
-										   : PMPI_STANDARD;
+	m.buffer = w->is_header ? (const void *)w->header : w->host.memory;
+	m.count = w->is_header ? PEER_HEADER : w->as.count;
+	m.type = w->is_header ? MPI_BYTE : w->as.type;
+	if (w->is_header && m.mode != PMPI_BUFFERED && !needs_no_match(w))
+		m.mode = PMPI_SYNCHRONOUS;
+	return m;
+}
+
+static int give_to_mpi(struct pmpi_sending *w, MPI_Request *request)
+{
+	const struct pmpi_message m = given(w);
 	pmpi_lock();
-	post(w);
+	if (w->is_header)
+		post(w);
 	const int ret = pmpi_send_plain(&m, request);
 	pmpi_unlock();
 	return ret;
@@ -425,36 +426,27 @@ int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 	return ret || pmpi_request_add(*request, m->comm, 0, &work, w) ? pmpi_fail(m->comm) : ret;
 }
 
-/* What completes when it is matched: a standard send that is copied at each start need not wait for that. */
-static int is_for_match(const struct pmpi_sending *w)
-{
-	return w->m.mode == PMPI_READY || w->s.bytes > pmpi_peer.eager;
-}
-
-int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request)
+int pmpi_send_init(const struct pmpi_message *made, MPI_Request *request)
 {
 	static __typeof__(PMPI_ANY_COUNT(Send_init)) *const inits[] = { PMPI_ANY_COUNT(Send_init),
 									PMPI_ANY_COUNT(Ssend_init),
 									PMPI_ANY_COUNT(Rsend_init),
 									PMPI_ANY_COUNT(Bsend_init) };
 	const double begin = pmpi_statistics_begin();
-	enum pmpi_send_mode mode = m->mode;
 	int ret;
-	struct pmpi_sending *w = make(m, 1, &ret);
+	struct pmpi_sending *w = make(made, 1, &ret);
 	if (!w)
 		return ret ? ret : PMPI_NOT_OURS;
-	if (w->is_header && mode != PMPI_BUFFERED && mode != PMPI_SYNCHRONOUS)
-		mode = is_for_match(w) ? PMPI_SYNCHRONOUS : PMPI_STANDARD;
-	if (w->is_header)
-		ret = inits[mode](w->header, PEER_HEADER, MPI_BYTE, m->to, m->tag, m->comm, request);
-	else if (pmpi_host_take(&w->host, w->s.bytes, 1))
-		ret = pmpi_fail(m->comm);
-	else
-		ret = inits[mode](w->host.memory, w->as.count, w->as.type, m->to, m->tag, m->comm, request);
+	if (!w->is_header && pmpi_host_take(&w->host, w->s.bytes, 1)) {
+		end(w);
+		return pmpi_fail(made->comm);
+	}
+	const struct pmpi_message m = given(w);
+	ret = inits[m.mode](m.buffer, (pmpi_count)m.count, m.type, m.to, m.tag, m.comm, request);
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (ret)
 		end(w);
-	else if (pmpi_request_add(*request, m->comm, 1, &work, w))
-		ret = pmpi_fail(m->comm);
+	else if (pmpi_request_add(*request, m.comm, 1, &work, w))
+		ret = pmpi_fail(m.comm);
 	return ret;
 }

@@ -113,7 +113,7 @@ static void take_settings(void)
 	if (settings_get(&settings))
 		return;
 	pmpi_peer.least = settings->mpi_peer_least;
-	pmpi_peer.eager = settings->mpi_peer_eager;
+	pmpi_peer.eager = settings->mpi_peer_eager > PEER_HEADER ? settings->mpi_peer_eager : PEER_HEADER;
 	pmpi_peer.wait_ns = (int64_t)(1000 * settings->mpi_peer_wait_us);
 }
 

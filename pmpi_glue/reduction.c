@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "reduction.h"
-
+/* MPI's predefined types and operators that Corale has. */
 #include "base/types.h"
+#include "coll.h"
 
 /* A type of MPI has the bytes that its language's compiler gives it, so a row has types of two sizes. Pairs whose form has a gap are left to MPI, which does not write to gaps. */
 enum { MOST = 11 };

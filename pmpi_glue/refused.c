@@ -38,43 +38,36 @@ static int say(const char *function, const void *buffer)
 }
 
 /* MPI's function, unless one of two buffers is a device's. Handle: Comm, Win or File. */
-#define DEFINE(Handle, name, parameters, arguments, used, other, of)                                         \
-	PMPI_ENTRY(MPI(name), parameters, arguments)                                                         \
+#define REFUSE(Handle, name, parameters, arguments, used, other, of)                                         \
+	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
 	{                                                                                                    \
 		const void *device = find_device(used, other);                                               \
 		if (!device)                                                                                 \
-			return PMPI(name) arguments;                                                         \
-		PMPI_##Handle##_call_errhandler(of, say(TEXT(MPI(name)), device));                           \
+			return PMPI_##name arguments;                                                        \
+		PMPI_##Handle##_call_errhandler(of, say("MPI_" #name, device));                              \
 		return MPI_ERR_BUFFER;                                                                       \
 	}
-#define TEXT(name) TEXT_OF(name)
-#define TEXT_OF(name) #name
-#define SINGLE(name) MPI_##name
-#define P_SINGLE(name) PMPI_##name
 
 /* ---- Without counts, or with counts of one type only --------------------------------------------------- */
 
-#define MPI(name) SINGLE(name)
-#define PMPI(name) P_SINGLE(name)
-
-DEFINE(Win, Win_attach, (MPI_Win window, void *base, MPI_Aint bytes), (window, base, bytes),
+REFUSE(Win, Win_attach, (MPI_Win window, void *base, MPI_Aint bytes), (window, base, bytes),
        USED(base, bytes, MPI_BYTE), NO_OTHER, window)
-DEFINE(Win, Fetch_and_op,
+REFUSE(Win, Fetch_and_op,
        (const void *origin, void *result, MPI_Datatype type, int rank, MPI_Aint at, MPI_Op op,
 	MPI_Win window),
        (origin, result, type, rank, at, op, window), USED(origin, op == MPI_NO_OP ? 0 : 1, type),
        USED(result, 1, type), window)
-DEFINE(Win, Compare_and_swap,
+REFUSE(Win, Compare_and_swap,
        (const void *origin, const void *compare, void *result, MPI_Datatype type, int rank, MPI_Aint at,
 	MPI_Win window),
        (origin, compare, result, type, rank, at, window),
        USED(pmpi_is_device(compare, 1, type) ? compare : origin, 1, type), USED(result, 1, type), window)
-DEFINE(Comm, Pack_external,
+REFUSE(Comm, Pack_external,
        (const char representation[], const void *in, int count, MPI_Datatype type, void *out, MPI_Aint bytes,
 	MPI_Aint *position),
        (representation, in, count, type, out, bytes, position), USED(in, count, type),
        USED(out, bytes, MPI_BYTE), MPI_COMM_WORLD)
-DEFINE(Comm, Unpack_external,
+REFUSE(Comm, Unpack_external,
        (const char representation[], const void *in, MPI_Aint bytes, MPI_Aint *position, void *out, int count,
 	MPI_Datatype type),
        (representation, in, bytes, position, out, count, type), USED(in, bytes, MPI_BYTE),
@@ -94,44 +87,34 @@ PMPI_ENTRY(MPI_Win_create,
 	return MPI_ERR_BUFFER;
 }
 
-#undef MPI
-#undef PMPI
+/* ---- Partitioned messages, which MPI 4 offers ---------------------------------------------------------- */
+
+#if PMPI_HAS_MPI4
+REFUSE(Comm, Psend_init,
+       (const void *buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+	MPI_Info info, MPI_Request *request),
+       (buffer, parts, count, type, to, tag, comm, info, request), USED(buffer, parts *count, type), NO_OTHER,
+       comm)
+REFUSE(Comm, Precv_init,
+       (void *buffer, int parts, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+	MPI_Info info, MPI_Request *request),
+       (buffer, parts, count, type, from, tag, comm, info, request), USED(buffer, parts *count, type),
+       NO_OTHER, comm)
+#endif
 
 /* ---- With counts --------------------------------------------------------------------------------------- */
 
 #define COUNT int
 #define BYTES int
-#define MPI(name) SINGLE(name)
-#define PMPI(name) P_SINGLE(name)
+#define DEFINE(Handle, name, ...) REFUSE(Handle, name, __VA_ARGS__)
 #include "refused.def"
 
 #if MPI_VERSION >= 4
 #undef COUNT
 #undef BYTES
-#undef MPI
-#undef PMPI
+#undef DEFINE
 #define COUNT MPI_Count
 #define BYTES MPI_Count
-#define MPI(name) MPI_##name##_c
-#define PMPI(name) PMPI_##name##_c
+#define DEFINE(Handle, name, ...) REFUSE(Handle, name##_c, __VA_ARGS__)
 #include "refused.def"
-#endif
-
-/* ---- Partitioned messages, which MPI 4 offers ---------------------------------------------------------- */
-
-#if PMPI_HAS_MPI4
-#undef MPI
-#undef PMPI
-#define MPI(name) SINGLE(name)
-#define PMPI(name) P_SINGLE(name)
-DEFINE(Comm, Psend_init,
-       (const void *buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-	MPI_Info info, MPI_Request *request),
-       (buffer, parts, count, type, to, tag, comm, info, request), USED(buffer, parts *count, type), NO_OTHER,
-       comm)
-DEFINE(Comm, Precv_init,
-       (void *buffer, int parts, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-	MPI_Info info, MPI_Request *request),
-       (buffer, parts, count, type, from, tag, comm, info, request), USED(buffer, parts *count, type),
-       NO_OTHER, comm)
 #endif

@@ -9,7 +9,6 @@
 #include "corale.h"
 #include "door.h"
 #include "peer.h"
-#include "request_table.h"
 
 /* The requests of a call, as they were before it, with their work. */
 enum { FEW = 16 };

@@ -2,7 +2,6 @@
 /* MPI 4.1's looks at several requests, none of which they complete. With work they are looked at one by one. MPI_Buffer_flush and its kin are MPI's own: a header is in its buffer as a message is. */
 #include "door.h"
 #include "request.h"
-#include "request_table.h"
 
 #if PMPI_HAS_MPI41
 /* MPI 4.1's requests are constant here; those of MPICH 4.2 are not. */
@@ -35,36 +34,15 @@ PMPI_ENTRY(MPI_Request_get_status_all, (int n, requests_in requests, int *flag, 
 	return ret;
 }
 
-PMPI_ENTRY(MPI_Request_get_status_any,
-	   (int n, requests_in requests, int *index, int *flag, MPI_Status *status),
-	   (n, requests, index, flag, status))
-{
-	int any_active = 0, ret = MPI_SUCCESS;
-	if (!pmpi_pending_n || n <= 0)
-		return PMPI_Request_get_status_any(n, requests, index, flag, status);
-	*index = MPI_UNDEFINED;
-	for (int i = 0, is_active; i < n && !ret && *index == MPI_UNDEFINED; i++) {
-		ret = look(requests[i], &is_active, flag, status);
-		if (*flag && is_active)
-			*index = i;
-		any_active |= is_active;
-	}
-	*flag = *index != MPI_UNDEFINED || !any_active;
-	return ret;
-}
-
-PMPI_ENTRY(MPI_Request_get_status_some,
-	   (int n, requests_in requests, int *count, int indices[], MPI_Status statuses[]),
-	   (n, requests, count, indices, statuses))
+/* The first `most` that are complete. *count: MPI_UNDEFINED: none is active. */
+static int look_at_some(int n, requests_in requests, int most, int *count, int *indices, MPI_Status *statuses)
 {
 	int any_active = 0, ret = MPI_SUCCESS;
 	MPI_Status own;
-	if (!pmpi_pending_n || n <= 0)
-		return PMPI_Request_get_status_some(n, requests, count, indices, statuses);
 	*count = 0;
-	for (int i = 0, is_active, flag; i < n && !ret; i++) {
-		ret = look(requests[i], &is_active, &flag,
-			   statuses == MPI_STATUSES_IGNORE ? &own : &statuses[*count]);
+	for (int i = 0, is_active, flag; i < n && !ret && *count < most; i++) {
+		const int is_ignored = statuses == MPI_STATUSES_IGNORE || statuses == MPI_STATUS_IGNORE;
+		ret = look(requests[i], &is_active, &flag, is_ignored ? &own : &statuses[*count]);
 		if (flag && is_active)
 			indices[(*count)++] = i;
 		any_active |= is_active;
@@ -72,5 +50,27 @@ PMPI_ENTRY(MPI_Request_get_status_some,
 	if (!any_active)
 		*count = MPI_UNDEFINED;
 	return ret;
+}
+
+PMPI_ENTRY(MPI_Request_get_status_any,
+	   (int n, requests_in requests, int *index, int *flag, MPI_Status *status),
+	   (n, requests, index, flag, status))
+{
+	int count;
+	if (!pmpi_pending_n || n <= 0)
+		return PMPI_Request_get_status_any(n, requests, index, flag, status);
+	*index = MPI_UNDEFINED;
+	const int ret = look_at_some(n, requests, 1, &count, index, status);
+	*flag = count != 0;
+	return ret;
+}
+
+PMPI_ENTRY(MPI_Request_get_status_some,
+	   (int n, requests_in requests, int *count, int indices[], MPI_Status statuses[]),
+	   (n, requests, count, indices, statuses))
+{
+	if (!pmpi_pending_n || n <= 0)
+		return PMPI_Request_get_status_some(n, requests, count, indices, statuses);
+	return look_at_some(n, requests, n, count, indices, statuses);
 }
 #endif

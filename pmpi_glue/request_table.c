@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "request_table.h"
+#include "request.h"
 
 #include <pthread.h>
 #include <stdint.h>

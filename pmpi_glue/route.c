@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "route.h"
-
+/*
+ * Whether Corale runs a call: one answer on all ranks. What one rank alone knows (the kind of its memory, MPI_IN_PLACE, a derived type) is heard in votes, which
+ * all ranks take at the same calls. With CORALE_MPI=all or host calls are routed without a vote. Between votes the last answer holds; it is right for any memory, only perhaps not the fastest.
+ */
 #include "coll.h"
 #include "door.h"
 

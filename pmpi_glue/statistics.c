@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "route.h"
+#include "comm.h"
 
 static struct cell {
 	_Atomic uint64_t calls, ns, bytes;

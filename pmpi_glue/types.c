@@ -8,8 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "types_decode.h"
-
 /* ---- What MPI is given for packed bytes ---------------------------------------------------------------- */
 
 /* Of more bytes than a count holds: rows of 1 GB, and the rest. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The runs of a datatype, from the constructors that made it (MPI_Type_get_contents). */
-#include "types_decode.h"
+#include "types.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "types_decode.h"
+#include "types.h"
 
 static int repeats(const struct pmpi_run *run, ptrdiff_t at, size_t bytes)
 {

@@ -7,7 +7,6 @@
 #include "comm.h"
 #include "corale.h"
 #include "door.h"
-#include "reduction.h"
 #include "request.h"
 
 enum { FLOAT_BYTES = 4, CALLS_WITHOUT_VOTE = 1000 };

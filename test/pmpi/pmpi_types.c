@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "pmpi_glue/types.h"
-#include "pmpi_glue/types_decode.h"
 
 static int number, failed;
 
