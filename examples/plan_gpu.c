@@ -5,7 +5,7 @@
 #include "base/collectives.h"
 #include "base/status.h"
 #include "kernels/codelets.h"
-#include "net/gpu_planners.h"
+#include "plans/planned.h"
 #include "plan.h"
 #include "plan/codelet/launch.h"
 

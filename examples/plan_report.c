@@ -10,6 +10,7 @@
 #include "plans/plan_print.h"
 #include "plan/choose/planner.h"
 #include "base/text.h"
+#include "plans/planned.h"
 
 enum { MOST_SIMULATED = 3000000, TEXT_BYTES = 16384 };
 

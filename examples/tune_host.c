@@ -11,6 +11,7 @@
 #include "plan/cost/cost.h"
 #include "reduce/reduce.h"
 #include "tune.h"
+#include "plans/planned.h"
 
 enum {
 	ROUNDS = 1000, /* of a batch, */

@@ -2,7 +2,6 @@
 /* The connection by which a rank of a large group has the table and all-gathers from another rank (boot_source.h). */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "base/wait.h"
 #include "boot_fds.h"

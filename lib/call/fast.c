@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "health/diagnose.h"
 #include "host/host_fast.h"

@@ -2,7 +2,6 @@
 #include "group.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"

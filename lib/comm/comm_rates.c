@@ -30,8 +30,8 @@ static int partner(const struct comm *comm, const struct hello *hellos)
 	if (map->local_of[comm->rank] || node >= 2 * half || node % half >= MOST_PAIRS)
 		return -1;
 	const int peer = map->member[map->node_first[other]];
-	return hello_find(&hellos[comm->rank], transport)->rates &&
-		       hello_find(&hellos[peer], transport)->rates
+	return hello_find(&hellos[comm->rank], transport)->rates.valid &&
+		       hello_find(&hellos[peer], transport)->rates.valid
 		   ? -1
 		   : peer;
 }
@@ -109,39 +109,32 @@ static void apply(struct comm *comm, const struct net_sample *samples, int n, co
 	log_rates(comm, origin);
 }
 
-/* 1: all ranks know rates, the same (all_same) or others. */
-static int are_known(const struct comm *comm, const struct hello *hellos, int *all_same)
+/* What all have said in their hellos; NULL: some rank knows no rates. */
+static struct net_sample *known_by_all(const struct comm *comm, const struct hello *hellos)
 {
-	const char *transport = comm->engine.transport->row->name;
-	const uint64_t first = hello_find(&hellos[0], transport)->rates;
-	int known = first != 0;
-	*all_same = 1;
-	for (int r = 1; r < comm->size; r++) {
-		const uint64_t rates = hello_find(&hellos[r], transport)->rates;
-		known &= rates != 0;
-		*all_same &= rates == first;
+	struct net_sample *all = calloc((size_t)comm->size, sizeof *all);
+	int known = all != NULL;
+	for (int r = 0; known && r < comm->size; r++) {
+		all[r] = hello_find(&hellos[r], comm->engine.transport->row->name)->rates;
+		known = all[r].valid;
 	}
-	return known;
+	if (known)
+		return all;
+	free(all);
+	return NULL;
 }
 
 /* Ranks that know other rates take the medians of them. */
 static int measured(struct comm *comm, const struct hello *hellos)
 {
-	const struct hello_transport *own =
-	    hello_find(&hellos[comm->rank], comm->engine.transport->row->name);
-	struct net_sample mine = known_rates_of(own->name, own->rates);
-	int all_same, ret = 0;
-	const int known = are_known(comm, hellos, &all_same);
-	if (known && all_same) {
-		apply(comm, &mine, 1, "as measured before");
-		return 0;
-	}
-	const int peer = known ? -1 : partner(comm, hellos);
-	if (peer >= 0)
-		ret = measure(comm, peer, &mine);
-	struct net_sample *all = comm_gather(comm, &ret, "time messages between nodes", &mine, sizeof mine);
+	struct net_sample mine = hello_find(&hellos[comm->rank], comm->engine.transport->row->name)->rates,
+			  *all = known_by_all(comm, hellos);
+	const char *origin = all ? "as measured before" : "measured";
+	const int peer = all ? -1 : partner(comm, hellos);
+	int ret = peer >= 0 ? measure(comm, peer, &mine) : 0;
+	all = all ? all : comm_gather(comm, &ret, "time messages between nodes", &mine, sizeof mine);
 	if (all)
-		apply(comm, all, comm->size, known ? "as measured before" : "measured");
+		apply(comm, all, comm->size, origin);
 	free(all);
 	return ret;
 }

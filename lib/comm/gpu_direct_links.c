@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/wait.h"
-#include "comm_create.h"
 
 enum { CONNECT_S = 10, NAP_NS = 20000 };
 

@@ -12,11 +12,9 @@
 #include "gpu_blocks.h"
 #include "base/log.h"
 #include "net/gpu_planners.h"
-#include "plan/choose/choices.h"
 #include "base/process.h"
 #include "health/gpu_health.h"
 #include "health/unmap.h"
-#include "base/collectives.h"
 
 /* As settings say; 0: all of the GPU. */
 static int most_blocks(const struct comm *comm)

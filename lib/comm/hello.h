@@ -11,7 +11,7 @@
 #include "base/settings.h"
 #include "cuda/engine.h"
 #include "net/transport.h"
-#include "plan/machine/topo.h"
+#include "plan/machine/net_rates.h"
 
 /* Why a rank is in no node with all others of its host. */
 enum hello_apart {
@@ -25,7 +25,7 @@ enum hello_apart {
 struct hello_transport {
 	uint64_t reach;
 	char name[TRANSPORT_NAME_BYTES];
-	uint64_t rates; /* known_rates_last */
+	struct net_sample rates; /* known_rates_last */
 };
 
 struct hello {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators from communicators. The parent's sends and receives are the bootstrap of the new ones. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "comm_doors.h"
 #include "base/log.h"

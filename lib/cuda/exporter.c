@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/wait.h"
 
 enum { CLOSE_MS = 200, EXIT_MS = 1000, MS = 1000000 };
 

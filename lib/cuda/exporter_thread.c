@@ -2,8 +2,6 @@
 /* The thread of an exporter: it looks at the boards of the peers, and after the own exports. */
 #include "exporter_state.h"
 
-#include <stdlib.h>
-
 #include "base/process.h"
 #include "base/wait.h"
 

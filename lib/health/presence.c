@@ -2,7 +2,6 @@
 #include "presence.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "host/liveness.h"

@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "net/connections.h"
+#include "examples/plans/planned.h"
 #include "net/gpu_planners.h"
 #include "plan/choose/connection_ends.h"
 #include "plan/codelet/row.h"

@@ -250,12 +250,16 @@ static const struct transport_row *choose(const struct hello_transport *first,
 
 UNIT_TEST(test_choice)
 {
-	static const struct hello_transport both[2] = { { 7, "fake", 0 }, { 1, "ucx", 0 } },
-					    reversed[2] = { { 1, "ucx", 0 }, { 7, "fake", 0 } },
-					    apart[2] = { { 8, "fake", 0 }, { 1, "ucx", 0 } },
-					    ucx[2] = { { 1, "ucx", 0 } }, fake[2] = { { 7, "fake", 0 } },
-					    none[2] = { { 0, "", 0 } },
-					    unknown[2] = { { 1, "notterminated!!!", 0 } };
+	static const struct hello_transport both[2] = { { .reach = 7, .name = "fake" },
+							{ .reach = 1, .name = "ucx" } },
+					    reversed[2] = { { .reach = 1, .name = "ucx" },
+							    { .reach = 7, .name = "fake" } },
+					    apart[2] = { { .reach = 8, .name = "fake" },
+							 { .reach = 1, .name = "ucx" } },
+					    ucx[2] = { { .reach = 1, .name = "ucx" } },
+					    fake[2] = { { .reach = 7, .name = "fake" } },
+					    none[2] = { { .reach = 0, .name = "" } },
+					    unknown[2] = { { .reach = 1, .name = "notterminated!!!" } };
 	log_open(LOG_NONE, NULL);
 	assert_ptr_equal(choose(both, both), &transport_fake);
 	assert_ptr_equal(choose(both, reversed), &transport_fake);

@@ -9,7 +9,7 @@
 #include "examples/plans/machine.h"
 #include "base/status.h"
 #include "call/gpu_call.h"
-#include "net/gpu_planners.h"
+#include "examples/plans/planned.h"
 #include "test/helpers/planning_engine.h"
 
 struct chosen {

@@ -13,6 +13,7 @@
 #include "plan/choose/choices.h"
 #include "plan/choose/planner.h"
 #include "test/helpers/row_find.h"
+#include "examples/plans/planned.h"
 
 enum { POWERS = 34 /* 8 GiB is 2^33 */, SIZES = 2 + 3 * POWERS };
 #define WINDOW ((uint64_t)62 << 20)

@@ -3,6 +3,7 @@
 #include "test/helpers/unit.h"
 #include "plan/machine/net_rates.h"
 #include "plan/choose/planner.h"
+#include "examples/plans/planned.h"
 
 enum { RANKS = 16 };
 

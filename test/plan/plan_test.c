@@ -6,6 +6,7 @@
 #include "examples/plans/plan_print.h"
 #include "plan/choose/planner.h"
 #include "plan/machine/topo.h"
+#include "examples/plans/planned.h"
 
 static struct plan new_plan(void)
 {

@@ -16,6 +16,7 @@
 #include "examples/plans/sim.h"
 #include "test/helpers/row_find.h"
 #include "test/helpers/thin.h"
+#include "examples/plans/planned.h"
 
 static struct planner new_planner(const struct topo *topo)
 {

@@ -6,7 +6,7 @@
 #include "test/helpers/unit.h"
 #include "examples/plans/machine.h"
 #include "base/collectives.h"
-#include "net/gpu_planners.h"
+#include "examples/plans/planned.h"
 #include "plan/choose/choices.h"
 #include "state/plans.h"
 

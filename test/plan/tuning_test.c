@@ -9,6 +9,7 @@
 #include "corale.h"
 #include "plan/choose/choices.h"
 #include "plan/choose/planner.h"
+#include "examples/plans/planned.h"
 
 #define FIRST "# corale-tuning 1\n"
 

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/wait.h"
 #include "test/helpers/lowered_walk.h"
-#include "net/gpu_planners.h"
+#include "examples/plans/planned.h"
 #include "plan/lower.h"
 #include "plan/machine/rates.h"
 #include "plan/codelet/row.h"

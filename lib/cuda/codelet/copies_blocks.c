@@ -2,7 +2,6 @@
 /* all_gather and all_to_all by copy engines: the block for rank r + d goes in step d. */
 #include "copies.h"
 
-#include "corale.h"
 #include "base/collectives.h"
 
 static const unsigned char *block_for(const struct copies *k, int rank)

@@ -3,7 +3,6 @@
 #include "ucx_worker.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>

@@ -15,7 +15,7 @@ static int levels_of(int n)
 }
 
 /* Adds what the child of step.from sends; with the last child's, which is the one without a next, to the parent. */
-static void add_child(struct plan *plan, const struct algo_sums *sums, struct plan_step step, uint8_t next)
+static void add_child(struct plan *plan, const struct algo_rounds *sums, struct plan_step step, uint8_t next)
 {
 	const uint8_t none = plan_const(plan, PLAN_NONE);
 	step.dst = sums->acc;
@@ -26,10 +26,10 @@ static void add_child(struct plan *plan, const struct algo_sums *sums, struct pl
 }
 
 /* The root alone has a child of the last level: what comes from there ends the sum. */
-void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
+void algo_binomial_sums(struct plan *plan, const struct algo_rounds *sums)
 {
 	int levels = levels_of(sums->n);
-	struct plan_step step = algo_sums_step(sums), leaf = step;
+	struct plan_step step = algo_rounds_step(sums), leaf = step;
 	step.from = plan_term(plan, PLAN_TREE_CHILD, sums->group, 0, 0, 0);
 	step.src = sums->local;
 
@@ -55,7 +55,7 @@ void algo_binomial_sums(struct plan *plan, const struct algo_sums *sums)
 void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = 1;
-	algo_flat_sums(call, plan, algo_binomial_sums);
+	algo_flat_rounds(call, plan, algo_binomial_sums);
 }
 
 /* The root alone has a child of the last level, to whom it sends what it copies; all else goes on from recv. */

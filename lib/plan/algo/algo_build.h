@@ -128,6 +128,22 @@ static inline uint8_t algo_root(struct plan *plan)
 	return plan_base(plan, PLAN_ROOT, PLAN_WORLD, 0);
 }
 
+/* My index in my node; my node; the root's node. */
+static inline uint8_t algo_self(struct plan *plan)
+{
+	return plan_shift(plan, PLAN_NODE, 0, 0, 0);
+}
+
+static inline uint8_t algo_node(struct plan *plan)
+{
+	return plan_shift(plan, PLAN_RAIL, 0, 0, 0);
+}
+
+static inline uint8_t algo_root_node(struct plan *plan)
+{
+	return plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0);
+}
+
 /* A queue as deep as calls of this size may have it. */
 static inline uint8_t algo_queue(const struct algo_call *call, struct plan *plan)
 {
@@ -312,23 +328,23 @@ static inline void algo_push_blocks(struct plan *plan, uint8_t queue, uint8_t ch
 /* A token from one program to another one of the same rank. */
 static inline void algo_signal_self(struct plan *plan, uint8_t queue)
 {
-	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = self, .to_queue = queue });
+	plan_step(plan,
+		  (struct plan_step){
+		      .op = PLAN_SIGNAL, .to_group = PLAN_NODE, .to = algo_self(plan), .to_queue = queue });
 }
 
 static inline void algo_wait_self(struct plan *plan, uint8_t queue)
 {
-	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
-	plan_step(plan, (struct plan_step){
-			    .op = PLAN_WAIT, .from_group = PLAN_NODE, .from = self, .from_queue = queue });
+	plan_step(plan, (struct plan_step){ .op = PLAN_WAIT,
+					    .from_group = PLAN_NODE,
+					    .from = algo_self(plan),
+					    .from_queue = queue });
 }
 
 /* What the hierarchical gather and scatter are made of: blocks, between the root and everybody. */
 struct algo_rooted {
 	struct plan *plan;
 	uint8_t near, rail, pass; /* queues: of the root's node, between nodes, of what is passed on */
-	uint8_t self, me, root, node, root_node; /* me and root in the world, self in my node */
 	int even; /* nodes: each has a rank on each rail */
 };
 
@@ -339,11 +355,6 @@ static inline struct algo_rooted algo_rooted_begin(const struct algo_call *call,
 				     .near = algo_queue(call, plan),
 				     .rail = algo_queue(call, plan),
 				     .pass = algo_queue(call, plan),
-				     .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-				     .me = algo_me(plan),
-				     .root = algo_root(plan),
-				     .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
-				     .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0),
 				     .even = algo_even_nodes(call) };
 }
 
@@ -360,7 +371,7 @@ static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, ui
 				   uint8_t next)
 {
 	struct plan *plan = r->plan;
-	uint8_t rail = algo_part_of(plan, r->self, algo_owned_loop(plan));
+	uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 	struct plan_step step =
 	    algo_and_send(algo_with(algo_receive(PLAN_RAIL, previous, r->rail, algo_cell(plan, chunk)), 0),
 			  PLAN_RAIL, next, r->rail);
@@ -371,7 +382,7 @@ static inline void algo_pass_along(const struct algo_rooted *r, uint8_t node, ui
 }
 
 /*
- * One all-reduce among the ranks of a group, for a span that is cut into pieces: local holds this rank's
+ * One all-reduce among the ranks of a group, for a span that is cut into pieces, or one reduce to the member with the root's index: local holds this rank's
  * contribution, acc its partial sums (may be local), result the outcome. rail: as in struct plan_step.
  */
 struct algo_rounds {
@@ -380,41 +391,49 @@ struct algo_rounds {
 	uint8_t rail, queue;
 	struct plan_span local, acc, result;
 	int inner; /* the pieces of a ring are inner pieces, not parts */
+	uint8_t
+	    give; /* of a reduce on a rail: the queue by which another rank of the root's node gives it the result */
 };
 
 typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *rounds);
+algo_rounds_build algo_ring_rounds, algo_doubling_rounds, algo_halving_rounds, algo_chain_sums,
+    algo_binomial_sums;
 
 /* A move from and to the group, on its ring, of and to nobody yet. */
-struct plan_step algo_rounds_step(const struct algo_rounds *rounds);
-/* The end where n is no power of two: a rank that handed its data over gets the result. */
-void algo_give_back(struct plan *plan, const struct algo_rounds *rounds);
-void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds);
-
-/*
- * One reduce among the ranks of a group to the member with the root's index: local holds this rank's contribution, acc its
- * partial sums (may be local). Of a rail another rank of the root's node may have the result, which it gives to the root.
- */
-struct algo_sums {
-	enum plan_group group;
-	int n; /* size of group, >= 2 */
-	uint8_t rail, queue;
-	struct plan_span local, acc, result;
-	uint8_t give; /* the queue that it goes by then */
-};
-
-/* What is from and to the group, on its ring. */
-static inline struct plan_step algo_sums_step(const struct algo_sums *sums)
+static inline struct plan_step algo_rounds_step(const struct algo_rounds *rounds)
 {
 	return (struct plan_step){ .op = PLAN_MOVE,
-				   .from_group = (uint8_t)sums->group,
-				   .to_group = (uint8_t)sums->group,
-				   .from_queue = sums->queue,
-				   .to_queue = sums->queue,
-				   .rail = sums->rail };
+				   .from_group = (uint8_t)rounds->group,
+				   .to_group = (uint8_t)rounds->group,
+				   .from_queue = rounds->queue,
+				   .to_queue = rounds->queue,
+				   .rail = rounds->rail };
+}
+
+/* The end where n is no power of two: a rank that handed its data over gets the result. */
+void algo_give_back(struct plan *plan, const struct algo_rounds *rounds);
+
+/*
+ * Such rounds among all ranks, for the whole vector. Partial sums stay in scratch until the last message has come: only a rank that has messages
+ * of matching calls alone sends it, so of calls that differ nothing is written into the receive buffer.
+ */
+static inline void algo_flat_rounds(const struct algo_call *call, struct plan *plan,
+				    algo_rounds_build *rounds)
+{
+	uint8_t queue = algo_queue(call, plan);
+	plan_program(plan, PLAN_SM);
+	uint8_t chunk = algo_chunk_loop(plan);
+	rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
+					    .n = call->topo->map.ranks,
+					    .queue = queue,
+					    .local = algo_vector(PLAN_SEND, chunk),
+					    .acc = algo_cell(plan, chunk),
+					    .result = algo_vector(PLAN_RECV, chunk) });
+	plan_end(plan);
 }
 
 /* The last fold, of whom step says and its src: the root writes the result. */
-static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums, struct plan_step step)
+static inline void algo_sums_end(struct plan *plan, const struct algo_rounds *sums, struct plan_step step)
 {
 	step.flags = PLAN_REDUCE | PLAN_FINAL;
 	step.dst = sums->result;
@@ -427,25 +446,5 @@ static inline void algo_sums_end(struct plan *plan, const struct algo_sums *sums
 	}
 	plan_step(plan, step);
 }
-
-typedef void algo_sums_build(struct plan *plan, const struct algo_sums *sums);
-algo_sums_build algo_chain_sums, algo_binomial_sums;
-
-/* Such a reduce among all ranks, to the root. */
-static inline void algo_flat_sums(const struct algo_call *call, struct plan *plan, algo_sums_build *sums)
-{
-	uint8_t queue = algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	sums(plan, &(struct algo_sums){ .group = PLAN_WORLD,
-					.n = call->topo->map.ranks,
-					.queue = queue,
-					.local = algo_vector(PLAN_SEND, chunk),
-					.acc = algo_cell(plan, chunk),
-					.result = algo_vector(PLAN_RECV, chunk) });
-	plan_end(plan);
-}
-
-algo_rounds_build algo_ring_rounds, algo_doubling_rounds, algo_halving_rounds;
 
 #endif

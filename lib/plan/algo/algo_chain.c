@@ -6,9 +6,9 @@
  */
 #include "algo_build.h"
 
-void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
+void algo_chain_sums(struct plan *plan, const struct algo_rounds *sums)
 {
-	struct plan_step step = algo_sums_step(sums);
+	struct plan_step step = algo_rounds_step(sums);
 	uint8_t position = plan_base(plan, PLAN_POSITION, sums->group, 0);
 	step.flags = sums->local.space == PLAN_SEND ? PLAN_STABLE : 0;
 	step.src = sums->local;
@@ -32,7 +32,7 @@ void algo_chain_sums(struct plan *plan, const struct algo_sums *sums)
 
 void algo_chain_reduce(const struct algo_call *call, struct plan *plan)
 {
-	algo_flat_sums(call, plan, algo_chain_sums);
+	algo_flat_rounds(call, plan, algo_chain_sums);
 }
 
 /* The last rank has nobody to pass it on to. */

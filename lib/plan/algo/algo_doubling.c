@@ -49,16 +49,6 @@ static void exchange(struct plan *plan, const struct algo_rounds *rounds, struct
 	plan_end(plan);
 }
 
-struct plan_step algo_rounds_step(const struct algo_rounds *rounds)
-{
-	return (struct plan_step){ .op = PLAN_MOVE,
-				   .from_group = (uint8_t)rounds->group,
-				   .to_group = (uint8_t)rounds->group,
-				   .from_queue = rounds->queue,
-				   .to_queue = rounds->queue,
-				   .rail = rounds->rail };
-}
-
 void algo_give_back(struct plan *plan, const struct algo_rounds *rounds)
 {
 	struct plan_step step = algo_rounds_step(rounds);
@@ -111,26 +101,8 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 		algo_give_back(plan, rounds);
 }
 
-/* Such rounds among all ranks, for the whole vector. Partial sums stay in scratch until the last message has come: only a rank that has messages
- * of matching calls alone sends it, so of calls that differ nothing is written into the receive buffer. */
-void algo_flat_rounds(const struct algo_call *call, struct plan *plan, algo_rounds_build *rounds)
-{
-	plan->scratch_cells = 1;
-	uint8_t queue = algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	struct plan_span result = { .space = PLAN_RECV, .chunk = chunk };
-	struct plan_span cell = { .space = PLAN_SCRATCH, .block = plan_const(plan, 0), .chunk = chunk };
-	rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
-					    .n = call->topo->map.ranks,
-					    .queue = queue,
-					    .local = { .space = PLAN_SEND, .chunk = chunk },
-					    .acc = cell,
-					    .result = result });
-	plan_end(plan);
-}
-
 void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
 {
+	plan->scratch_cells = 1;
 	algo_flat_rounds(call, plan, algo_doubling_rounds);
 }

@@ -134,5 +134,6 @@ void algo_halving_rounds(struct plan *plan, const struct algo_rounds *rounds)
 
 void algo_halving_all_reduce(const struct algo_call *call, struct plan *plan)
 {
+	plan->scratch_cells = 1;
 	algo_flat_rounds(call, plan, algo_halving_rounds);
 }

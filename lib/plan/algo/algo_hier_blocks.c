@@ -14,7 +14,6 @@ struct blocks {
 	struct plan *plan;
 	int nodes;
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
-	uint8_t self, me; /* my index in my node, in the world */
 	uint8_t next, previous; /* nodes */
 };
 
@@ -25,8 +24,6 @@ static struct blocks begin(const struct algo_call *call, struct plan *plan)
 				.push = algo_queue(call, plan),
 				.rail = algo_queue(call, plan),
 				.gather = algo_queue(call, plan),
-				.self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-				.me = algo_me(plan),
 				.next = plan_shift(plan, PLAN_RAIL, 0, 0, 1),
 				.previous = plan_shift(plan, PLAN_RAIL, 0, 0, -1) };
 }
@@ -51,12 +48,12 @@ static void gather_rails(const struct blocks *b, uint8_t chunk)
 {
 	struct plan *plan = b->plan;
 	struct plan_step own = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_RAIL, b->next, b->rail);
-	own.dst = algo_block(PLAN_RECV, b->me, chunk);
+	own.dst = algo_block(PLAN_RECV, algo_me(plan), chunk);
 	plan_step(plan, own);
 	algo_signal_self(plan, b->push);
 	for (int last = 0; last < 2; last++) {
 		int k = plan_loop(plan, plan_const(plan, last ? 1 : b->nodes - 2));
-		uint8_t rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
+		uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 		uint8_t block = block_of(b, k, last ? 0 : -1, last ? 1 : -1, rail);
 		struct plan_step step = rail_step(b, rail, !last, algo_block(PLAN_RECV, block, chunk));
 		step.flags |= last ? 0 : PLAN_STABLE;
@@ -73,7 +70,7 @@ static void share_in_node(const struct blocks *b, uint8_t chunk)
 	int k = plan_loop(plan, plan_const(plan, b->nodes));
 	algo_wait_self(plan, b->push);
 	int owned = algo_owned_loop(plan);
-	uint8_t block = block_of(b, k, -1, 0, algo_part_of(plan, b->self, owned));
+	uint8_t block = block_of(b, k, -1, 0, algo_part_of(plan, algo_self(plan), owned));
 	plan_step(plan, algo_send(algo_block(PLAN_RECV, block, chunk), PLAN_NODE, PLAN_EXPR_ALL, b->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	block = block_of(b, k, -1, 0, algo_part_of(plan, peer, owned));
@@ -119,7 +116,7 @@ static void fold_rail(const struct blocks *b, uint8_t block, uint8_t chunk, stru
 static void reduce_rails(const struct blocks *b, uint8_t chunk)
 {
 	struct plan *plan = b->plan;
-	uint8_t rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
+	uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 	struct plan_step first =
 	    algo_and_send(node_fold(b, block_of(b, 0, 0, -1, rail), chunk, (struct plan_span){ 0 }),
 			  PLAN_RAIL, b->next, b->rail);
@@ -128,7 +125,7 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	plan_end(plan);
 
 	int k = plan_loop(plan, plan_const(plan, b->nodes - 2));
-	rail = algo_part_of(plan, b->self, algo_owned_loop(plan));
+	rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 	uint8_t block = block_of(b, k, -1, -2, rail);
 	struct plan_step step = algo_with(rail_step(b, rail, 1, (struct plan_span){ 0 }), PLAN_REDUCE);
 	/* where the block exists */
@@ -136,7 +133,7 @@ static void reduce_rails(const struct blocks *b, uint8_t chunk)
 	algo_end(plan, 2);
 
 	step = rail_step(b, PLAN_EXPR_NONE, 0, algo_vector(PLAN_RECV, chunk));
-	fold_rail(b, b->me, chunk, algo_with(step, PLAN_REDUCE | PLAN_FINAL));
+	fold_rail(b, algo_me(plan), chunk, algo_with(step, PLAN_REDUCE | PLAN_FINAL));
 }
 
 void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan)

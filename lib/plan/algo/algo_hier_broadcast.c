@@ -14,15 +14,14 @@ struct broadcast {
 	int nodes;
 	enum between_nodes by;
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
-	uint8_t self, me, root; /* me and root in the world */
-	uint8_t node, root_node, next_node;
+	uint8_t next_node;
 };
 
 /* Adds a step twice: for the root, whose buffer holds everything already when it is used in place, and for the others. */
 static void step_for_both(const struct broadcast *b, struct plan_step step)
 {
-	plan_step(b->plan, algo_if(algo_with(step, 0), PLAN_EQ, b->me, b->root));
-	plan_step(b->plan, algo_if(step, PLAN_NE, b->me, b->root));
+	plan_step(b->plan, algo_if(algo_with(step, 0), PLAN_EQ, algo_me(b->plan), algo_root(b->plan)));
+	plan_step(b->plan, algo_if(step, PLAN_NE, algo_me(b->plan), algo_root(b->plan)));
 }
 
 /* A step for a part of mine that goes on to the next node of a chain. */
@@ -58,17 +57,17 @@ static void spread(const struct broadcast *b, uint8_t part, uint8_t chunk)
 static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
-	uint8_t part = algo_part_of(plan, b->self, owned);
-	uint8_t peer = algo_root_loop(plan, PLAN_NODE, 1, b->me, b->root),
+	uint8_t part = algo_part_of(plan, algo_self(plan), owned);
+	uint8_t peer = algo_root_loop(plan, PLAN_NODE, 1, algo_me(plan), algo_root(plan)),
 		root = plan_base(plan, PLAN_ROOT, PLAN_NODE, 0);
 	plan_step(plan, algo_send(algo_part(PLAN_SEND, algo_part_of(plan, peer, owned), chunk), PLAN_NODE,
 				  peer, b->push));
 	plan_end(plan);
 	const struct plan_span mine = algo_part(PLAN_RECV, part, chunk);
 	plan_step(plan, algo_if(along_rail(b, part, algo_copy(algo_part(PLAN_SEND, part, chunk), mine)),
-				PLAN_EQ, b->me, b->root));
+				PLAN_EQ, algo_me(plan), algo_root(plan)));
 	plan_step(plan, algo_if(along_rail(b, part, algo_receive(PLAN_NODE, root, b->push, mine)), PLAN_NE,
-				b->me, b->root));
+				algo_me(plan), algo_root(plan)));
 	if (b->by != CHAIN)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
@@ -78,15 +77,15 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
-	uint8_t part = algo_part_of(plan, b->self, owned);
+	uint8_t part = algo_part_of(plan, algo_self(plan), owned);
 	uint8_t from = b->by == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
-		       : b->by == FLAT ? b->root_node
+		       : b->by == FLAT ? algo_root_node(plan)
 				       : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
 	struct plan_step step =
 	    along_rail(b, part, algo_receive(PLAN_RAIL, from, b->rail, algo_part(PLAN_RECV, part, chunk)));
 	if (b->by == CHAIN) {
-		plan_step(plan, algo_if(step, PLAN_NE, b->next_node, b->root_node));
-		step = algo_if(step, PLAN_EQ, b->next_node, b->root_node);
+		plan_step(plan, algo_if(step, PLAN_NE, b->next_node, algo_root_node(plan)));
+		step = algo_if(step, PLAN_EQ, b->next_node, algo_root_node(plan));
 		step.to = PLAN_EXPR_NONE;
 	}
 	plan_step(plan, step);
@@ -99,8 +98,8 @@ static void gather(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	algo_wait_self(plan, b->push);
-	plan_step(plan, algo_send(algo_part(PLAN_RECV, algo_part_of(plan, b->self, owned), chunk), PLAN_NODE,
-				  PLAN_EXPR_ALL, b->gather));
+	plan_step(plan, algo_send(algo_part(PLAN_RECV, algo_part_of(plan, algo_self(plan), owned), chunk),
+				  PLAN_NODE, PLAN_EXPR_ALL, b->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
 	step_for_both(b, algo_receive(PLAN_NODE, peer, b->gather,
 				      algo_part(PLAN_RECV, algo_part_of(plan, peer, owned), chunk)));
@@ -112,7 +111,7 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 		      void (*body)(const struct broadcast *b, uint8_t chunk, int owned))
 {
 	struct plan *plan = b->plan;
-	uint8_t chunk = algo_chunk_loop_if(plan, where, b->node, b->root_node);
+	uint8_t chunk = algo_chunk_loop_if(plan, where, algo_node(plan), algo_root_node(plan));
 	body(b, chunk, algo_owned_loop(plan));
 	algo_end(plan, 2);
 }
@@ -126,11 +125,6 @@ static void build(const struct algo_call *call, struct plan *plan, enum between_
 			       .push = algo_queue(call, plan),
 			       .rail = algo_queue(call, plan),
 			       .gather = algo_queue(call, plan),
-			       .self = plan_shift(plan, PLAN_NODE, 0, 0, 0),
-			       .me = algo_me(plan),
-			       .root = algo_root(plan),
-			       .node = plan_shift(plan, PLAN_RAIL, 0, 0, 0),
-			       .root_node = plan_base(plan, PLAN_ROOT, PLAN_RAIL, 0),
 			       .next_node = plan_shift(plan, PLAN_RAIL, 0, 0, 1) };
 	plan_program(plan, PLAN_NET);
 	for_parts(&b, PLAN_EQ, scatter);

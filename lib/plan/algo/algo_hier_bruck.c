@@ -15,18 +15,16 @@ struct nodes {
 	struct plan *plan;
 	int size; /* ranks of a node */
 	uint8_t near, rail; /* queues */
-	uint8_t node, first; /* my node; its first rank */
+	uint8_t first; /* my node's first rank */
 };
 
 static struct nodes begin(const struct algo_call *call, struct plan *plan)
 {
-	const uint8_t node = plan_shift(plan, PLAN_RAIL, 0, 0, 0);
 	return (struct nodes){ .plan = plan,
 			       .size = call->topo->map.max_node_size,
 			       .near = algo_queue(call, plan),
 			       .rail = algo_queue(call, plan),
-			       .node = node,
-			       .first = algo_rank_at(plan, node, plan_const(plan, 0)) };
+			       .first = algo_rank_at(plan, algo_node(plan), plan_const(plan, 0)) };
 }
 
 static void gather_in_node(const struct nodes *n)
@@ -37,9 +35,9 @@ static void gather_in_node(const struct nodes *n)
 	own.dst = algo_block(PLAN_RECV, algo_me(plan), PLAN_EXPR_NONE);
 	plan_step(plan, own);
 	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1);
-	plan_step(plan,
-		  algo_receive(PLAN_NODE, peer, n->near,
-			       algo_block(PLAN_RECV, algo_rank_at(plan, n->node, peer), PLAN_EXPR_NONE)));
+	plan_step(plan, algo_receive(PLAN_NODE, peer, n->near,
+				     algo_block(PLAN_RECV, algo_rank_at(plan, algo_node(plan), peer),
+						PLAN_EXPR_NONE)));
 	plan_end(plan);
 }
 
@@ -54,7 +52,7 @@ void algo_hier_bruck_all_gather(const struct algo_call *call, struct plan *plan)
 static void reduce_in_node(const struct nodes *n)
 {
 	struct plan *plan = n->plan;
-	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
+	const uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), self = algo_self(plan);
 	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SCRATCH, peer, PLAN_EXPR_NONE), PLAN_NODE, peer,
 					    n->near),
 				  PLAN_STABLE));

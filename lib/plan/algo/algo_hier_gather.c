@@ -11,11 +11,12 @@
 /* to: the node that it goes to from other nodes. */
 static uint8_t send_own(const struct algo_rooted *g, uint8_t to)
 {
-	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_NE, g->me, g->root);
+	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_NE, algo_me(g->plan), algo_root(g->plan));
 	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
-	plan_step(g->plan,
-		  algo_if(algo_send(own, PLAN_WORLD, g->root, g->near), PLAN_EQ, g->node, g->root_node));
-	plan_step(g->plan, algo_if(algo_send(own, PLAN_RAIL, to, g->rail), PLAN_NE, g->node, g->root_node));
+	plan_step(g->plan, algo_if(algo_send(own, PLAN_WORLD, algo_root(g->plan), g->near), PLAN_EQ,
+				   algo_node(g->plan), algo_root_node(g->plan)));
+	plan_step(g->plan, algo_if(algo_send(own, PLAN_RAIL, to, g->rail), PLAN_NE, algo_node(g->plan),
+				   algo_root_node(g->plan)));
 	return chunk;
 }
 
@@ -23,24 +24,26 @@ static uint8_t send_own(const struct algo_rooted *g, uint8_t to)
 static void pass_on(const struct algo_rooted *g)
 {
 	struct plan *plan = g->plan;
-	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_EQ, g->node, g->root_node);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_node(plan), algo_root_node(plan));
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, -1);
-	uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan)),
-		owner = algo_rank_at(g->plan, node, rail);
+	uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan)),
+		owner = algo_rank_at(plan, node, rail);
 	plan_step(plan, algo_if(algo_receive(PLAN_WORLD, owner, g->rail, algo_block(PLAN_RECV, owner, chunk)),
-				PLAN_EQ, g->me, g->root));
-	const struct plan_step pass = algo_and_send(
-	    algo_receive(PLAN_WORLD, owner, g->rail, algo_cell(plan, chunk)), PLAN_WORLD, g->root, g->pass);
-	plan_step(plan, algo_if(algo_with(pass, 0), PLAN_NE, g->me, g->root));
+				PLAN_EQ, algo_me(plan), algo_root(plan)));
+	const struct plan_step pass =
+	    algo_and_send(algo_receive(PLAN_WORLD, owner, g->rail, algo_cell(plan, chunk)), PLAN_WORLD,
+			  algo_root(plan), g->pass);
+	plan_step(plan, algo_if(algo_with(pass, 0), PLAN_NE, algo_me(plan), algo_root(plan)));
 	algo_end(plan, 3);
 }
 
 static void collect(const struct algo_rooted *g)
 {
 	struct plan *plan = g->plan;
-	uint8_t chunk = algo_chunk_loop_if(g->plan, PLAN_EQ, g->me, g->root);
-	plan_step(plan, algo_copy(algo_vector(PLAN_SEND, chunk), algo_block(PLAN_RECV, g->me, chunk)));
-	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), owner = algo_rank_at(plan, g->node, peer);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_me(plan), algo_root(plan));
+	plan_step(plan,
+		  algo_copy(algo_vector(PLAN_SEND, chunk), algo_block(PLAN_RECV, algo_me(plan), chunk)));
+	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), owner = algo_rank_at(plan, algo_node(plan), peer);
 	plan_step(plan, algo_receive(PLAN_NODE, peer, g->near, algo_block(PLAN_RECV, owner, chunk)));
 	plan_end(plan);
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, -1);
@@ -65,17 +68,17 @@ static void pass_along(const struct algo_rooted *g, uint8_t chunk, uint8_t previ
 static void take_chain(const struct algo_rooted *g, uint8_t previous)
 {
 	struct plan *plan = g->plan;
-	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, g->node, g->root_node);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_node(plan), algo_root_node(plan));
 	for (int keeps = 0; keeps < 2; keeps++) {
 		int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_RAIL, -1),
-				     keeps ? PLAN_EQ : PLAN_NE, g->me, g->root);
-		uint8_t rail = algo_part_of(plan, g->self, algo_owned_loop(plan));
+				     keeps ? PLAN_EQ : PLAN_NE, algo_me(plan), algo_root(plan));
+		uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 		uint8_t owner = algo_rank_at(plan, plan_shift(plan, PLAN_RAIL, k, -1, -1), rail);
 		struct plan_step step =
 		    algo_receive(PLAN_RAIL, previous, g->rail,
 				 keeps ? algo_block(PLAN_RECV, owner, chunk) : algo_cell(plan, chunk));
 		if (!keeps)
-			step = algo_and_send(algo_with(step, 0), PLAN_WORLD, g->root, g->pass);
+			step = algo_and_send(algo_with(step, 0), PLAN_WORLD, algo_root(plan), g->pass);
 		step.rail = rail;
 		algo_if_owned(g, owner, &step);
 		plan_step(plan, step);
@@ -101,7 +104,7 @@ void algo_hier_gather(const struct algo_call *call, struct plan *plan)
 {
 	struct algo_rooted g = algo_rooted_begin(call, plan);
 	plan_program(plan, PLAN_SM);
-	send_own(&g, g.root_node);
+	send_own(&g, algo_root_node(plan));
 	plan_end(plan);
 	plan_program(plan, PLAN_NET);
 	pass_on(&g);

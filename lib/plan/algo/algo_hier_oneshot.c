@@ -48,8 +48,7 @@ static void send_to_rails(struct small *s, const struct algo_call *call, struct 
 	struct plan *plan = s->plan;
 	s->rail = algo_queue(call, plan);
 	plan_step(plan, fold);
-	uint8_t self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
-	uint8_t rail = algo_part_of(plan, self, algo_owned_loop(plan));
+	uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan));
 	uint8_t node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	plan_step(plan,
 		  algo_with(algo_send(s->result, PLAN_WORLD, algo_rank_at(plan, node, rail), s->rail), 0));

@@ -14,7 +14,6 @@ struct hier {
 	int nodes;
 	int pieces; /* the node's messages are inner pieces, too: a chunk is as many messages as nodes */
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push and rail */
-	uint8_t self; /* my index in my node */
 	algo_rounds_build *rounds;
 };
 
@@ -39,7 +38,7 @@ static void piece_end(const struct hier *h)
 static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
-	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
+	uint8_t mine = algo_part_of(plan, algo_self(plan), owned), inner = piece_loop(h);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1), theirs = algo_part_of(plan, peer, owned);
 	plan_step(plan, algo_send(part_span(PLAN_SEND, theirs, chunk, inner), PLAN_NODE, peer, h->push));
 	plan_end(plan);
@@ -54,7 +53,7 @@ static void push_and_fold(const struct hier *h, uint8_t chunk, int owned)
 
 static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 {
-	uint8_t mine = algo_part_of(h->plan, h->self, owned);
+	uint8_t mine = algo_part_of(h->plan, algo_self(h->plan), owned);
 	struct plan_span sum = algo_part(PLAN_RECV, mine, chunk);
 	h->rounds(h->plan, &(struct algo_rounds){ .group = PLAN_RAIL,
 						  .n = h->nodes,
@@ -69,7 +68,7 @@ static void rail_rounds(const struct hier *h, uint8_t chunk, int owned)
 static void gather(const struct hier *h, uint8_t chunk, int owned)
 {
 	struct plan *plan = h->plan;
-	uint8_t mine = algo_part_of(plan, h->self, owned), inner = piece_loop(h);
+	uint8_t mine = algo_part_of(plan, algo_self(plan), owned), inner = piece_loop(h);
 	plan_step(plan,
 		  algo_send(part_span(PLAN_RECV, mine, chunk, inner), PLAN_NODE, PLAN_EXPR_ALL, h->gather));
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, -1), theirs = algo_part_of(plan, peer, owned);
@@ -88,7 +87,6 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 	h->push = algo_queue(call, plan);
 	h->rail = algo_queue(call, plan);
 	h->gather = algo_queue(call, plan);
-	h->self = plan_shift(plan, PLAN_NODE, 0, 0, 0);
 
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);

@@ -10,14 +10,13 @@
 struct hier {
 	struct plan *plan;
 	uint8_t push, rail, give; /* queues */
-	uint8_t self; /* my index in my node */
 };
 
 /* Leaves the node's sum of my part in scratch. */
 static void fold_in_node(const struct hier *h, uint8_t chunk, int owned, struct plan_span sum)
 {
 	struct plan *plan = h->plan;
-	uint8_t mine = algo_part_of(plan, h->self, owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
+	uint8_t mine = algo_part_of(plan, algo_self(plan), owned), peer = algo_peer_loop(plan, PLAN_NODE, 1);
 	plan_step(plan, algo_send(algo_part(PLAN_SEND, algo_part_of(plan, peer, owned), chunk), PLAN_NODE,
 				  peer, h->push));
 	plan_end(plan);
@@ -36,29 +35,28 @@ static void collect(const struct hier *h)
 	algo_end(plan, 3);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, algo_sums_build *sums)
+static void build(const struct algo_call *call, struct plan *plan, algo_rounds_build *sums)
 {
 	plan->parts = call->topo->map.max_node_size;
 	plan->scratch_cells = 1;
 	struct hier h = { .plan = plan,
 			  .push = algo_queue(call, plan),
 			  .rail = algo_queue(call, plan),
-			  .give = algo_queue(call, plan),
-			  .self = plan_shift(plan, PLAN_NODE, 0, 0, 0) };
+			  .give = algo_queue(call, plan) };
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	int owned = algo_owned_loop(plan);
-	uint8_t mine = algo_part_of(plan, h.self, owned);
+	uint8_t mine = algo_part_of(plan, algo_self(plan), owned);
 	struct plan_span sum = { PLAN_SCRATCH, plan_const(plan, 0), mine, chunk, 0 };
 	fold_in_node(&h, chunk, owned, sum);
-	sums(plan, &(struct algo_sums){ .group = PLAN_RAIL,
-					.n = call->topo->map.nodes,
-					.rail = mine,
-					.queue = h.rail,
-					.local = sum,
-					.acc = sum,
-					.result = algo_part(PLAN_RECV, mine, chunk),
-					.give = h.give });
+	sums(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
+					  .n = call->topo->map.nodes,
+					  .rail = mine,
+					  .queue = h.rail,
+					  .local = sum,
+					  .acc = sum,
+					  .result = algo_part(PLAN_RECV, mine, chunk),
+					  .give = h.give });
 	algo_end(plan, 2);
 	plan_program(plan, PLAN_SM);
 	collect(&h);

@@ -17,10 +17,10 @@ static struct plan_step send(enum plan_group group, uint8_t peer, uint8_t queue,
 static void spread(const struct algo_rooted *s, uint8_t next)
 {
 	struct plan *plan = s->plan;
-	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->me, s->root),
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_me(plan), algo_root(plan)),
 		node = algo_peer_loop(plan, PLAN_RAIL, 1);
 	int owned = algo_owned_loop(plan);
-	uint8_t rail = algo_part_of(plan, s->self, owned), owner = algo_rank_at(s->plan, node, rail);
+	uint8_t rail = algo_part_of(plan, algo_self(plan), owned), owner = algo_rank_at(plan, node, rail);
 	struct plan_step far = send(PLAN_WORLD, owner, s->rail, owner, chunk);
 	if (next) {
 		far = algo_and_send(far, PLAN_RAIL, next, s->rail);
@@ -28,23 +28,25 @@ static void spread(const struct algo_rooted *s, uint8_t next)
 	}
 	plan_step(plan, far);
 	uint8_t peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	owner = algo_rank_at(s->plan, node, algo_part_of(plan, peer, owned));
+	owner = algo_rank_at(plan, node, algo_part_of(plan, peer, owned));
 	plan_step(plan, send(PLAN_NODE, peer, s->pass, owner, chunk));
 	algo_end(plan, 3);
 	peer = algo_peer_loop(plan, PLAN_NODE, 1);
-	plan_step(plan, send(PLAN_NODE, peer, s->near, algo_rank_at(s->plan, s->node, peer), chunk));
+	plan_step(plan, send(PLAN_NODE, peer, s->near, algo_rank_at(plan, algo_node(plan), peer), chunk));
 	plan_end(plan);
-	plan_step(plan, algo_copy(algo_block(PLAN_SEND, s->me, chunk), algo_vector(PLAN_RECV, chunk)));
+	plan_step(plan,
+		  algo_copy(algo_block(PLAN_SEND, algo_me(plan), chunk), algo_vector(PLAN_RECV, chunk)));
 	plan_end(plan);
 }
 
 static void pass_on(const struct algo_rooted *s, uint8_t next)
 {
 	struct plan *plan = s->plan;
-	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_EQ, s->node, s->root_node);
-	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_RAIL, -1), PLAN_NE, s->me, s->root);
+	uint8_t chunk = algo_chunk_loop_if(plan, PLAN_EQ, algo_node(plan), algo_root_node(plan));
+	int k = plan_loop_if(plan, plan_base(plan, PLAN_SIZE, PLAN_RAIL, -1), PLAN_NE, algo_me(plan),
+			     algo_root(plan));
 	uint8_t node = plan_shift(plan, PLAN_RAIL, k, 1, 1);
-	uint8_t rail = algo_part_of(plan, s->self, algo_owned_loop(plan)),
+	uint8_t rail = algo_part_of(plan, algo_self(plan), algo_owned_loop(plan)),
 		owner = algo_rank_at(plan, node, rail);
 	struct plan_step step =
 	    algo_and_send(algo_with(algo_receive(PLAN_NODE, plan_base(plan, PLAN_ROOT, PLAN_NODE, 0), s->pass,
@@ -78,14 +80,15 @@ static void pass_along(const struct algo_rooted *s, uint8_t chunk, uint8_t previ
 /* previous, next: in a chain, the nodes that blocks come from and go to. */
 static void receive_own(const struct algo_rooted *s, uint8_t previous, uint8_t next)
 {
-	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_NE, s->me, s->root);
+	uint8_t chunk = algo_chunk_loop_if(s->plan, PLAN_NE, algo_me(s->plan), algo_root(s->plan));
 	if (next)
 		pass_along(s, chunk, previous, next);
 	const struct plan_span own = algo_vector(PLAN_RECV, chunk);
+	plan_step(s->plan, algo_if(algo_receive(PLAN_WORLD, algo_root(s->plan), s->near, own), PLAN_EQ,
+				   algo_node(s->plan), algo_root_node(s->plan)));
 	plan_step(s->plan,
-		  algo_if(algo_receive(PLAN_WORLD, s->root, s->near, own), PLAN_EQ, s->node, s->root_node));
-	plan_step(s->plan, algo_if(algo_receive(PLAN_RAIL, next ? previous : s->root_node, s->rail, own),
-				   PLAN_NE, s->node, s->root_node));
+		  algo_if(algo_receive(PLAN_RAIL, next ? previous : algo_root_node(s->plan), s->rail, own),
+			  PLAN_NE, algo_node(s->plan), algo_root_node(s->plan)));
 	plan_end(s->plan);
 }
 

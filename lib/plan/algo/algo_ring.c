@@ -22,12 +22,7 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 {
 	int g = rounds->group, n = rounds->n;
 	uint8_t me = plan_shift(plan, g, 0, 0, 0), next = plan_shift(plan, g, 0, 0, 1);
-	struct plan_step step = { .op = PLAN_MOVE,
-				  .from_group = (uint8_t)g,
-				  .to_group = (uint8_t)g,
-				  .from_queue = rounds->queue,
-				  .to_queue = rounds->queue,
-				  .rail = rounds->rail };
+	struct plan_step step = algo_rounds_step(rounds);
 	step.flags = PLAN_STABLE;
 	step.to = next;
 	step.src = piece(rounds, rounds->local, me);
@@ -61,15 +56,7 @@ void algo_ring_rounds(struct plan *plan, const struct algo_rounds *rounds)
 void algo_ring_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.ranks;
-	uint8_t queue = algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	algo_ring_rounds(plan, &(struct algo_rounds){ .group = PLAN_WORLD,
-						      .n = call->topo->map.ranks,
-						      .queue = queue,
-						      .local = algo_vector(PLAN_SEND, chunk),
-						      .result = algo_vector(PLAN_RECV, chunk) });
-	plan_end(plan);
+	algo_flat_rounds(call, plan, algo_ring_rounds);
 }
 
 /* Each block travels once around. */

@@ -54,19 +54,9 @@ struct plan_key planner_key(corale_coll coll, size_t count, corale_type type, co
 /*
  * The choice of a row, the only one: for hosts, GPUs of a node and GPUs over nodes. planner_codelet: the row with a codelet of least modelled time,
  * among the forced ones where they can run the call; NULL: none can. Then, where a lowered plan is sure to be faster (planner_lowers), and on hosts, the
- * cheapest row without a codelet that CORALE_ALGO names, or where none of these applies the cheapest that it does not exclude.
- *
- * planner_plan: the plan of the row that is chosen, which hosts and lists run, and codelets are held to, then with the launch's blocks and
- * chunks. call: NULL on hosts, and where no row with a codelet can run it. Returns 0, CORALE_ENOTSUP (nothing applies; error says why),
- * CORALE_EINTERNAL.
+ * cheapest row without a codelet that CORALE_ALGO names, or where none of these applies the cheapest that it does not exclude (planner_plan_plain).
  */
 const struct row *planner_codelet(const struct gpu_machine *machine, const struct plan_call *call);
-int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
-		 struct plan *out, char *error, size_t error_bytes);
-
-/* The same of a row with a codelet that can run the call. */
-int planner_plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
-			 const struct plan_call *call, struct plan *out, char *error, size_t error_bytes);
 
 /* Whether plans fit into lists (lower_fits), by a hash of what is lowered: of many ranks that takes longer than all else. All zero: none is known. */
 struct planner_fits {
@@ -87,7 +77,8 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 		   const struct plan_call *call, struct planner_fits *fits, struct plan *out, char *error,
 		   size_t error_bytes);
 
-/* As planner_plan, of rows without a codelet alone; fits: what earlier calls have found on this machine. */
+/* The plan of the row without a codelet that is chosen; fits: what earlier calls have found on this machine. 0, CORALE_ENOTSUP (nothing applies; error says
+ * why), CORALE_EINTERNAL. */
 int planner_plan_plain(const struct planner *planner, const struct plan_key *key, struct planner_fits *fits,
 		       struct plan *out, char *error, size_t error_bytes);
 

@@ -246,20 +246,6 @@ const struct row *planner_codelet(const struct gpu_machine *machine, const struc
 	return best ? best : least_of(machine, 0, call);
 }
 
-/* One rank has no messages, whatever runs it: its plan is the one without. */
-int planner_plan_codelet(const struct planner *planner, const struct plan_key *key, const struct row *row,
-			 const struct plan_call *call, struct plan *out, char *error, size_t error_bytes)
-{
-	struct planner_fits fits = { 0 };
-	int ret = planner_build_codelet(planner, key, row, call, out);
-	if (ret != CORALE_ENOTSUP)
-		return ret;
-	ret = planner_plan_plain(planner, key, &fits, out, error, error_bytes);
-	out->codelet = (uint8_t)row->codelet->index;
-	out->protocol = (uint8_t)row->protocol;
-	return ret;
-}
-
 /* ---- Both ------------------------------------------------------------------------------------------------- */
 
 /* Walks and measured rates of codelets are not further apart (test/plan/codelet_test.c), so a lowered plan must be better by more. */
@@ -318,16 +304,4 @@ int planner_lowers(const struct planner *planner, const struct plan_key *key, co
 	if (ret)
 		return ret == CORALE_ENOTSUP ? 0 : ret;
 	return cost_of_plan(topo, out, count) < most;
-}
-
-int planner_plan(const struct planner *planner, const struct plan_key *key, const struct plan_call *call,
-		 struct plan *out, char *error, size_t error_bytes)
-{
-	struct planner_fits fits = { 0 };
-	const struct row *row = call ? planner_codelet(planner->machine, call) : NULL;
-	const int lowers = row ? planner_lowers(planner, key, row, call, &fits, out, error, error_bytes) : 0;
-	if (lowers)
-		return lowers < 0 ? lowers : 0;
-	return row ? planner_plan_codelet(planner, key, row, call, out, error, error_bytes)
-		   : planner_plan_plain(planner, key, &fits, out, error, error_bytes);
 }
