@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective of MPI, as data: one record from the MPI function to what runs it. collectives.def has a row for each function, by which coll_api.c and coll_fill.c fill the record in;
- * coll_run.c decides and counts; coll_mpi.c calls PMPI_; coll_stage.c copies device buffers; coll_corale.c calls Corale.
+ * coll_run.c decides and counts; coll_stage.c copies device buffers; coll_corale.c calls Corale.
  */
 #ifndef PMPI_COLL_H
 #define PMPI_COLL_H
@@ -39,6 +39,7 @@ struct coll_side {
 
 struct coll_call {
 	enum pmpi_function function;
+	int (*mpi)(const struct coll_call *call); /* calls PMPI_ with what the sides have at `at` */
 	MPI_Comm comm;
 	struct coll_side send, recv; /* MPI_Bcast has recv alone */
 	MPI_Op op;
@@ -162,11 +163,8 @@ int coll_is_wrong(const struct coll_call *call);
 /* Runs a call, by whatever route. An MPI error code. */
 int coll_run(struct coll_call *call);
 
-/* coll_request.c: begins a call that has a request and a device buffer. An MPI error code. */
-int coll_start(const struct coll_call *call);
-
-/* coll_mpi.c: calls PMPI_ with what the sides have at `at`. */
-int coll_mpi(const struct coll_call *call);
+/* coll_request.c: runs or begins a call with a device buffer by MPI, on host memory. An MPI error code. */
+int coll_staged(const struct coll_call *call);
 
 /* ---- coll_stage.c: device buffers in host memory. 0 or a CORALE_E* code, logged. */
 

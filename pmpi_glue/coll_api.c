@@ -3,13 +3,17 @@
 #include "coll.h"
 #include "door.h"
 
-/* ENTRY(MPI_X, what turns the door by, parameters, arguments, members of the record...) defines MPI_X. */
-#define ENTRY(name, is_off, parameters, arguments, ...)                                                      \
+/* ENTRY(MPI_X, what turns the door by, parameters, arguments, the same by a record, members of the record...) defines MPI_X. */
+#define ENTRY(name, is_off, parameters, arguments, passed, ...)                                              \
+	static int call_##name(const struct coll_call *call)                                                 \
+	{                                                                                                    \
+		return P##name passed;                                                                       \
+	}                                                                                                    \
 	PMPI_ENTRY(name, parameters, arguments)                                                              \
 	{                                                                                                    \
 		if (is_off || comm == MPI_COMM_NULL)                                                         \
 			return P##name arguments;                                                            \
-		struct coll_call call = { .comm = comm, __VA_ARGS__ };                                       \
+		struct coll_call call = { .mpi = call_##name, .comm = comm, __VA_ARGS__ };                   \
 		coll_fill(&call);                                                                            \
 		return coll_run(&call);                                                                      \
 	}
@@ -18,21 +22,24 @@
 /* clang-format off */
 #define PARAMETER(type, name, member) type name,
 #define ARGUMENT(type, name, member) name,
+#define PASSED(type, name, member) (type)call->member,
 #define MEMBER(type, name, member) .member = name,
 #define PARAMETERS(...) COLL_ARGUMENTS(PARAMETER, __VA_ARGS__)
 #define ARGUMENTS(...) COLL_ARGUMENTS(ARGUMENT, __VA_ARGS__)
+#define PASSED_OF(...) COLL_ARGUMENTS(PASSED, __VA_ARGS__)
 #define MEMBERS(...) COLL_ARGUMENTS(MEMBER, __VA_ARGS__)
 /* clang-format on */
 #define BLOCKING(name, form, ...)                                                                            \
 	ENTRY(name, !pmpi.on, (PARAMETERS form MPI_Comm comm), (ARGUMENTS form comm),                        \
-	      MEMBERS form __VA_ARGS__)
+	      (PASSED_OF form call->comm), MEMBERS form __VA_ARGS__)
 #define NONBLOCKING(name, form, ...)                                                                         \
 	ENTRY(name, !pmpi.device, (PARAMETERS form MPI_Comm comm, MPI_Request * request),                    \
-	      (ARGUMENTS form comm, request), MEMBERS form.request = request, __VA_ARGS__)
+	      (ARGUMENTS form comm, request), (PASSED_OF form call->comm, call->request),                    \
+	      MEMBERS form.request = request, __VA_ARGS__)
 #define PERSISTENT(name, form, ...)                                                                          \
 	ENTRY(name, !pmpi.device, (PARAMETERS form MPI_Comm comm, MPI_Info info, MPI_Request * request),     \
-	      (ARGUMENTS form comm, info, request), MEMBERS form.request = request, .info = info,            \
-	      .is_persistent = 1, __VA_ARGS__)
+	      (ARGUMENTS form comm, info, request), (PASSED_OF form call->comm, call->info, call->request),  \
+	      MEMBERS form.request = request, .info = info, .is_persistent = 1, __VA_ARGS__)
 
 #define COUNT int
 #define DISPL int
@@ -61,37 +68,36 @@
 #include "collectives.def"
 #endif
 
+static int call_barrier(const struct coll_call *call)
+{
+	return PMPI_Barrier(call->comm);
+}
+
 PMPI_ENTRY(MPI_Barrier, (MPI_Comm comm), (comm))
 {
 	if (!pmpi.on || comm == MPI_COMM_NULL)
 		return PMPI_Barrier(comm);
-	return coll_run(&(struct coll_call){ .function = PMPI_BARRIER, .comm = comm });
+	return coll_run(&(struct coll_call){ .function = PMPI_BARRIER, .mpi = call_barrier, .comm = comm });
 }
 
 /* No communicator's call: errors are MPI_COMM_WORLD's. */
-static int reduce_local(struct coll_call *call)
-{
-	call->function = PMPI_REDUCE_LOCAL;
-	call->comm = MPI_COMM_WORLD;
-	coll_fill(call);
-	return coll_run(call);
-}
-
-PMPI_ENTRY(MPI_Reduce_local, (const void *send, void *recv, int recvcount, MPI_Datatype recvtype, MPI_Op op),
-	   (send, recv, recvcount, recvtype, op))
-{
-	if (!pmpi.device)
-		return PMPI_Reduce_local(send, recv, recvcount, recvtype, op);
-	return reduce_local(&(struct coll_call){ MEMBERS(BUFFER, ONE, OP, NO_ROOT) });
-}
-
+#define REDUCE_LOCAL(name, COUNT, ...)                                                                       \
+	static int call_##name(const struct coll_call *call)                                                 \
+	{                                                                                                    \
+		return P##name(call->send.at, (void *)call->recv.at, (COUNT)call->recv.count,                \
+			       call->recv.type, call->op);                                                   \
+	}                                                                                                    \
+	PMPI_ENTRY(name, (const void *send, void *recv, COUNT recvcount, MPI_Datatype recvtype, MPI_Op op),  \
+		   (send, recv, recvcount, recvtype, op))                                                    \
+	{                                                                                                    \
+		if (!pmpi.device)                                                                            \
+			return P##name(send, recv, recvcount, recvtype, op);                                 \
+		struct coll_call call = { MEMBERS(BUFFER, ONE, OP, NO_ROOT).function = PMPI_REDUCE_LOCAL,    \
+					  .mpi = call_##name, .comm = MPI_COMM_WORLD, __VA_ARGS__ };         \
+		coll_fill(&call);                                                                            \
+		return coll_run(&call);                                                                      \
+	}
+REDUCE_LOCAL(MPI_Reduce_local, int, .is_big = 0)
 #if MPI_VERSION >= 4
-PMPI_ENTRY(MPI_Reduce_local_c,
-	   (const void *send, void *recv, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Op op),
-	   (send, recv, recvcount, recvtype, op))
-{
-	if (!pmpi.device)
-		return PMPI_Reduce_local_c(send, recv, recvcount, recvtype, op);
-	return reduce_local(&(struct coll_call){ MEMBERS(BUFFER, ONE, OP, NO_ROOT).is_big = 1 });
-}
+REDUCE_LOCAL(MPI_Reduce_local_c, MPI_Count, .is_big = 1)
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Non-blocking and persistent collectives: MPI runs them, on host memory where a buffer is a device's; the request brings the result to the device when the
+ * Collectives that MPI runs on host memory where a buffer is a device's. Of a non-blocking or persistent one the request brings the result to the device when the
  * program waits for it or tests it (request.h). So they never block, and ranks with device buffers and ranks without make the same call.
  */
 #include <stdlib.h>
@@ -30,28 +30,33 @@ static int restart(void *call)
 
 static const struct pmpi_work work = { .start = restart, .deliver = deliver, .release = release };
 
-int coll_start(const struct coll_call *made)
+/* error: MPI's. An MPI error code. */
+static int end(struct coll_call *call, int failed, int error)
 {
-	const MPI_Comm comm = made->comm;
+	const MPI_Comm comm = call->comm;
+	release(call);
+	return failed ? pmpi_fail(comm) : error;
+}
+
+int coll_staged(const struct coll_call *made)
+{
 	struct coll_call *call = malloc(sizeof *call);
+	int is_complete = !made->request;
 	if (!call) {
-		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a non-blocking collective");
-		return pmpi_fail(comm);
+		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a collective of device buffers");
+		return pmpi_fail(made->comm);
 	}
 	*call = *made;
-	int failed = coll_stage(call), is_complete = 0;
-	const int error = failed ? MPI_SUCCESS : coll_mpi(call);
-	if (failed || error) {
-		release(call);
-		return failed ? pmpi_fail(comm) : error;
-	}
-	PMPI_Request_get_status(*call->request, &is_complete, MPI_STATUS_IGNORE);
-	if (is_complete && !call->is_persistent) {
-		failed = coll_deliver(call);
-		release(call);
-		return failed ? pmpi_fail(comm) : MPI_SUCCESS;
-	}
-	if (pmpi_request_add(*call->request, comm, call->is_persistent, &work, call))
-		return pmpi_fail(comm); /* what is kept stays, as MPI may still write to it */
-	return MPI_SUCCESS;
+	if (coll_stage(call))
+		return end(call, 1, MPI_SUCCESS);
+	const int error = call->mpi(call);
+	if (error)
+		return end(call, 0, error);
+	if (call->request)
+		PMPI_Request_get_status(*call->request, &is_complete, MPI_STATUS_IGNORE);
+	if (is_complete && !call->is_persistent)
+		return end(call, coll_deliver(call), MPI_SUCCESS);
+	return pmpi_request_add(*call->request, call->comm, call->is_persistent, &work, call)
+		   ? pmpi_fail(call->comm) /* what is kept stays, as MPI may still write to it */
+		   : MPI_SUCCESS;
 }

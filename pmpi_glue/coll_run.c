@@ -56,26 +56,6 @@ static void warn(const struct coll_call *call, enum pmpi_reason reason)
 			 pmpi_function_name(call->function), why[reason]);
 }
 
-/* By MPI, on host memory. */
-static int run_staged(struct coll_call *call)
-{
-	int error;
-	if (coll_stage(call))
-		error = pmpi_fail(call->comm);
-	else
-		error = coll_mpi(call);
-	if (!error && coll_deliver(call))
-		error = pmpi_fail(call->comm);
-	coll_end(call);
-	return error;
-}
-
-static int stage(struct coll_call *call, enum pmpi_reason reason)
-{
-	warn(call, reason);
-	return call->request ? coll_start(call) : run_staged(call);
-}
-
 /* What makes Corale's route impossible, or PMPI_NO_REASON; alike on all ranks. */
 static enum pmpi_reason is_impossible(struct coll_call *call, const struct pmpi_comm *comm, size_t *bytes)
 {
@@ -153,18 +133,20 @@ int coll_run(struct coll_call *call)
 	look_at(&call->send);
 	look_at(&call->recv);
 	if (coll_is_wrong(call))
-		return coll_mpi(call);
+		return call->mpi(call);
 	int error = find_route(call, &comm, &reason);
 	if (error)
 		return error;
 	if (reason == PMPI_NO_VOTE)
 		note_left(call);
+	if (!comm && has_device(call))
+		warn(call, reason);
 	if (comm)
 		error = run_routed(call, comm);
 	else if (has_device(call))
-		error = stage(call, reason);
+		error = coll_staged(call);
 	else
-		error = coll_mpi(call);
+		error = call->mpi(call);
 	pmpi_requests_progress();
 	if (pmpi.counts)
 		count(call, comm != NULL, reason, begin);

@@ -23,10 +23,6 @@ struct pmpi_route {
 	unsigned char is_routed, saw_device; /* the last answer; device memory here since the last vote */
 };
 
-struct pmpi_routes {
-	struct pmpi_route of[PMPI_COLLECTIVES][PMPI_SIZE_CLASSES];
-};
-
 struct pmpi_group;
 
 enum pmpi_core { PMPI_CORE_NONE, PMPI_CORE_READY, PMPI_CORE_NEVER };
@@ -47,7 +43,7 @@ struct pmpi_comm {
 	unsigned
 	    until_next_try; /* of these calls before core is tried, or tried again, where a rank wanted none */
 	unsigned tries;
-	struct pmpi_routes routes;
+	struct pmpi_route routes[PMPI_COLLECTIVES][PMPI_SIZE_CLASSES];
 	size_t *arrays; /* 4 * size entries: counts and displacements of the call in progress */
 	struct pmpi_group *group; /* for messages by peer copies; NULL: none */
 	struct pmpi_comm *next;

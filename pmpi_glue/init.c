@@ -169,24 +169,6 @@ static int start(void)
 	return error || !any[0] || !any[1] ? error : pmpi_peer_start(mine.wants_peer);
 }
 
-PMPI_INSIDE(MPI_Init, (int *argc, char ***argv), (argc, argv))
-PMPI_INSIDE(MPI_Init_thread, (int *argc, char ***argv, int required, int *provided),
-	    (argc, argv, required, provided))
-
-static int own_MPI_Init(int *argc, char ***argv)
-{
-	refuse_other_mpi();
-	const int error = PMPI_Init(argc, argv);
-	return error ? error : start();
-}
-
-static int own_MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
-	refuse_other_mpi();
-	const int error = PMPI_Init_thread(argc, argv, required, provided);
-	return error ? error : start();
-}
-
 /* Behind a tool's MPI_Init. One that looks PMPI_ names up behind itself, where the door is not, has passed it by. */
 static int started_by(const void *tool, int error)
 {
@@ -200,20 +182,24 @@ static int started_by(const void *tool, int error)
 	return start();
 }
 
-PMPI_EXPORT int MPI_Init(int *argc, char ***argv)
-{
-	static pmpi_link link;
-	__typeof__(MPI_Init) *const tool = pmpi_tool(&link, "MPI_Init");
-	return tool ? started_by(tool, tool(argc, argv)) : inside_MPI_Init(argc, argv);
-}
-
-PMPI_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
-	static pmpi_link link;
-	__typeof__(MPI_Init_thread) *const tool = pmpi_tool(&link, "MPI_Init_thread");
-	return tool ? started_by(tool, tool(argc, argv, required, provided))
-		    : inside_MPI_Init_thread(argc, argv, required, provided);
-}
+/* As PMPI_ENTRY, with a start behind it. */
+#define INIT_ENTRY(name, parameters, arguments)                                                              \
+	PMPI_INSIDE(name, parameters, arguments)                                                             \
+	static int own_##name parameters                                                                     \
+	{                                                                                                    \
+		refuse_other_mpi();                                                                          \
+		const int error = P##name arguments;                                                         \
+		return error ? error : start();                                                              \
+	}                                                                                                    \
+	PMPI_EXPORT int name parameters                                                                      \
+	{                                                                                                    \
+		static pmpi_link link;                                                                       \
+		__typeof__(name) *const tool = pmpi_tool(&link, #name);                                      \
+		return tool ? started_by(tool, tool arguments) : inside_##name arguments;                    \
+	}
+INIT_ENTRY(MPI_Init, (int *argc, char ***argv), (argc, argv))
+INIT_ENTRY(MPI_Init_thread, (int *argc, char ***argv, int required, int *provided),
+	   (argc, argv, required, provided))
 
 /* Corale ends first, while MPI still carries what the ends of communicators need. */
 PMPI_ENTRY(MPI_Finalize, (void), ())

@@ -104,47 +104,35 @@ static size_t round_up(size_t bytes, int *list)
 	return eighth * eighths;
 }
 
-/* NULL: the list is empty. */
-static void *take(int list, size_t bytes)
-{
-	pthread_mutex_lock(&pool.lock);
-	struct unused *found = pool.first[list];
-	if (found) {
-		pool.first[list] = found->next;
-		pool.kept -= bytes;
-	}
-	pthread_mutex_unlock(&pool.lock);
-	return found;
-}
-
-/* 0: there is no room for it. */
-static int keep(void *memory, int list, size_t bytes)
-{
-	struct unused *unused = memory;
-	pthread_mutex_lock(&pool.lock);
-	const int has_room = bytes <= most_kept - pool.kept;
-	if (has_room) {
-		*unused = (struct unused){ pool.first[list] };
-		pool.first[list] = unused;
-		pool.kept += bytes;
-	}
-	pthread_mutex_unlock(&pool.lock);
-	return has_room;
-}
-
 void *pmpi_pinned(size_t bytes)
 {
 	int list;
 	const size_t rounded = round_up(bytes, &list);
-	void *memory = take(list, rounded);
+	pthread_mutex_lock(&pool.lock);
+	struct unused *found = pool.first[list];
+	if (found) {
+		pool.first[list] = found->next;
+		pool.kept -= rounded;
+	}
+	pthread_mutex_unlock(&pool.lock);
+	void *memory = found;
 	return memory || !pmpi.device->pin(rounded, &memory) ? memory : NULL;
 }
 
 void pmpi_unpinned(void *memory, size_t bytes)
 {
 	int list;
+	struct unused *unused = memory;
 	const size_t rounded = round_up(bytes, &list);
-	if (memory && !keep(memory, list, rounded))
+	pthread_mutex_lock(&pool.lock);
+	const int has_room = rounded <= most_kept - pool.kept;
+	if (has_room) {
+		unused->next = pool.first[list];
+		pool.first[list] = unused;
+		pool.kept += rounded;
+	}
+	pthread_mutex_unlock(&pool.lock);
+	if (!has_room)
 		pmpi.device->unpin(memory);
 }
 

@@ -39,7 +39,7 @@ int pmpi_route(struct pmpi_comm *comm, enum pmpi_function function, size_t bytes
 {
 	/* What a rooted call's root and leaves pass may differ in size before anybody has noticed, and a leaf in MPI waits for ever for a root in Corale. */
 	const int class = coll_kinds[function].is_rooted ? 0 : pmpi_size_class(bytes);
-	struct pmpi_route *route = &comm->routes.of[function][class];
+	struct pmpi_route *route = &comm->routes[function][class];
 	int error = MPI_SUCCESS;
 	if (pmpi.mode != PMPI_MODE_DEVICE) {
 		*is_routed = 1;

@@ -14,7 +14,7 @@ for name in $(env | sed -n 's/^\(CORALE_[A-Z_]*\)=.*/\1/p'); do unset "$name"; d
 mpi_flags=$({ ${MPICC:-mpicc} -showme:compile || ${MPICC:-mpicc} -compile-info | cut -d ' ' -f 2-; } 2>/dev/null)
 mpi_libs=$({ ${MPICC:-mpicc} -showme:link || ${MPICC:-mpicc} -link-info | cut -d ' ' -f 2-; } 2>/dev/null)
 mpi_files=${mpi_libs:+test/call/call_path_mpi.c}
-for name in coll_api coll_corale coll_fill coll_mpi coll_run coll_stage coll_wrong comm memory memory_none reduction route staging statistics tools types types_decode types_runs; do
+for name in coll_api coll_corale coll_fill coll_run coll_stage coll_wrong comm memory memory_none reduction route staging statistics tools types types_decode types_runs; do
 	[ -z "$mpi_libs" ] || mpi_files="$mpi_files pmpi_glue/$name.c"
 done
 

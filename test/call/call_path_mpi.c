@@ -92,7 +92,7 @@ UNTRACED int call_path_mpi(const struct call_path_mpi *c)
 		made.core = c->core;
 		made.stream = c->stream;
 		for (int i = 0; i < PMPI_SIZE_CLASSES; i++)
-			made.routes.of[PMPI_ALLREDUCE][i] =
+			made.routes[PMPI_ALLREDUCE][i] =
 			    (struct pmpi_route){ .interval = CALLS_WITHOUT_VOTE, .is_routed = 1 };
 		comm = &made;
 	}
