@@ -37,6 +37,9 @@ struct pmpi_device {
 	/* Host memory that copies of all devices reach fast. */
 	int (*pin)(size_t bytes, void **memory);
 	void (*unpin)(void *memory);
+	/* Memory of the current device that export_memory takes. alloc: 1: there is none. */
+	int (*alloc)(size_t bytes, void **memory);
+	void (*free)(void *memory);
 	/* A stream of the current device, which waits for no other one. */
 	int (*stream_create)(void **stream);
 	void (*stream_destroy)(void *stream);
@@ -44,7 +47,10 @@ struct pmpi_device {
 	int (*copy)(void *to, const void *from, size_t bytes, void *stream);
 	int (*copy_rows)(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
 			 size_t rows, void *stream);
-	/* Starts the same of n pieces together, between the device and pinned memory, in which the list is, too. Many times as fast as copies for short rows. */
+	/*
+	 * Starts the same of n pieces together, within what a kernel of the device reaches: its memory, mapped memory and pinned memory, in which the list is. Many times as fast as
+	 * copies for short rows.
+	 */
 	int (*copy_pieces)(const struct piece *pieces, size_t n, void *stream);
 	/* 1: all work of the stream is complete; 0: not yet; else a CORALE_E* code. */
 	int (*query)(void *stream);

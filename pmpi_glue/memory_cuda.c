@@ -166,6 +166,19 @@ static void unpin(void *memory)
 	leave(before);
 }
 
+static int alloc_memory(size_t bytes, void **memory)
+{
+	const cudaError_t error = cudaMalloc(memory, bytes);
+	if (error != cudaSuccess)
+		cudaGetLastError(); /* ours, not the program's */
+	return error != cudaSuccess;
+}
+
+static void free_memory(void *memory)
+{
+	cudaFree(memory);
+}
+
 static int stream_create(void **stream)
 {
 	return check(cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking),
@@ -295,6 +308,8 @@ static const struct pmpi_device gpu = { .name = "CUDA",
 					.leave = leave,
 					.pin = pin,
 					.unpin = unpin,
+					.alloc = alloc_memory,
+					.free = free_memory,
 					.stream_create = stream_create,
 					.stream_destroy = stream_destroy,
 					.copy = copy,

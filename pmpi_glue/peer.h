@@ -2,8 +2,8 @@
 /*
  * Messages of device memory by peer copies (CORALE_MPI_PEER). In place of the message MPI carries a header of 3 bytes, so that matching, order and wildcards are
  * MPI's: the number of a slot in the sender's table (peer_table.h), which says where the bytes are. The receiver copies them from the sender's memory, in the
- * call that completes its receive or before. The send is complete when its header was matched and the bytes were read, or copied to the sender's arena in shared
- * memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion. A standard send of
+ * call that completes its receive or before. The send is complete when its header was matched and the bytes were read, or copied to other memory of the sender's device
+ * (peer_pool.h) or its arena in shared memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion. A standard send of
  * CORALE_MPI_PEER_EAGER bytes or less does not wait for the match either.
  *
  * Which ranks take headers of which is agreed in MPI_Init. On a communicator whose id all its ranks have agreed on, when it was made, a rank that
@@ -35,7 +35,7 @@ struct pmpi_peer_state {
 	    takes; /* of each rank of MPI_COMM_WORLD: whether this one sends headers to it, and it to this one */
 	size_t least, eager;
 	int64_t wait_ns; /* while its receiver reads no message, until one is copied */
-	_Atomic long by_header, buffered, pulled; /* so far */
+	_Atomic long by_header, buffered, pooled, pulled; /* so far */
 };
 extern struct pmpi_peer_state pmpi_peer;
 

@@ -106,15 +106,14 @@ static int find_memory(struct pmpi_receiving *r, const struct peer_slot *slot, i
 static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 {
 	const int in_use = r->s.ordinal >= 0 ? r->s.ordinal : pmpi.device->in_use(),
-		  ordinal = in_use < 0 ? 0 : in_use, is_in_memory = slot->where == PEER_IN_MEMORY;
+		  ordinal = in_use < 0 ? 0 : in_use, is_mapped = slot->where != PEER_IN_ARENA;
 	void *from = peer_arena(r->owner, slot);
-	if (!is_in_memory && slot->is_exported && peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
+	if (!is_mapped && slot->is_exported && peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
 		peer_note_reach(r->owner, map(r->owner, ordinal, &slot->memory) != NULL);
-	const int ret = is_in_memory ? find_memory(r, slot, ordinal, &from) : 0;
-	return ret || !r->bytes
-		   ? ret
-		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, is_in_memory ? ordinal : PMPI_IN_HOST,
-				      r->bytes, &r->stream);
+	const int ret = is_mapped ? find_memory(r, slot, ordinal, &from) : 0;
+	return ret || !r->bytes ? ret
+				: pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from,
+						   is_mapped ? ordinal : PMPI_IN_HOST, r->bytes, &r->stream);
 }
 
 void pmpi_pull_remove(struct pmpi_receiving *r)

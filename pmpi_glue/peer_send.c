@@ -11,7 +11,7 @@
 #include "types.h"
 
 /*
- * What must be copied goes faster by pinned memory and MPI from LEAST_STAGED bytes on. But Open MPI 4.1 writes behind a receive that is shorter than a message of a rank to
+ * What must be copied to host memory goes faster by pinned memory and MPI from LEAST_STAGED bytes on. But Open MPI 4.1 writes behind a receive that is shorter than a message of a rank to
  * itself, which therefore never goes so.
  */
 enum { LATE_NS = 1000000, LEAST_STAGED = 16 << 10 };
@@ -45,6 +45,17 @@ static int needs_no_match(const struct pmpi_sending *w)
 	return w->m.mode == PMPI_STANDARD && w->s.bytes <= pmpi_peer.eager;
 }
 
+/* Whether the receiver may read the program's buffer itself. */
+static int is_read_in_place(const struct pmpi_buffer *s, const struct pmpi_message *m)
+{
+	return s->layout->is_contiguous && m->mode != PMPI_BUFFERED && !m->is_copied;
+}
+
+static const void *first_byte(const struct pmpi_buffer *s)
+{
+	return (void *)((uintptr_t)s->at + (s->layout->is_contiguous ? 0 : (uintptr_t)s->layout->runs[0].at));
+}
+
 /* ---- The slot ------------------------------------------------------------------------------------------ */
 
 static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
@@ -57,14 +68,44 @@ static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 				      w->s.bytes, NULL);
 }
 
+/* 1: it was not. The slot's number is w's. */
+static int copy_to_pool(const struct pmpi_sending *w, int number, struct peer_slot *slot)
+{
+	if (w->s.ordinal < 0 || w->s.ordinal >= PMPI_DEVICES ||
+	    peer_reach_of(w->to, pmpi.rank) != PEER_REACHED)
+		return 1;
+	struct peer_part *part = peer_part_take(w->s.ordinal, w->s.bytes);
+	if (!part)
+		return 1;
+	void *memory = peer_part_memory(part);
+	struct pmpi_exported exported;
+	if (pmpi.device->export_memory(memory, w->s.bytes, &exported) ||
+	    pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, memory, w->s.ordinal, w->s.bytes, NULL)) {
+		peer_part_give(part);
+		return 1;
+	}
+	peer_note_allocation(exported.id, memory);
+	peer_slot_keep(number, part);
+	slot->memory = exported;
+	slot->where = PEER_IN_POOL;
+	pmpi_peer.buffered++;
+	pmpi_peer.pooled++;
+	return 0;
+}
+
+static int copy_before(const struct pmpi_sending *w, int number, struct peer_slot *slot)
+{
+	return copy_to_pool(w, number, slot) ? copy_to_arena(w, slot) : 0;
+}
+
 /* Whether the program may have its buffer again before the message is matched, or no other process can read it, as far as this rank knows. */
 static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 {
 	slot->memory = w->memory;
 	slot->is_exported = w->memory.id != 0;
 	if (slot->is_exported)
-		peer_note_allocation(w->memory.id, w->s.at);
-	return w->m.is_copied || w->m.mode == PMPI_BUFFERED || (w->is_persistent && needs_no_match(w)) ||
+		peer_note_allocation(w->memory.id, first_byte(&w->s));
+	return !is_read_in_place(&w->s, &w->m) || (w->is_persistent && needs_no_match(w)) ||
 	       !slot->is_exported || peer_reach_of(w->to, pmpi.rank) != PEER_REACHED;
 }
 
@@ -81,7 +122,7 @@ static int fill(struct pmpi_sending *w)
 	slot->is_claimed = 0;
 	slot->where = PEER_IN_MEMORY;
 	pmpi_peer.by_header++;
-	const int ret = is_copied_first(w, slot) ? copy_to_arena(w, slot) : 0;
+	const int ret = is_copied_first(w, slot) ? copy_before(w, number, slot) : 0;
 	if (ret) {
 		peer_slot_drop(number);
 		return ret;
@@ -116,7 +157,7 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 	if (!atomic_compare_exchange_strong(&slot->state, &state, PEER_BUFFERING))
 		return;
 	peer_note_reading(copy_ns(w));
-	const int failed = copy_to_arena(w, slot);
+	const int failed = copy_before(w, w->slot, slot);
 	if (failed) {
 		slot->where = PEER_IN_MEMORY;
 		w->matched_ns += 1000 * (int64_t)LATE_NS; /* until then the receiver may come */
@@ -126,12 +167,13 @@ static void buffer_now(struct pmpi_sending *w, struct peer_slot *slot)
 
 /* ---- A send -------------------------------------------------------------------------------------------- */
 
-/* A message as others can read it where it lies; id 0: they can't. */
+/* Where others can read a message, of a type with gaps its first bytes; id 0: they can't. */
 static struct pmpi_exported exported(const struct pmpi_buffer *s, int to)
 {
 	struct pmpi_exported memory;
-	const int is_exported = s->ordinal >= 0 && s->layout->is_contiguous && to != pmpi.rank &&
-				!pmpi.device->export_memory(s->at, s->bytes, &memory);
+	const size_t bytes = s->layout->is_contiguous ? s->bytes : 1;
+	const int is_exported =
+	    s->ordinal >= 0 && to != pmpi.rank && !pmpi.device->export_memory(first_byte(s), bytes, &memory);
 	return is_exported ? memory : (struct pmpi_exported){ .id = 0 };
 }
 
@@ -141,11 +183,12 @@ static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int 
 {
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
+	const int in_place = is_read_in_place(s, m);
 	*memory = exported(s, to);
-	if (!memory->id || m->mode == PMPI_BUFFERED || m->is_copied ||
-	    peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED)
+	if (!memory->id || peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED ||
+	    (!in_place && s->ordinal >= PMPI_DEVICES))
 		return s->bytes >= pmpi_peer.least && (s->bytes < LEAST_STAGED || to == pmpi.rank);
-	return s->bytes >= pmpi_peer.least || (!is_persistent && peer_is_used_often(memory->id));
+	return s->bytes >= pmpi_peer.least || (in_place && !is_persistent && peer_is_used_often(memory->id));
 }
 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */

@@ -155,8 +155,11 @@ void pmpi_peer_end(void)
 		pmpi_peer_progress();
 		pmpi_requests_progress();
 	}
-	log_line(LOG_INFO, pmpi.rank,
-		 "messages by peer copies: %ld sent, %ld of them copied by this rank; %ld received",
-		 pmpi_peer.by_header, pmpi_peer.buffered, pmpi_peer.pulled);
+	log_line(
+	    LOG_INFO, pmpi.rank,
+	    "messages by peer copies: %ld sent, %ld of them copied by this rank, %ld within the GPU; %ld "
+	    "received",
+	    pmpi_peer.by_header, pmpi_peer.buffered, pmpi_peer.pooled, pmpi_peer.pulled);
+	peer_pool_end();
 	pmpi_peer.on = 0;
 }

@@ -56,6 +56,7 @@ static struct {
 	uint32_t
 	    unused[SIZES]; /* lists of free slots, by the bits of their part's size: number + 1; 0: none */
 	uint32_t *next; /* of these, by number */
+	struct peer_part **kept; /* by number; NULL: none */
 	uint32_t *left; /* a stack of numbers, of complete sends that are not pulled yet */
 	int left_n, left_most; /* left_most: more are looked through */
 	const void *_Atomic allocated_at[ALLOCATIONS];
@@ -95,7 +96,8 @@ int peer_table_create(void)
 	lives = calloc((size_t)pmpi.size, sizeof(struct liveness *));
 	own.next = malloc(SLOTS * sizeof *own.next);
 	own.left = malloc(SLOTS * sizeof *own.left);
-	if (files && lives && own.next && own.left)
+	own.kept = calloc(SLOTS, sizeof(struct peer_part *));
+	if (files && lives && own.next && own.left && own.kept)
 		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
 	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || !(files[pmpi.rank] = map_file(own.fd))) {
 		log_line(LOG_INFO, pmpi.rank,
@@ -194,6 +196,9 @@ static void drop(int number)
 	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA)
 		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
 			  (off_t)1 << bits);
+	if (own.kept[number])
+		peer_part_give(own.kept[number]);
+	own.kept[number] = NULL;
 	slot->state = PEER_FREE;
 	own.next[number] = own.unused[bits];
 	own.unused[bits] = (uint32_t)number + 1;
@@ -242,6 +247,11 @@ static int take(size_t bytes)
 		own.unused[bits] = own.next[number];
 	files[pmpi.rank]->slots[number].bytes = bytes;
 	return number;
+}
+
+void peer_slot_keep(int number, struct peer_part *part)
+{
+	own.kept[number] = part;
 }
 
 int peer_slot_take(size_t bytes)

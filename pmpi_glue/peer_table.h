@@ -16,11 +16,13 @@
 #include <stdint.h>
 
 #include "memory.h"
+#include "peer_pool.h"
 
 enum { PEER_HEADER = 3 }; /* bytes of a header: the slot's number, the lowest byte first */
 
 enum peer_state { PEER_FREE, PEER_POSTED, PEER_PULLING, PEER_BUFFERING, PEER_BUFFERED, PEER_DONE };
-enum peer_where { PEER_IN_ARENA, PEER_IN_MEMORY };
+/* PEER_IN_POOL: copied to device memory of the sender's (peer_pool.h). */
+enum peer_where { PEER_IN_ARENA, PEER_IN_POOL, PEER_IN_MEMORY };
 
 struct peer_slot {
 	_Atomic uint32_t state;
@@ -47,6 +49,8 @@ char *peer_arena(int rank, const struct peer_slot *slot);
 int peer_slot_take(size_t bytes);
 /* The arena's part gets memory. CORALE_ENOMEM. */
 int peer_slot_fill(const struct peer_slot *slot);
+/* The part is given back when the slot is free. */
+void peer_slot_keep(int number, struct peer_part *part);
 /* The send is complete: free as soon as it is pulled. */
 void peer_slot_leave(int number);
 /* No receiver has it, or will. */

@@ -238,6 +238,7 @@ int pmpi_buffer_copy(const struct pmpi_buffer *b, enum pmpi_direction direction,
 {
 	struct pmpi_copies c;
 	pmpi_copies_begin(&c, direction, b->ordinal >= 0 ? b->ordinal : where,
-			  where == PMPI_IN_PINNED && b->at != MPI_BOTTOM);
+			  (where == PMPI_IN_PINNED || (where >= 0 && b->ordinal >= 0)) &&
+			      b->at != MPI_BOTTOM);
 	return pmpi_copies_end(&c, pmpi_copies_add(&c, b->layout, b->count, bytes, b->at, packed), stream);
 }

@@ -29,7 +29,7 @@ int pmpi_is_device(const void *at, MPI_Count count, MPI_Datatype type);
 
 /*
  * Copies that are added are made together, because the end of a copy is what takes long, and MPI goes on until they have ended. ordinal: of the side that is a device's; -1: none
- * is, and a processor copies. is_pinned: the packed side is pmpi_pinned's, so that short rows may be copied by a kernel.
+ * is, and a processor copies. is_pinned: a kernel of the device reaches both sides, and may copy short rows.
  */
 enum pmpi_direction { PMPI_TO_PACKED, PMPI_FROM_PACKED };
 enum { PMPI_FEW_PIECES = 64 };

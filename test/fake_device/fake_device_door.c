@@ -146,6 +146,12 @@ static int is_pinned(const void *p)
 	return front != NULL;
 }
 
+static int alloc_memory(size_t bytes, void **memory)
+{
+	*memory = fake_device_alloc(current, bytes);
+	return !*memory;
+}
+
 static int stream_create(void **stream)
 {
 	struct stream *s = calloc(1, sizeof(*s));
@@ -196,15 +202,19 @@ static int copy(void *to, const void *from, size_t bytes, void *stream)
 	return copy_rows(to, bytes, from, bytes, bytes, 1, stream);
 }
 
-/* A kernel reaches its device and pinned memory only. */
+/* A kernel reaches its device, mapped memory and pinned memory only. */
+static int kernel_reaches(const void *p)
+{
+	return ordinal(p) == current || is_pinned(p) ||
+	       (fake_device_ordinal(p) < 0 && fake_device_reach(p) != p);
+}
+
 static int copy_pieces(const struct piece *pieces, size_t n, void *stream)
 {
-	for (size_t i = 0; i < n; i++) {
-		const void *host = fake_device_ordinal(pieces[i].to) < 0 ? pieces[i].to : pieces[i].from;
-		const void *device = host == pieces[i].to ? pieces[i].from : pieces[i].to;
-		if (!is_pinned(&pieces[i]) || !is_pinned(host) || ordinal(device) != current)
+	for (size_t i = 0; i < n; i++)
+		if (!is_pinned(&pieces[i]) || !kernel_reaches(pieces[i].to) ||
+		    !kernel_reaches(pieces[i].from))
 			abort();
-	}
 	return start(&(struct copy){ .pieces = pieces, .n = n }, stream);
 }
 
@@ -277,6 +287,8 @@ const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.leave = leave,
 						.pin = pin,
 						.unpin = unpin,
+						.alloc = alloc_memory,
+						.free = fake_device_free,
 						.stream_create = stream_create,
 						.stream_destroy = stream_destroy,
 						.copy = copy,

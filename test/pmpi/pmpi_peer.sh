@@ -32,7 +32,7 @@ peer="CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE
 # shellcheck disable=SC2086 # words
 run 2 $peer CORALE_MPI_PEER_WAIT_US=1000 "$scenes" peer && grep -qE 'rank 1: messages by peer copies: [1-9][0-9]* sent, [1-9][0-9]* .*; [1-9][0-9]* received' "$scratch/log"
 result $? "2 ranks, the scenes of point to point"
-run 2 CORALE_MPI_PEER=yes "$program"_cases
+run 2 CORALE_MPI_PEER=yes CORALE_DEBUG=info "$program"_cases && grep -qE 'rank 1: messages by peer copies: .* [1-9][0-9]+ within the GPU' "$scratch/log"
 result $? "cases"
 run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 "$program"_cases
 result $? "cases; no message is copied at once"

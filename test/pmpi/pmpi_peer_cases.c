@@ -310,6 +310,37 @@ static void overlapping_host_receives(void)
 	out = device;
 }
 
+/* Messages of a type with gaps are copied to device memory, each to its own; and gaps of the receive's type stay as they are. */
+static void with_gaps(void)
+{
+	enum { ROWS = 4000, ROW = 8, STRIDE = 24, TYPED = (ROWS - 1) * STRIDE + ROW };
+	MPI_Datatype rows;
+	MPI_Request requests[2];
+	char *sent[2] = { in, fake_device_alloc(0, BYTES) };
+	MPI_Type_vector(ROWS, ROW, STRIDE, MPI_BYTE, &rows);
+	MPI_Type_commit(&rows);
+	for (int turn = 0; turn < SEVERAL; turn++) {
+		for (int i = 0; i < 2; i++) {
+			fill(sent[i], 10 + 2 * turn + i + rank);
+			MPI_Isend(sent[i], 1, rows, !rank, TAG, MPI_COMM_WORLD, &requests[i]);
+		}
+		for (int i = 0; i < 2; i++) {
+			fill(out, 1);
+			MPI_Recv(out, 1, rows, !rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			char *data = get(out, BYTES);
+			int at = 0;
+			while (at < BYTES &&
+			       data[at] == (at < TYPED && at % STRIDE < ROW ? 10 + 2 * turn + i + !rank : 1))
+				at++;
+			free(data);
+			expect(at == BYTES, "a message of a type with gaps");
+		}
+		MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+	}
+	MPI_Type_free(&rows);
+	fake_device_free(sent[1]);
+}
+
 /* What the other rank has freed is not mapped any more some calls later. */
 static void freed_memory(void)
 {
@@ -410,7 +441,7 @@ static void run_all(void)
 		      CASE(receiver_tests_once), CASE(cancelled_receive),    CASE(cancelled_send),
 		      CASE(freed_requests),      CASE(persistent_requests),  CASE(looked_at_requests),
 		      CASE(matched_messages),    CASE(overlapping_receives), CASE(overlapping_host_receives),
-		      CASE(freed_memory),        CASE(left_to_finalize) };
+		      CASE(with_gaps),           CASE(freed_memory),         CASE(left_to_finalize) };
 	signal(SIGALRM, is_late);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		running = cases[i].name;

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "peer_pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "door.h"
+
+enum { LEAST_BITS = 16 };
+static const size_t most_bytes = (size_t)256 << 20;
+
+/* Of 2 to the power of bits bytes. */
+struct peer_part {
+	struct peer_part *next; /* among the unused ones */
+	int ordinal, bits;
+	void *memory;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct peer_part *unused;
+	size_t bytes; /* of all parts */
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void *allocate(int ordinal, size_t bytes)
+{
+	static _Atomic int said;
+	void *memory = NULL;
+	int before;
+	if (pmpi_enter(ordinal, &before))
+		return NULL;
+	if (pmpi.device->alloc(bytes, &memory))
+		log_once(&said, LOG_INFO, pmpi.rank,
+			 "no %zu bytes of device memory for messages that are copied before they are read: "
+			 "they go through host memory",
+			 bytes);
+	pmpi_leave(before);
+	return memory;
+}
+
+static struct peer_part *make(int ordinal, int bits)
+{
+	const size_t bytes = (size_t)1 << bits;
+	struct peer_part *part = bytes <= most_bytes - pool.bytes ? malloc(sizeof *part) : NULL;
+	void *memory = part ? allocate(ordinal, bytes) : NULL;
+	if (!memory) {
+		free(part);
+		return NULL;
+	}
+	pool.bytes += bytes;
+	*part = (struct peer_part){ NULL, ordinal, bits, memory };
+	return part;
+}
+
+struct peer_part *peer_part_take(int ordinal, size_t bytes)
+{
+	int bits = LEAST_BITS;
+	while ((size_t)1 << bits < bytes)
+		bits++;
+	pthread_mutex_lock(&pool.lock);
+	struct peer_part **link = &pool.unused;
+	while (*link && ((*link)->ordinal != ordinal || (*link)->bits != bits))
+		link = &(*link)->next;
+	struct peer_part *part = *link;
+	if (part)
+		*link = part->next;
+	else
+		part = make(ordinal, bits);
+	pthread_mutex_unlock(&pool.lock);
+	return part;
+}
+
+void *peer_part_memory(const struct peer_part *part)
+{
+	return part->memory;
+}
+
+void peer_part_give(struct peer_part *part)
+{
+	pthread_mutex_lock(&pool.lock);
+	part->next = pool.unused;
+	pool.unused = part;
+	pthread_mutex_unlock(&pool.lock);
+}
+
+static void free_part(struct peer_part *part)
+{
+	int before;
+	if (!pmpi_enter(part->ordinal, &before)) {
+		pmpi.device->free(part->memory);
+		pmpi_leave(before);
+	}
+	free(part);
+}
+
+void peer_pool_end(void)
+{
+	pthread_mutex_lock(&pool.lock);
+	for (struct peer_part *next; pool.unused; pool.unused = next) {
+		next = pool.unused->next;
+		free_part(pool.unused);
+	}
+	pthread_mutex_unlock(&pool.lock);
+}
