@@ -16,9 +16,9 @@ static void release(void *call)
 	free(call);
 }
 
-static int deliver(void *call, MPI_Status *status, int error)
+static int deliver(void *call, MPI_Status *status)
 {
-	(void)status, (void)error;
+	(void)status;
 	return coll_deliver(call);
 }
 

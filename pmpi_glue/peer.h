@@ -124,23 +124,11 @@ struct pmpi_incoming {
 	MPI_Message *message; /* that was probed for: it is received, whatever from and tag are; NULL: none */
 };
 
-/* A message that a probe has taken from MPI. */
-struct pmpi_matched {
-	MPI_Message message;
-	struct pmpi_group *group; /* it is one of its users; NULL: no headers */
-	MPI_Comm comm;
-	int slot; /* of a header; -1: none */
-	struct pmpi_matched *next;
-};
-/* peer_probe.c: *matched gets what is known of a message, which is forgotten. Nothing is known of one without a header. */
-void pmpi_matched_find(MPI_Message message, struct pmpi_matched *matched);
-
 /* What MPI is given in the program's buffer's place. */
 struct pmpi_receiving {
+	struct pmpi_incoming in;
 	struct pmpi_buffer s; /* the program's */
 	struct pmpi_group *group; /* NULL: no headers */
-	MPI_Comm comm;
-	int from, tag;
 	void *buffer; /* the program's, header, or host's */
 	struct pmpi_bytes as;
 	unsigned char header[PEER_HEADER];
@@ -159,14 +147,14 @@ struct pmpi_receiving {
 	MPI_Request send_request;
 };
 
-/* Whether a receive is the door's: then pmpi_receiving_make. */
-int pmpi_receiving_find(const struct pmpi_incoming *in, struct pmpi_buffer *s, struct pmpi_matched *of);
-/* Of malloc. s ends with it. NULL: no memory, logged. */
-struct pmpi_receiving *pmpi_receiving_make(struct pmpi_buffer *s, const struct pmpi_matched *of);
+/* PMPI_NOT_OURS, as it is of host memory and without headers (unless is_ours), or an MPI error code. */
+int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi_receiving **out);
+/* peer_probe.c: gives r what is known of a message that was probed for, which is forgotten: its communicator, group and slot. Nothing is known of one without a header. */
+void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r);
 /* Gives it to MPI. An MPI error code. */
-int pmpi_receiving_post(struct pmpi_receiving *r, const struct pmpi_incoming *in, int is_persistent);
+int pmpi_receiving_post(struct pmpi_receiving *r, int is_persistent);
 /*
- * Becomes the work of r->request; r is malloc's, and the request's from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
+ * Becomes the work of r->request, whose it is from here on. error: MPI's, of the call that was to make the request; with one r ends. An MPI error
  * code, that one first.
  */
 int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error);

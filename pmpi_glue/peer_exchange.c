@@ -12,12 +12,12 @@ static int send(struct pmpi_receiving *r, const struct pmpi_message *m)
 	return r->sending || ret ? ret : pmpi_send_plain(m, &r->send_request);
 }
 
-static int start(struct pmpi_receiving *r, const struct pmpi_message *out, const struct pmpi_incoming *in)
+static int start(struct pmpi_receiving *r, const struct pmpi_message *out)
 {
 	int ret =
 	    out->is_copied ? send(r, out) : MPI_SUCCESS; /* from the buffer that the receive writes to */
 	if (!ret)
-		ret = pmpi_receiving_post(r, in, 0);
+		ret = pmpi_receiving_post(r, 0);
 	return ret || out->is_copied ? ret : send(r, out);
 }
 
@@ -29,36 +29,29 @@ static int send_only(const struct pmpi_message *out, const struct pmpi_incoming 
 	return ret || request ? ret : PMPI_Recv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, in->tag, in->comm, status);
 }
 
-static int is_ours(const struct pmpi_message *out, const struct pmpi_incoming *in)
-{
-	return pmpi_peer_watched(in->from, in->comm) || pmpi_peer_watched(out->to, out->comm) ||
-	       (out->to != MPI_PROC_NULL && pmpi_is_device(out->buffer, out->count, out->type)) ||
-	       pmpi_is_device(in->buffer, in->count, in->type);
-}
-
 int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
 		  MPI_Status *status)
 {
 	const double begin = pmpi_statistics_begin();
-	struct pmpi_matched of = { .group = pmpi_peer_watched(in->from, in->comm),
-				   .comm = in->comm,
-				   .slot = -1 };
-	struct pmpi_buffer s;
+	struct pmpi_receiving *r;
 	if (in->from == MPI_PROC_NULL)
 		return send_only(out, in, request, status);
-	if (!is_ours(out, in) || !pmpi_buffer_find(&s, in->buffer, in->count, in->type))
-		return PMPI_NOT_OURS;
-	struct pmpi_receiving *r = pmpi_receiving_make(&s, &of);
-	int ret = r ? start(r, out, in) : pmpi_fail(in->comm);
-	if (!r || (ret && r->request != MPI_REQUEST_NULL))
-		return ret; /* a receive without its send stays, as MPI may write to it */
+	const int is_ours = pmpi_peer_watched(out->to, out->comm) ||
+			    (out->to != MPI_PROC_NULL && pmpi_is_device(out->buffer, out->count, out->type));
+	int ret = pmpi_receiving_make(in, is_ours, &r);
+	if (ret)
+		return ret;
+	ret = start(r, out);
 	MPI_Request own = r->request;
+	if (ret && own != MPI_REQUEST_NULL)
+		return ret; /* a receive without its send stays, as MPI may write to it */
 	const size_t bytes = r->s.bytes;
+	const int has_group = r->group != NULL;
 	ret = pmpi_receiving_keep(r, 0, ret);
 	if (request)
 		*request = own;
 	else if (!ret)
 		ret = pmpi_wait_for(&own, status);
-	pmpi_p2p_count(PMPI_EXCHANGE, of.group != NULL, bytes, begin);
+	pmpi_p2p_count(PMPI_EXCHANGE, has_group, bytes, begin);
 	return ret;
 }

@@ -11,7 +11,14 @@
 #include "peer.h"
 #include "request.h"
 
-static struct pmpi_matched *first; /* messages of MPI_Mprobe that are headers */
+/* Messages of MPI_Mprobe that are headers. */
+static struct matched {
+	MPI_Message message;
+	struct pmpi_group *group; /* it is one of its users */
+	MPI_Comm comm;
+	int slot;
+	struct matched *next;
+} * first;
 
 /*
  * MPI_Iprobe, with the lock, so that no receive is posted meanwhile. *slot: of a header; -1: none. *flag is 0 also if a receive may have the oldest slot, and it is not
@@ -33,7 +40,7 @@ static int meet(const struct pmpi_group *group, int from, int tag, MPI_Comm comm
 /* Takes a message that was met out of MPI's hands. */
 static int keep(struct pmpi_group *group, MPI_Comm comm, int number, MPI_Message *message, MPI_Status *status)
 {
-	struct pmpi_matched *m = malloc(sizeof *m);
+	struct matched *m = malloc(sizeof *m);
 	int flag;
 	if (!m)
 		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a message that is probed");
@@ -44,7 +51,7 @@ static int keep(struct pmpi_group *group, MPI_Comm comm, int number, MPI_Message
 	}
 	peer_slot(group->ranks[status->MPI_SOURCE], (uint32_t)number)->is_claimed = 1;
 	group->users++;
-	*m = (struct pmpi_matched){ *message, group, comm, number, first };
+	*m = (struct matched){ *message, group, comm, number, first };
 	first = m;
 	return MPI_SUCCESS;
 }
@@ -78,14 +85,16 @@ static int probe(struct pmpi_group *group, int from, int tag, MPI_Comm comm, int
 	return ret < 0 ? pmpi_fail(comm) : ret;
 }
 
-void pmpi_matched_find(MPI_Message message, struct pmpi_matched *matched)
+void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r)
 {
 	pmpi_lock();
-	struct pmpi_matched **link = &first, *m;
+	struct matched **link = &first, *m;
 	while (*link && (*link)->message != message)
 		link = &(*link)->next;
 	if ((m = *link)) {
-		*matched = *m;
+		r->in.comm = m->comm;
+		r->group = m->group;
+		r->slot = m->slot;
 		*link = m->next;
 	}
 	pmpi_unlock();

@@ -279,8 +279,8 @@ int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *st
 			continue;
 		look(r);
 		is_known &= r->state != PMPI_POSTED || r->slot >= 0 ||
-			    (r->from != MPI_ANY_SOURCE && r->from != status->MPI_SOURCE) ||
-			    (r->tag != MPI_ANY_TAG && r->tag != status->MPI_TAG);
+			    (r->in.from != MPI_ANY_SOURCE && r->in.from != status->MPI_SOURCE) ||
+			    (r->in.tag != MPI_ANY_TAG && r->in.tag != status->MPI_TAG);
 	}
 	return is_known || pmpi.thread_level != MPI_THREAD_MULTIPLE;
 }

@@ -399,9 +399,8 @@ static int is_ready(void *arg, MPI_Request request)
 	return w->inner == MPI_REQUEST_NULL;
 }
 
-static int deliver(void *arg, MPI_Status *status, int error)
+static int deliver(void *arg, MPI_Status *status)
 {
-	(void)error;
 	(void)status;
 	leave_slot(arg);
 	return 0;

@@ -76,13 +76,13 @@ static int no_memory(int n)
 	return pmpi_fail(MPI_COMM_WORLD);
 }
 
-/* After MPI's completion of request i, with its error. Returns the work's. */
-static int complete(struct claims *c, int i, MPI_Status *status, int mpi_error)
+/* After MPI's completion of request i. Returns the work's error. */
+static int complete(struct claims *c, int i, MPI_Status *status)
 {
 	if (!c->pending[i])
 		return MPI_SUCCESS;
 	c->comm = c->pending[i]->comm;
-	const int error = pmpi_pending_complete(c->pending[i], status, mpi_error);
+	const int error = pmpi_pending_complete(c->pending[i], status);
 	c->pending[i] = NULL;
 	return error;
 }
@@ -90,7 +90,7 @@ static int complete(struct claims *c, int i, MPI_Status *status, int mpi_error)
 /* The same of a call for one request; ret: what MPI returned. */
 static int complete_one(struct claims *c, int i, MPI_Status *status, int ret)
 {
-	const int error = complete(c, i, status, ret);
+	const int error = complete(c, i, status);
 	if (error && error != MPI_ERR_OTHER && !ret)
 		PMPI_Comm_call_errhandler(c->comm, error);
 	return ret ? ret : error;
@@ -186,7 +186,7 @@ PMPI_ENTRY(MPI_Request_get_status, (MPI_Request request, int *flag, MPI_Status *
 	if (are_ready(&c))
 		ret = PMPI_Request_get_status(request, flag, status);
 	if (!ret && *flag)
-		ret = pmpi_pending_deliver(c.pending[0], status, MPI_SUCCESS);
+		ret = pmpi_pending_deliver(c.pending[0], status);
 	end_claims(&c);
 	return ret == MPI_ERR_OTHER
 		   ? ret
@@ -218,8 +218,7 @@ PMPI_ENTRY(MPI_Request_free, (MPI_Request * request), (request))
 /* Request i, with the status `at`, after a call for several that MPI has returned mpi_ret from. */
 static void complete_at(struct claims *c, int i, MPI_Status *statuses, int at, int mpi_ret, int *ret)
 {
-	const int error =
-	    complete(c, i, &statuses[at], mpi_ret == MPI_ERR_IN_STATUS ? statuses[at].MPI_ERROR : mpi_ret);
+	const int error = complete(c, i, &statuses[at]);
 	if (error == MPI_ERR_OTHER && !*ret)
 		*ret = error;
 	if (!error || error == MPI_ERR_OTHER)

@@ -22,10 +22,10 @@ struct pmpi_work {
 	/* Whether MPI may be asked to complete the request, which is active. NULL: always. */
 	int (*is_ready)(void *arg, MPI_Request request);
 	/*
-	 * The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. status: the program's too; error: MPI's.
+	 * The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. status: the program's too.
 	 * May also return MPI_ERR_TRUNCATE, not logged. NULL: nothing.
 	 */
-	int (*deliver)(void *arg, MPI_Status *status, int error);
+	int (*deliver)(void *arg, MPI_Status *status);
 	int is_repeated; /* deliver is called by each look at a complete request, as it writes to the status */
 	/* MPI uses nothing of the operation any more; last of all. */
 	void (*release)(void *arg);
@@ -72,12 +72,12 @@ void pmpi_pending_unclaim(struct pmpi_pending *claimed);
 /* Whether MPI may complete the request. NULL: it has no work. */
 int pmpi_pending_is_ready(const struct pmpi_pending *claimed);
 /*
- * The claimed work's operation is complete, with MPI's error: delivers, and takes what is not persistent from the table. An MPI error code. The error handler is
+ * The claimed work's operation is complete: delivers, and takes what is not persistent from the table. An MPI error code. The error handler is
  * called for MPI_ERR_OTHER, and for no other one.
  */
-int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status, int error);
+int pmpi_pending_complete(struct pmpi_pending *claimed, MPI_Status *status);
 /* Delivers, and leaves all else. */
-int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status, int error);
+int pmpi_pending_deliver(struct pmpi_pending *claimed, MPI_Status *status);
 /* Takes the claimed work from the table: released at once if it is not active, else by pmpi_requests_progress, which then owns the request. 1: it does. */
 int pmpi_pending_free(struct pmpi_pending *claimed);
 

@@ -104,20 +104,20 @@ int pmpi_pending_is_ready(const struct pmpi_pending *p)
 	return !p || !p->is_active || !p->work->is_ready || p->work->is_ready(p->arg, p->request);
 }
 
-int pmpi_pending_deliver(struct pmpi_pending *p, MPI_Status *status, int error)
+int pmpi_pending_deliver(struct pmpi_pending *p, MPI_Status *status)
 {
 	int is_cancelled = 0;
 	if (!p->is_active || !p->work->deliver || (p->is_delivered && !p->work->is_repeated))
 		return MPI_SUCCESS;
 	p->is_delivered = 1;
 	PMPI_Test_cancelled(status, &is_cancelled);
-	const int ret = is_cancelled ? 0 : p->work->deliver(p->arg, status, error);
+	const int ret = is_cancelled ? 0 : p->work->deliver(p->arg, status);
 	return ret < 0 ? pmpi_fail(p->comm) : ret;
 }
 
-int pmpi_pending_complete(struct pmpi_pending *p, MPI_Status *status, int error)
+int pmpi_pending_complete(struct pmpi_pending *p, MPI_Status *status)
 {
-	const int ret = pmpi_pending_deliver(p, status, error);
+	const int ret = pmpi_pending_deliver(p, status);
 	if (p->is_persistent) {
 		p->is_active = p->is_delivered = 0;
 		pmpi_pending_unclaim(p);
@@ -146,15 +146,15 @@ int pmpi_pending_free(struct pmpi_pending *p)
 }
 
 /* Out of the list: one that is complete, NULL: none. */
-static struct pmpi_pending *take_complete(MPI_Status *status, int *error)
+static struct pmpi_pending *take_complete(MPI_Status *status)
 {
 	int is_complete = 0;
 	pmpi_lock();
 	struct pmpi_pending **link = &table.freed, *found;
 	while ((found = *link)) {
 		const int is_ready = pmpi_pending_is_ready(found);
-		*error = PMPI_Request_get_status(found->request, &is_complete, status);
-		if (*error || (is_complete && is_ready))
+		if (PMPI_Request_get_status(found->request, &is_complete, status) ||
+		    (is_complete && is_ready))
 			break;
 		link = &found->next;
 	}
@@ -170,11 +170,10 @@ void pmpi_requests_progress(void)
 {
 	MPI_Status status;
 	struct pmpi_pending *pending;
-	int error;
 	do
 		while (atomic_load_explicit(&table.freed_n, memory_order_relaxed) &&
-		       (pending = take_complete(&status, &error))) {
-			pmpi_pending_deliver(pending, &status, error);
+		       (pending = take_complete(&status))) {
+			pmpi_pending_deliver(pending, &status);
 			PMPI_Request_free(&pending->request);
 			release(pending);
 		}
