@@ -37,6 +37,8 @@ struct pmpi_device {
 	/* Host memory that copies of all devices reach fast. */
 	int (*pin)(size_t bytes, void **memory);
 	void (*unpin)(void *memory);
+	/* Shared host memory that is mapped already, for as long as it is. */
+	int (*pin_mapped)(void *memory, size_t bytes);
 	/* Memory of the current device that export_memory takes. alloc: 1: there is none. */
 	int (*alloc)(size_t bytes, void **memory);
 	void (*free)(void *memory);

@@ -166,6 +166,25 @@ static void unpin(void *memory)
 	leave(before);
 }
 
+static int pin_mapped(void *memory, size_t bytes)
+{
+	int before;
+	const int ret = enter(seen, &before);
+	if (ret)
+		return ret;
+	const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+	if (error != cudaSuccess) {
+		cudaGetLastError(); /* ours, not the program's */
+		log_line(LOG_INFO, pmpi.rank,
+			 "%zu bytes of shared memory for messages can't be registered with GPUs: %s; raise "
+			 "the limit "
+			 "of locked memory (ulimit -l)",
+			 bytes, cudaGetErrorString(error));
+	}
+	leave(before);
+	return error == cudaSuccess ? 0 : CORALE_ENOMEM;
+}
+
 static int alloc_memory(size_t bytes, void **memory)
 {
 	const cudaError_t error = cudaMalloc(memory, bytes);
@@ -308,6 +327,7 @@ static const struct pmpi_device gpu = { .name = "CUDA",
 					.leave = leave,
 					.pin = pin,
 					.unpin = unpin,
+					.pin_mapped = pin_mapped,
 					.alloc = alloc_memory,
 					.free = free_memory,
 					.stream_create = stream_create,

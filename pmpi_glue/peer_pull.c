@@ -111,9 +111,12 @@ static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 	if (!is_mapped && slot->is_exported && peer_reach_of(pmpi.rank, r->owner) == PEER_UNTRIED)
 		peer_note_reach(r->owner, map(r->owner, ordinal, &slot->memory) != NULL);
 	const int ret = is_mapped ? find_memory(r, slot, ordinal, &from) : 0;
-	return ret || !r->bytes ? ret
-				: pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from,
-						   is_mapped ? ordinal : PMPI_IN_HOST, r->bytes, &r->stream);
+	const int where = is_mapped                                                  ? ordinal
+			  : r->s.ordinal >= 0 && peer_slot_is_pinned(r->owner, slot) ? PMPI_IN_PINNED
+										     : PMPI_IN_HOST;
+	return ret || !r->bytes
+		   ? ret
+		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, where, r->bytes, &r->stream);
 }
 
 void pmpi_pull_remove(struct pmpi_receiving *r)

@@ -11,10 +11,10 @@
 #include "types.h"
 
 /*
- * What must be copied to host memory goes faster by pinned memory and MPI from LEAST_STAGED bytes on. But Open MPI 4.1 writes behind a receive that is shorter than a message of a rank to
- * itself, which therefore never goes so.
+ * What must be copied to host memory, of LEAST_PINNED bytes or more, goes to parts of the arena that devices reach, else by pinned memory and MPI. But Open MPI 4.1 writes behind a
+ * receive that is shorter than a message of a rank to itself, which therefore never goes so.
  */
-enum { LATE_NS = 1000000, LEAST_STAGED = 16 << 10 };
+enum { LATE_NS = 1000000, LEAST_PINNED = 16 << 10 };
 
 struct pmpi_sending {
 	struct pmpi_message m;
@@ -60,12 +60,13 @@ static const void *first_byte(const struct pmpi_buffer *s)
 
 static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 {
-	const int ret = peer_slot_fill(slot);
+	const int is_pinned = w->s.bytes >= LEAST_PINNED && peer_slot_is_pinned(pmpi.rank, slot),
+		  ret = is_pinned ? 0 : peer_slot_fill(slot);
 	slot->where = PEER_IN_ARENA;
 	pmpi_peer.buffered++;
 	return ret ? ret
-		   : pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot), PMPI_IN_HOST,
-				      w->s.bytes, NULL);
+		   : pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, peer_arena(pmpi.rank, slot),
+				      is_pinned ? PMPI_IN_PINNED : PMPI_IN_HOST, w->s.bytes, NULL);
 }
 
 /* 1: it was not. The slot's number is w's. */
@@ -187,7 +188,8 @@ static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int 
 	*memory = exported(s, to);
 	if (!memory->id || peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED ||
 	    (!in_place && s->ordinal >= PMPI_DEVICES))
-		return s->bytes >= pmpi_peer.least && (s->bytes < LEAST_STAGED || to == pmpi.rank);
+		return s->bytes >= pmpi_peer.least &&
+		       (s->bytes < LEAST_PINNED || to == pmpi.rank || peer_table_pins(s->bytes));
 	return s->bytes >= pmpi_peer.least || (in_place && !is_persistent && peer_is_used_often(memory->id));
 }
 

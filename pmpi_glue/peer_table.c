@@ -44,6 +44,10 @@ static size_t file_bytes(void)
 	return (sizeof(struct file) + 4095) / 4096 * 4096 + arena_bytes;
 }
 
+/* Of a slot's part: whether this process has registered it. */
+enum pinning { PIN_UNTRIED, PIN_DONE, PIN_FAILED };
+static unsigned char **pinned; /* by rank and slot; NULL: none is */
+
 static struct file **files; /* of all ranks of MPI_COMM_WORLD; NULL: not mapped */
 static struct liveness **lives; /* the same; NULL: this rank's */
 
@@ -57,6 +61,8 @@ static struct {
 	    unused[SIZES]; /* lists of free slots, by the bits of their part's size: number + 1; 0: none */
 	uint32_t *next; /* of these, by number */
 	struct peer_part **kept; /* by number; NULL: none */
+	size_t pinned_bytes;
+	int pins_no_more; /* the system does not let it */
 	uint32_t *left; /* a stack of numbers, of complete sends that are not pulled yet */
 	int left_n, left_most; /* left_most: more are looked through */
 	const void *_Atomic allocated_at[ALLOCATIONS];
@@ -97,7 +103,8 @@ int peer_table_create(void)
 	own.next = malloc(SLOTS * sizeof *own.next);
 	own.left = malloc(SLOTS * sizeof *own.left);
 	own.kept = calloc(SLOTS, sizeof(struct peer_part *));
-	if (files && lives && own.next && own.left && own.kept)
+	pinned = calloc((size_t)pmpi.size, sizeof(unsigned char *));
+	if (files && lives && own.next && own.left && own.kept && pinned)
 		own.fd = descriptor_memory("corale-messages", file_bytes(), &failed_at);
 	if (own.fd < 0 || back(0, offsetof(struct file, slots)) || !(files[pmpi.rank] = map_file(own.fd))) {
 		log_line(LOG_INFO, pmpi.rank,
@@ -193,7 +200,7 @@ static void drop(int number)
 {
 	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
 	const int bits = bits_of(slot->bytes);
-	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA)
+	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA && !slot->is_pinned)
 		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
 			  (off_t)1 << bits);
 	if (own.kept[number])
@@ -277,6 +284,63 @@ void peer_slot_leave(int number)
 	else
 		own.left[own.left_n++] = (uint32_t)number;
 	pthread_mutex_unlock(&own.lock);
+}
+
+/* ---- Parts of the arena that devices reach --------------------------------------------------------------- */
+
+static const size_t most_pinned = (size_t)256 << 20;
+
+static size_t part_bytes(const struct peer_slot *slot)
+{
+	return (size_t)1 << bits_of(slot->bytes);
+}
+
+/* This rank's own: it has all its pages before, and keeps them. */
+static int may_pin(struct peer_slot *slot)
+{
+	const size_t bytes = part_bytes(slot);
+	if (own.pins_no_more || bytes > most_pinned - own.pinned_bytes || back(slot->arena_at, bytes))
+		return 0;
+	own.pinned_bytes += bytes;
+	return slot->is_pinned = 1;
+}
+
+static enum pinning pin(int owner, struct peer_slot *slot)
+{
+	const int is_own = owner == pmpi.rank;
+	if (is_own && !slot->is_pinned && !may_pin(slot))
+		return PIN_UNTRIED;
+	const int failed = pmpi.device->pin_mapped(peer_arena(owner, slot), part_bytes(slot));
+	own.pins_no_more |= is_own && failed;
+	return failed ? PIN_FAILED : PIN_DONE;
+}
+
+int peer_slot_is_pinned(int owner, struct peer_slot *slot)
+{
+	if (owner != pmpi.rank && !slot->is_pinned)
+		return 0;
+	pthread_mutex_lock(&own.lock);
+	if (!pinned[owner])
+		pinned[owner] = calloc(SLOTS, 1);
+	unsigned char *state = pinned[owner] ? &pinned[owner][slot - files[owner]->slots] : NULL;
+	if (state && *state == PIN_UNTRIED)
+		*state = (unsigned char)pin(owner, slot);
+	pthread_mutex_unlock(&own.lock);
+	return state && *state == PIN_DONE;
+}
+
+int peer_table_pins(size_t bytes)
+{
+	const int bits = bits_of(bytes);
+	pthread_mutex_lock(&own.lock);
+	if (!own.unused[bits])
+		reap();
+	const uint32_t first = own.unused[bits];
+	const int has_one = first && files[pmpi.rank]->slots[first - 1].is_pinned;
+	const int pins =
+	    !own.pins_no_more && (has_one || (size_t)1 << bits <= most_pinned - own.pinned_bytes);
+	pthread_mutex_unlock(&own.lock);
+	return pins;
 }
 
 /* ---- Slots of senders to this rank --------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ struct peer_slot {
 	uint64_t comm; /* the communicator's id */
 	_Atomic uint64_t sequence; /* of the sender's messages, in the order of their headers */
 	uint64_t bytes;
+	int is_pinned; /* its part of the arena keeps its pages, which devices may reach */
 	uint64_t arena_at; /* where its part of the arena is */
 	int is_exported; /* memory is there, also where the message was copied */
 	struct pmpi_exported memory;
@@ -49,6 +50,12 @@ char *peer_arena(int rank, const struct peer_slot *slot);
 int peer_slot_take(size_t bytes);
 /* The arena's part gets memory. CORALE_ENOMEM. */
 int peer_slot_fill(const struct peer_slot *slot);
+/*
+ * Whether devices reach a slot's part of the arena as fast as pinned memory, for which it is registered when it is first asked. Its owner asks before it copies to it; 256 MB at most.
+ * peer_table_pins: whether a message of so many bytes is likely to get such a part.
+ */
+int peer_slot_is_pinned(int owner, struct peer_slot *slot);
+int peer_table_pins(size_t bytes);
 /* The part is given back when the slot is free. */
 void peer_slot_keep(int number, struct peer_part *part);
 /* The send is complete: free as soon as it is pulled. */

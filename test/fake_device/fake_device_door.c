@@ -96,11 +96,12 @@ static void leave(int before)
 	current = before;
 }
 
-/* Pinned memory has its size and that of the list of all in front. */
+/* Pinned memory has its size and that of the list of all in front; of mapped memory that is elsewhere. */
 enum { FRONT = 64 };
 struct front {
 	size_t bytes;
 	struct front *next;
+	const void *mapped;
 };
 
 static struct {
@@ -114,7 +115,7 @@ static int pin(size_t bytes, void **memory)
 	if (!front)
 		return CORALE_ENOMEM;
 	pthread_mutex_lock(&all_pinned.lock);
-	*front = (struct front){ bytes, all_pinned.first };
+	*front = (struct front){ bytes, all_pinned.first, NULL };
 	all_pinned.first = front;
 	pthread_mutex_unlock(&all_pinned.lock);
 	pinned += bytes;
@@ -140,10 +141,24 @@ static int is_pinned(const void *p)
 {
 	pthread_mutex_lock(&all_pinned.lock);
 	const struct front *front = all_pinned.first;
-	while (front && (uintptr_t)p - (uintptr_t)front - FRONT >= front->bytes)
+	while (front &&
+	       (uintptr_t)p - (front->mapped ? (uintptr_t)front->mapped : (uintptr_t)front + FRONT) >=
+		   front->bytes)
 		front = front->next;
 	pthread_mutex_unlock(&all_pinned.lock);
 	return front != NULL;
+}
+
+static int pin_mapped(void *memory, size_t bytes)
+{
+	struct front *front = getenv("FAKE_DEVICE_UNPINNED") ? NULL : malloc(sizeof *front);
+	if (!front)
+		return CORALE_ENOMEM;
+	pthread_mutex_lock(&all_pinned.lock);
+	*front = (struct front){ bytes, all_pinned.first, memory };
+	all_pinned.first = front;
+	pthread_mutex_unlock(&all_pinned.lock);
+	return 0;
 }
 
 static int alloc_memory(size_t bytes, void **memory)
@@ -287,6 +302,7 @@ const struct pmpi_device corale_pmpi_device = { .name = "fake",
 						.leave = leave,
 						.pin = pin,
 						.unpin = unpin,
+						.pin_mapped = pin_mapped,
 						.alloc = alloc_memory,
 						.free = fake_device_free,
 						.stream_create = stream_create,
