@@ -9,7 +9,7 @@
 #include "door.h"
 #include "peer.h"
 
-/* All communicators that were seen, so that MPI_Finalize can end their cores, oldest first: alike on all ranks. */
+/* All communicators that were seen, so that MPI_Finalize can end their cores, newest first: alike on all ranks. */
 static struct registry {
 	pthread_mutex_t lock;
 	struct pmpi_comm *first;
@@ -73,7 +73,6 @@ static int on_free(MPI_Comm handle, int keyval, void *value, void *extra)
 	registry.generation++;
 	pthread_mutex_unlock(&registry.lock);
 	pmpi_group_put(comm->group);
-	free(comm->arrays);
 	free(comm);
 	return MPI_SUCCESS;
 }
@@ -109,30 +108,29 @@ int pmpi_comm_is_of_world(MPI_Comm handle, int size, int *world)
 
 static struct pmpi_comm *make(MPI_Comm handle)
 {
-	struct pmpi_comm *comm = calloc(1, sizeof *comm);
+	int size;
+	PMPI_Comm_size(handle, &size);
+	struct pmpi_comm *comm = calloc(1, sizeof *comm + 4 * sizeof *comm->arrays * (size_t)size);
 	if (!comm)
 		return NULL;
 	comm->comm = handle;
+	comm->size = size;
+	comm->arrays = (size_t *)(comm + 1);
 	comm->until_next_try = (unsigned)pmpi.calls_before;
 	PMPI_Comm_test_inter(handle, &comm->is_inter);
 	PMPI_Comm_rank(handle, &comm->rank);
-	PMPI_Comm_size(handle, &comm->size);
 	comm->peers = comm->size;
 	if (comm->is_inter)
 		PMPI_Comm_remote_size(handle, &comm->peers);
-	comm->arrays = malloc(4 * sizeof *comm->arrays * (size_t)comm->size);
-	comm->is_plain = comm->arrays && !comm->is_inter && comm->size > 1 &&
-			 pmpi_comm_is_of_world(handle, comm->size, (int *)comm->arrays) > 0;
-	if (!comm->arrays || PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
-		free(comm->arrays);
+	comm->is_plain =
+	    !comm->is_inter && size > 1 && pmpi_comm_is_of_world(handle, size, (int *)comm->arrays) > 0;
+	if (PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
 		free(comm);
 		return NULL;
 	}
 	pthread_mutex_lock(&registry.lock);
-	struct pmpi_comm **link = &registry.first;
-	while (*link)
-		link = &(*link)->next;
-	*link = comm;
+	comm->next = registry.first;
+	registry.first = comm;
 	pthread_mutex_unlock(&registry.lock);
 	return comm;
 }

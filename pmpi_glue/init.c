@@ -97,52 +97,47 @@ static void refuse_other_mpi(void)
 
 /* ---- All ranks agree */
 
-/* What a rank brings, and what is agreed: the mode and the number of communicators of rank 0, and whether any rank has a device. */
-struct wish {
-	int mode, most_comms, calls_before;
-	int has_device, wants_peer; /* wants_peer: CORALE_MPI_PEER of this rank */
-};
-
-static struct wish wish_of_this_rank(void)
+/* Settings that can't be read turn the door off. *wants_peer: CORALE_MPI_PEER. */
+static void take_settings(int *wants_peer)
 {
 	const struct settings *settings;
-	struct wish wish = { .mode = PMPI_MODE_OFF };
+	pmpi.mode = PMPI_MODE_OFF;
 	if (settings_get(&settings))
-		return wish; /* logged */
+		return; /* logged */
 	log_open(settings->debug, *settings->log_file ? settings->log_file : NULL);
-	wish.mode = settings->mpi;
-	wish.most_comms = settings->mpi_comms;
-	wish.calls_before = settings->mpi_after;
-	wish.wants_peer = settings->mpi_peer == SETTINGS_PEER_YES ||
-			  (settings->mpi_peer == SETTINGS_PEER_AUTO && peer_by_default);
-	if (wish.mode == PMPI_MODE_DEVICE || wish.mode == PMPI_MODE_ALL) {
+	pmpi.mode = settings->mpi;
+	pmpi.most_comms = settings->mpi_comms;
+	pmpi.calls_before = settings->mpi_after;
+	*wants_peer = settings->mpi_peer == SETTINGS_PEER_YES ||
+		      (settings->mpi_peer == SETTINGS_PEER_AUTO && peer_by_default);
+	if (pmpi.mode == PMPI_MODE_DEVICE || pmpi.mode == PMPI_MODE_ALL)
 		pmpi.device = pmpi_device_find();
-		wish.has_device = pmpi.device && pmpi.device->is_there();
-	}
-	return wish;
 }
 
-/* any: whether a rank has a device, and whether one wants peer copies. */
-static int agree(const struct wish *mine, int any[2])
+/* On rank 0's settings, and whether a rank has a device and one wants peer copies: *has_both. */
+static int agree(int wants_peer, int *has_both)
 {
-	struct wish wish = *mine;
-	int error = PMPI_Bcast(&wish, sizeof wish, MPI_BYTE, 0, MPI_COMM_WORLD);
+	const int mine[3] = { pmpi.mode, pmpi.most_comms, pmpi.calls_before };
+	const int wishes[2] = { pmpi.device && pmpi.device->is_there(), wants_peer };
+	int of_root[3], any[2];
+	memcpy(of_root, mine, sizeof mine);
+	int error = PMPI_Bcast(of_root, 3, MPI_INT, 0, MPI_COMM_WORLD);
 	if (!error)
-		error = PMPI_Allreduce(&mine->has_device, any, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+		error = PMPI_Allreduce(wishes, any, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	if (error)
 		return error;
-	if (mine->mode != wish.mode || mine->most_comms != wish.most_comms ||
-	    mine->calls_before != wish.calls_before)
+	if (memcmp(of_root, mine, sizeof mine))
 		log_line(LOG_WARN, pmpi.rank,
 			 "CORALE_MPI, CORALE_MPI_COMMS or CORALE_MPI_AFTER differ from those of rank 0, "
 			 "which are used: set them alike on all ranks");
-	pmpi.mode = wish.mode;
-	pmpi.most_comms = wish.most_comms;
-	pmpi.calls_before = wish.calls_before;
-	if (!any[0] || wish.mode == PMPI_MODE_HOST || wish.mode == PMPI_MODE_OFF)
+	pmpi.mode = of_root[0];
+	pmpi.most_comms = of_root[1];
+	pmpi.calls_before = of_root[2];
+	if (!any[0] || pmpi.mode == PMPI_MODE_HOST || pmpi.mode == PMPI_MODE_OFF)
 		pmpi.device = NULL;
-	pmpi.on = wish.mode == PMPI_MODE_ALL || wish.mode == PMPI_MODE_HOST ||
-		  (wish.mode == PMPI_MODE_DEVICE && any[0]);
+	pmpi.on = pmpi.mode == PMPI_MODE_ALL || pmpi.mode == PMPI_MODE_HOST ||
+		  (pmpi.mode == PMPI_MODE_DEVICE && any[0]);
+	*has_both = any[0] && any[1];
 	return MPI_SUCCESS;
 }
 
@@ -150,7 +145,7 @@ static int is_started;
 
 static int start(void)
 {
-	int error, any[2] = { 0 };
+	int error, wants_peer = 0, has_peers = 0;
 	is_started = 1;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &pmpi.rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &pmpi.size);
@@ -158,15 +153,15 @@ static int start(void)
 	error = PMPI_Comm_group(MPI_COMM_WORLD, &pmpi.world);
 	if (!error)
 		error = pmpi_comms_start();
-	const struct wish mine = wish_of_this_rank();
+	take_settings(&wants_peer);
 	if (!error)
-		error = agree(&mine, any);
+		error = agree(wants_peer, &has_peers);
 	pmpi.counts = pmpi.on && log_level >= LOG_INFO;
 	if (!error && pmpi.on)
 		error = progress_start();
 	if (!error && pmpi.on && corale_set_progress(progress, NULL))
 		pmpi.on = 0; /* logged */
-	return error || !any[0] || !any[1] ? error : pmpi_peer_start(mine.wants_peer);
+	return error || !has_peers ? error : pmpi_peer_start(wants_peer);
 }
 
 /* Behind a tool's MPI_Init. One that looks PMPI_ names up behind itself, where the door is not, has passed it by. */

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of device memory by peer copies (CORALE_MPI_PEER). In place of the message MPI carries a header of 3 bytes, so that matching, order and wildcards are
- * MPI's: the number of a slot in the sender's table (peer_table.h), which says where the bytes are. The receiver copies them from the sender's memory, in the
- * call that completes its receive or before. The send is complete when its header was matched and the bytes were read, or copied to other memory of the sender's device
- * (peer_pool.h) or its arena in shared memory: the sender does that CORALE_MPI_PEER_WAIT_US after the match, so a program may wait elsewhere between a receive and its completion. A standard send of
- * CORALE_MPI_PEER_EAGER bytes or less does not wait for the match either.
- *
- * Which ranks take headers of which is agreed in MPI_Init. On a communicator whose id all its ranks have agreed on, when it was made, a rank that
- * takes headers gets
- * - messages of exactly 3 bytes, of any memory, by a header: so 3 bytes are a header always;
- * - messages of device memory of CORALE_MPI_PEER_LEAST bytes or more by a header, and shorter ones from the fourth of an allocation on: a peer maps it once;
- * - all others as they are.
- * Other ranks get no header, nor do messages on intercommunicators, and on communicators by MPI_Comm_idup, of spawned ranks and of sessions.
+ * Messages of device memory by peer copies; docs/mpi.md says which ones, and when a send is complete. In place of the message MPI carries a header of 3 bytes, so that matching, order
+ * and wildcards are MPI's: the number of a slot in the sender's table (peer_table.h), which says where the bytes are. Messages of 3 bytes are headers always. Headers go on
+ * communicators whose id all ranks have agreed on when they made it together, between ranks that have mapped each other's tables in MPI_Init.
  *
  * With MPI_THREAD_MULTIPLE (the lock: request.h) the order of slots is that of their headers, and a probe finds the slot of a header as the oldest one that no receive
  * has. So no thread is inside MPI with a receive that a header may come to: blocking receives are requests, too, and what waits for one looks
