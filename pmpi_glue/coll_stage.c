@@ -34,23 +34,17 @@ int coll_find_blocks(const struct coll_call *call, struct coll_side *side)
 	return 0;
 }
 
-struct bounds {
-	MPI_Aint low, high;
-};
-
-static void widen(struct bounds *bounds, const struct coll_block *block)
+/* Where a block begins and ends, if that is farther. */
+static void widen(const struct coll_block *block, MPI_Aint *from, MPI_Aint *to)
 {
 	const MPI_Aint last = block->count ? (MPI_Aint)(block->count - 1) * block->layout->extent : 0;
 	for (size_t i = 0; block->count && i < block->layout->n; i++) {
 		const struct pmpi_run *run = &block->layout->runs[i];
-		MPI_Aint low = block->at + run->at;
-		MPI_Aint high = low + (MPI_Aint)((run->count - 1) * run->stride + run->bytes);
-		if (last < 0)
-			low += last;
-		else
-			high += last;
-		bounds->low = low < bounds->low ? low : bounds->low;
-		bounds->high = high > bounds->high ? high : bounds->high;
+		const MPI_Aint at = block->at + run->at, low = last < 0 ? at + last : at,
+			       high = (last < 0 ? at : at + last) +
+				      (MPI_Aint)((run->count - 1) * run->stride + run->bytes);
+		*from = low < *from ? low : *from;
+		*to = high > *to ? high : *to;
 	}
 }
 
@@ -74,14 +68,14 @@ int coll_copy_side(const struct coll_side *side, enum pmpi_direction direction, 
 
 static int take_memory(const struct coll_call *call, struct coll_side *side)
 {
-	struct bounds bounds = { INTPTR_MAX, INTPTR_MIN };
+	MPI_Aint from = INTPTR_MAX, to = INTPTR_MIN;
 	int ret = coll_find_blocks(call, side);
 	for (int i = 0; i < side->blocks && !ret; i++)
-		widen(&bounds, &side->list[i]);
-	if (ret || bounds.low >= bounds.high)
+		widen(&side->list[i], &from, &to);
+	if (ret || from >= to)
 		return ret;
-	ret = pmpi_host_take(&side->staged, (size_t)(bounds.high - bounds.low), 1);
-	side->at = side->staged.memory - bounds.low;
+	ret = pmpi_host_take(&side->staged, (size_t)(to - from), 1);
+	side->at = side->staged.memory - from;
 	return ret;
 }
 

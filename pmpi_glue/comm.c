@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "comm/comm_doors.h"
 #include "door.h"
-#include "peer.h"
 
 /* All communicators that were seen, so that MPI_Finalize can end their cores, newest first: alike on all ranks. */
 static struct registry {
@@ -72,8 +71,7 @@ static int on_free(MPI_Comm handle, int keyval, void *value, void *extra)
 		*link = comm->next;
 	registry.generation++;
 	pthread_mutex_unlock(&registry.lock);
-	pmpi_group_put(comm->group);
-	free(comm);
+	pmpi_comm_put(comm);
 	return MPI_SUCCESS;
 }
 
@@ -90,40 +88,48 @@ void pmpi_comms_end(void)
 
 /* ---- What is known of a communicator */
 
-int pmpi_comm_is_of_world(MPI_Comm handle, int size, int *world)
+static void find_world(struct pmpi_comm *comm)
 {
-	int *ranks = malloc(sizeof(int) * (size_t)size), is_inside = 1;
+	int *ranks = (int *)comm->arrays;
 	MPI_Group group;
-	if (!ranks || PMPI_Comm_group(handle, &group))
-		return free(ranks), -1;
-	for (int i = 0; i < size; i++)
+	if (comm->is_inter || PMPI_Comm_group(comm->comm, &group))
+		return;
+	for (int i = 0; i < comm->size; i++)
 		ranks[i] = i;
-	PMPI_Group_translate_ranks(group, size, ranks, pmpi.world, world);
-	for (int i = 0; i < size; i++)
-		is_inside &= world[i] != MPI_UNDEFINED;
+	PMPI_Group_translate_ranks(group, comm->size, ranks, pmpi.world, comm->world);
 	PMPI_Group_free(&group);
-	free(ranks);
-	return is_inside;
+	comm->is_of_world = 1;
+	for (int i = 0; i < comm->size; i++)
+		comm->is_of_world &= comm->world[i] != MPI_UNDEFINED;
+	comm->is_plain = comm->is_of_world && comm->size > 1;
+}
+
+void pmpi_comm_put(struct pmpi_comm *comm)
+{
+	if (comm && !--comm->users)
+		free(comm);
 }
 
 static struct pmpi_comm *make(MPI_Comm handle)
 {
 	int size;
 	PMPI_Comm_size(handle, &size);
-	struct pmpi_comm *comm = calloc(1, sizeof *comm + 4 * sizeof *comm->arrays * (size_t)size);
+	const size_t per_rank = 4 * sizeof(size_t) + sizeof(int);
+	struct pmpi_comm *comm = calloc(1, sizeof *comm + per_rank * (size_t)size);
 	if (!comm)
 		return NULL;
 	comm->comm = handle;
 	comm->size = size;
+	comm->users = 1;
 	comm->arrays = (size_t *)(comm + 1);
+	comm->world = (int *)(comm->arrays + 4 * size);
 	comm->until_next_try = (unsigned)pmpi.calls_before;
 	PMPI_Comm_test_inter(handle, &comm->is_inter);
 	PMPI_Comm_rank(handle, &comm->rank);
 	comm->peers = comm->size;
 	if (comm->is_inter)
 		PMPI_Comm_remote_size(handle, &comm->peers);
-	comm->is_plain =
-	    !comm->is_inter && size > 1 && pmpi_comm_is_of_world(handle, size, (int *)comm->arrays) > 0;
+	find_world(comm);
 	if (PMPI_Comm_set_attr(handle, registry.keyval, comm)) {
 		free(comm);
 		return NULL;

@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "corale.h"
 #include "functions.h"
@@ -23,8 +24,6 @@ struct pmpi_route {
 	unsigned char is_routed, saw_device; /* the last answer; device memory here since the last vote */
 };
 
-struct pmpi_group;
-
 enum pmpi_core { PMPI_CORE_NONE, PMPI_CORE_READY, PMPI_CORE_NEVER };
 
 /* As all ranks of a communicator make its collectives in one order, its calls come one at a time. */
@@ -33,7 +32,7 @@ struct pmpi_comm {
 	int rank, size;
 	int is_inter,
 	    peers; /* peers: the ranks that calls have blocks for: size, or that of the other group */
-	int is_plain; /* an intracommunicator of ranks of MPI_COMM_WORLD, of several: Corale may run its calls. Alike on all its ranks */
+	int is_plain; /* is_of_world, of several ranks: Corale may run its calls */
 	enum pmpi_core state; /* of core; alike on all ranks */
 	corale_comm *core;
 	int ordinal; /* of core's device */
@@ -45,7 +44,10 @@ struct pmpi_comm {
 	unsigned tries;
 	struct pmpi_route routes[PMPI_COLLECTIVES][PMPI_SIZE_CLASSES];
 	size_t *arrays; /* 4 * size entries: counts and displacements of the call in progress */
-	struct pmpi_group *group; /* for messages by peer copies; NULL: none */
+	int is_of_world; /* an intracommunicator of ranks of MPI_COMM_WORLD, as those of others may have another door, or none. Alike on all its ranks */
+	int *world; /* the ranks' numbers there */
+	uint64_t headers_id; /* of messages by peer copies (peer.h); 0: none go on it */
+	_Atomic int users; /* the attribute, and receives */
 	struct pmpi_comm *next;
 };
 
@@ -53,11 +55,9 @@ int pmpi_comms_start(void); /* an MPI error code */
 /* At MPI_Finalize: ends all communicators of Corale. */
 void pmpi_comms_end(void);
 
-/* Whether all ranks of an intracommunicator are MPI_COMM_WORLD's, as those of others may have another door, or none; world: their numbers there. -1: no memory. */
-int pmpi_comm_is_of_world(MPI_Comm comm, int size, int *world);
-
 /* NULL: MPI does not know it, or there is no memory: calls are MPI's. */
 struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
+void pmpi_comm_put(struct pmpi_comm *comm); /* one user less. NULL is nothing */
 
 /*
  * Before each call that core could run, of so many bytes on this rank. Makes core behind CORALE_MPI_AFTER of them, or later where the process has freed communicators before

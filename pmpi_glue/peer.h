@@ -16,7 +16,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-#include "functions.h"
+#include "comm.h"
 #include "peer_table.h"
 #include "staging.h"
 
@@ -36,22 +36,21 @@ void pmpi_peer_end(void); /* in MPI_Finalize */
 
 /* ---- Communicators */
 
-struct pmpi_group {
-	_Atomic int users; /* the communicator and receives */
-	uint64_t id;
-	int size;
-	int ranks[]; /* in MPI_COMM_WORLD; -1: gets and sends no headers */
-};
-/* NULL: no headers. */
-struct pmpi_group *pmpi_group_of(MPI_Comm comm);
-void pmpi_group_put(struct pmpi_group *group); /* NULL is nothing */
-/* Of a communicator that its ranks have made together. An MPI error code. */
-int pmpi_group_make(MPI_Comm comm, uint64_t id); /* id: 0: it is agreed on */
+/* Of a communicator that its ranks have made together: headers go on it. id: 0: it is agreed on. An MPI error code. */
+int pmpi_peer_agree(MPI_Comm comm, uint64_t id);
+
+/* NULL: no headers go on it. */
+static inline struct pmpi_comm *pmpi_peer_comm(MPI_Comm handle)
+{
+	struct pmpi_comm *comm = pmpi_peer.on ? pmpi_comm_find(handle) : NULL;
+	return comm && comm->headers_id ? comm : NULL;
+}
 
 /* Its number in MPI_COMM_WORLD; -1: no headers go to it or come from it. */
-static inline int pmpi_group_rank(const struct pmpi_group *group, int rank)
+static inline int pmpi_peer_rank(const struct pmpi_comm *headers, int rank)
 {
-	return group && rank >= 0 && rank < group->size ? group->ranks[rank] : -1;
+	const int world = headers && rank >= 0 && rank < headers->size ? headers->world[rank] : -1;
+	return world >= 0 && pmpi_peer.takes[world] ? world : -1;
 }
 
 /* Counts a call that is the door's: routed, or staged. */
@@ -91,11 +90,11 @@ int pmpi_send_init(const struct pmpi_message *m, MPI_Request *request);
 
 /* ---- Receives: those that a header may come to, and those into device memory. */
 
-/* The communicator's headers, if one may come; NULL: none does. */
-static inline struct pmpi_group *pmpi_peer_watched(int from, MPI_Comm comm)
+/* The communicator, if a header may come; NULL: none does. */
+static inline struct pmpi_comm *pmpi_peer_watched(int from, MPI_Comm comm)
 {
-	struct pmpi_group *group = pmpi_peer.on && from != MPI_PROC_NULL ? pmpi_group_of(comm) : NULL;
-	return from == MPI_ANY_SOURCE || pmpi_group_rank(group, from) >= 0 ? group : NULL;
+	struct pmpi_comm *headers = from != MPI_PROC_NULL ? pmpi_peer_comm(comm) : NULL;
+	return from == MPI_ANY_SOURCE || pmpi_peer_rank(headers, from) >= 0 ? headers : NULL;
 }
 
 enum pmpi_receiving_state {
@@ -119,7 +118,7 @@ struct pmpi_incoming {
 struct pmpi_receiving {
 	struct pmpi_incoming in;
 	struct pmpi_buffer s; /* the program's */
-	struct pmpi_group *group; /* NULL: no headers */
+	struct pmpi_comm *headers; /* it is one of its users; NULL: no headers */
 	void *buffer; /* the program's, header, or host's */
 	struct pmpi_bytes as;
 	unsigned char header[PEER_HEADER];
@@ -140,7 +139,7 @@ struct pmpi_receiving {
 
 /* PMPI_NOT_OURS, as it is of host memory and without headers (unless is_ours), or an MPI error code. */
 int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi_receiving **out);
-/* peer_probe.c: gives r what is known of a message that was probed for, which is forgotten: its communicator, group and slot. Nothing is known of one without a header. */
+/* peer_probe.c: gives r what is known of a message that was probed for, which is forgotten: its communicator and slot. Nothing is known of one without a header. */
 void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r);
 /* Gives it to MPI. An MPI error code. */
 int pmpi_receiving_post(struct pmpi_receiving *r, int is_persistent);
@@ -150,18 +149,17 @@ int pmpi_receiving_post(struct pmpi_receiving *r, int is_persistent);
  */
 int pmpi_receiving_keep(struct pmpi_receiving *r, int is_persistent, int error);
 /* The owner of the slot of a header that a receive or probe has met, by its status; -1: none. */
-int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status);
+int pmpi_peer_owner(const struct pmpi_comm *headers, const MPI_Status *status);
 /* Starts and ends copies for receives that MPI has completed, whoever waits for them. */
 void pmpi_peer_progress(void);
 /* Until all copies that have started are complete: their senders wait for that, and this rank may be elsewhere. 0: there were none. */
 int pmpi_peer_finish(void);
 /* Claims the slots of receives that MPI has completed. 0: one that takes messages as status' may have one, and it is not known yet which. */
-int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status);
+int pmpi_peer_claim_matched(const struct pmpi_comm *headers, const MPI_Status *status);
 
-/* peer_pull.c. Of a receive that MPI has, for which a header may come: with the lock, from add to PMPI_RECEIVED or remove. note: what MPI's completion
+/* peer_pull.c. Of a receive that MPI has, for which a header may come: with the lock, from add to PMPI_RECEIVED. note: what MPI's completion
  * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. */
 void pmpi_pull_add(struct pmpi_receiving *r);
-void pmpi_pull_remove(struct pmpi_receiving *r);
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status);
 int pmpi_pull_advance(struct pmpi_receiving *r);
 

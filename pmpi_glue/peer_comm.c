@@ -1,69 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators on which headers go. An id that all ranks have agreed on tells the slots of one communicator from those of another. */
-#include <stdlib.h>
-
-#include "comm.h"
 #include "door.h"
 #include "peer.h"
 
 /* Of this rank's next communicator. No rank offers an id twice, so the largest offer is of one communicator alone, whatever others threads make. */
 static _Atomic uint64_t next_id = 16;
 
-struct pmpi_group *pmpi_group_of(MPI_Comm handle)
+int pmpi_peer_agree(MPI_Comm handle, uint64_t id)
 {
-	struct pmpi_comm *comm = pmpi_comm_find(handle);
-	return comm ? comm->group : NULL;
-}
-
-void pmpi_group_put(struct pmpi_group *group)
-{
-	if (group && !--group->users)
-		free(group);
-}
-
-/* *is_inside: all ranks are MPI_COMM_WORLD's; alike on all of them. NULL: no memory. */
-static struct pmpi_group *translate(MPI_Comm comm, int size, int *is_inside)
-{
-	struct pmpi_group *group = malloc(sizeof *group + (size_t)size * sizeof(int));
-	const int found = group ? pmpi_comm_is_of_world(comm, size, group->ranks) : -1;
-	*is_inside = found != 0;
-	for (int i = 0; i < size && found > 0; i++)
-		if (!pmpi_peer.takes[group->ranks[i]])
-			group->ranks[i] = -1;
-	if (found > 0)
-		return group;
-	free(group);
-	return NULL;
-}
-
-/* 0: one of the ranks has none. */
-static int agree(MPI_Comm comm, int has_group, uint64_t *id)
-{
-	const uint64_t mine[2] = { next_id++ * (uint64_t)pmpi.size + (uint64_t)pmpi.rank, !has_group };
-	uint64_t all[2];
-	const int ret = PMPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, comm);
-	*id = ret || all[1] ? 0 : all[0];
-	return ret;
-}
-
-int pmpi_group_make(MPI_Comm handle, uint64_t id)
-{
-	int is_inter = 0, is_inside, size, ret = MPI_SUCCESS;
+	int is_inter = 0, ret = MPI_SUCCESS;
 	if (!pmpi_peer.on || handle == MPI_COMM_NULL || PMPI_Comm_test_inter(handle, &is_inter) || is_inter)
 		return MPI_SUCCESS;
-	PMPI_Comm_size(handle, &size);
-	struct pmpi_group *group = translate(handle, size, &is_inside);
-	struct pmpi_comm *comm = is_inside ? pmpi_comm_find(handle) : NULL;
-	if (is_inside && !id)
-		ret = agree(handle, group && comm, &id);
-	if (!ret && is_inside && id && group && comm) {
-		group->id = id;
-		group->size = size;
-		group->users = 1;
-		comm->group = group;
-	} else {
-		free(group);
-	}
+	struct pmpi_comm *comm = pmpi_comm_find(handle);
+	if (comm && !comm->is_of_world)
+		return MPI_SUCCESS; /* alike on all ranks; others may lack memory */
+	const uint64_t mine[2] = { next_id++ * (uint64_t)pmpi.size + (uint64_t)pmpi.rank, !comm };
+	uint64_t all[2] = { id, 0 };
+	if (!id)
+		ret = PMPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, handle);
+	if (!ret && comm && !all[1])
+		comm->headers_id = all[0];
 	return ret;
 }
 
@@ -73,7 +29,7 @@ int pmpi_group_make(MPI_Comm handle, uint64_t id)
 	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
 	{                                                                                                    \
 		const int ret = PMPI_##name arguments;                                                       \
-		return ret ? ret : pmpi_group_make(*made, 0);                                                \
+		return ret ? ret : pmpi_peer_agree(*made, 0);                                                \
 	}
 MAKES(Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
 MAKES(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made), (comm, info, made))

@@ -46,12 +46,12 @@ int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in
 	if (ret && own != MPI_REQUEST_NULL)
 		return ret; /* a receive without its send stays, as MPI may write to it */
 	const size_t bytes = r->s.bytes;
-	const int has_group = r->group != NULL;
+	const int has_headers = r->headers != NULL;
 	ret = pmpi_receiving_keep(r, 0, ret);
 	if (request)
 		*request = own;
 	else if (!ret)
 		ret = pmpi_wait_for(&own, status);
-	pmpi_p2p_count(PMPI_EXCHANGE, has_group, bytes, begin);
+	pmpi_p2p_count(PMPI_EXCHANGE, has_headers, bytes, begin);
 	return ret;
 }

@@ -14,7 +14,7 @@
 /* Messages of MPI_Mprobe that are headers. */
 static struct matched {
 	MPI_Message message;
-	struct pmpi_group *group; /* it is one of its users */
+	struct pmpi_comm *headers; /* it is one of its users */
 	MPI_Comm comm;
 	int slot;
 	struct matched *next;
@@ -24,21 +24,22 @@ static struct matched {
  * MPI_Iprobe, with the lock, so that no receive is posted meanwhile. *slot: of a header; -1: none. *flag is 0 also if a receive may have the oldest slot, and it is not
  * known yet: then the message is seen later.
  */
-static int meet(const struct pmpi_group *group, int from, int tag, MPI_Comm comm, int *flag, int *slot,
+static int meet(const struct pmpi_comm *headers, int from, int tag, MPI_Comm comm, int *flag, int *slot,
 		MPI_Status *status)
 {
 	const int ret = PMPI_Iprobe(from, tag, comm, flag, status);
-	const int owner = ret || !*flag ? -1 : pmpi_peer_owner(group, status);
+	const int owner = ret || !*flag ? -1 : pmpi_peer_owner(headers, status);
 	*slot = -1;
 	if (owner < 0)
 		return ret;
-	*flag = pmpi_peer_claim_matched(group, status);
-	*slot = peer_slot_oldest(owner, group->id, status->MPI_TAG);
+	*flag = pmpi_peer_claim_matched(headers, status);
+	*slot = peer_slot_oldest(owner, headers->headers_id, status->MPI_TAG);
 	return ret;
 }
 
 /* Takes a message that was met out of MPI's hands. */
-static int keep(struct pmpi_group *group, MPI_Comm comm, int number, MPI_Message *message, MPI_Status *status)
+static int keep(struct pmpi_comm *headers, MPI_Comm comm, int number, MPI_Message *message,
+		MPI_Status *status)
 {
 	struct matched *m = malloc(sizeof *m);
 	int flag;
@@ -49,15 +50,15 @@ static int keep(struct pmpi_group *group, MPI_Comm comm, int number, MPI_Message
 		free(m);
 		return ret;
 	}
-	peer_slot(group->ranks[status->MPI_SOURCE], (uint32_t)number)->is_claimed = 1;
-	group->users++;
-	*m = (struct matched){ *message, group, comm, number, first };
+	peer_slot(headers->world[status->MPI_SOURCE], (uint32_t)number)->is_claimed = 1;
+	headers->users++;
+	*m = (struct matched){ *message, headers, comm, number, first };
 	first = m;
 	return MPI_SUCCESS;
 }
 
 /* All probes. flag: NULL: it waits; message: NULL: the message stays with MPI. */
-static int probe(struct pmpi_group *group, int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+static int probe(struct pmpi_comm *headers, int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
 		 MPI_Status *status)
 {
 	MPI_Status own;
@@ -66,14 +67,14 @@ static int probe(struct pmpi_group *group, int from, int tag, MPI_Comm comm, int
 		status = &own;
 	for (;; pmpi_go_on(&turn)) {
 		pmpi_lock();
-		ret = meet(group, from, tag, comm, &is_there, &slot, status);
+		ret = meet(headers, from, tag, comm, &is_there, &slot, status);
 		if (!ret && is_there && message)
-			ret = keep(group, comm, slot, message, status);
+			ret = keep(headers, comm, slot, message, status);
 		if (!ret && is_there && slot >= 0) {
 			PMPI_Status_set_cancelled(status, 0); /* undefined behind MPICH's probe */
 			PMPI_Status_set_elements_x(
 			    status, MPI_BYTE,
-			    (MPI_Count)peer_slot(group->ranks[status->MPI_SOURCE], (uint32_t)slot)->bytes);
+			    (MPI_Count)peer_slot(headers->world[status->MPI_SOURCE], (uint32_t)slot)->bytes);
 		}
 		pmpi_unlock();
 		if (ret || is_there || flag)
@@ -93,7 +94,7 @@ void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r)
 		link = &(*link)->next;
 	if ((m = *link)) {
 		r->in.comm = m->comm;
-		r->group = m->group;
+		r->headers = m->headers;
 		r->slot = m->slot;
 		*link = m->next;
 	}
@@ -105,32 +106,32 @@ void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r)
 
 PMPI_ENTRY(MPI_Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (from, tag, comm, status))
 {
-	struct pmpi_group *group = pmpi_peer_watched(from, comm);
-	return group ? probe(group, from, tag, comm, NULL, NULL, status)
-		     : PMPI_Probe(from, tag, comm, status);
+	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
+	return headers ? probe(headers, from, tag, comm, NULL, NULL, status)
+		       : PMPI_Probe(from, tag, comm, status);
 }
 
 PMPI_ENTRY(MPI_Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
 	   (from, tag, comm, flag, status))
 {
-	struct pmpi_group *group = pmpi_peer_watched(from, comm);
-	return group ? probe(group, from, tag, comm, flag, NULL, status)
-		     : PMPI_Iprobe(from, tag, comm, flag, status);
+	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
+	return headers ? probe(headers, from, tag, comm, flag, NULL, status)
+		       : PMPI_Iprobe(from, tag, comm, flag, status);
 }
 
 PMPI_ENTRY(MPI_Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, message, status))
 {
-	struct pmpi_group *group = pmpi_peer_watched(from, comm);
-	return group ? probe(group, from, tag, comm, NULL, message, status)
-		     : PMPI_Mprobe(from, tag, comm, message, status);
+	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
+	return headers ? probe(headers, from, tag, comm, NULL, message, status)
+		       : PMPI_Mprobe(from, tag, comm, message, status);
 }
 
 PMPI_ENTRY(MPI_Improbe,
 	   (int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
 	   (from, tag, comm, flag, message, status))
 {
-	struct pmpi_group *group = pmpi_peer_watched(from, comm);
-	return group ? probe(group, from, tag, comm, flag, message, status)
-		     : PMPI_Improbe(from, tag, comm, flag, message, status);
+	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
+	return headers ? probe(headers, from, tag, comm, flag, message, status)
+		       : PMPI_Improbe(from, tag, comm, flag, message, status);
 }

@@ -119,17 +119,6 @@ static int copy(struct pmpi_receiving *r, struct peer_slot *slot)
 		   : pmpi_buffer_copy(&r->s, PMPI_FROM_PACKED, from, where, r->bytes, &r->stream);
 }
 
-void pmpi_pull_remove(struct pmpi_receiving *r)
-{
-	if (r->before)
-		r->before->next = r->next;
-	else if (first == r)
-		first = r->next;
-	if (r->next)
-		r->next->before = r->before;
-	r->before = r->next = NULL;
-}
-
 void pmpi_pull_add(struct pmpi_receiving *r)
 {
 	r->before = NULL;
@@ -142,7 +131,13 @@ void pmpi_pull_add(struct pmpi_receiving *r)
 static void set_received(struct pmpi_receiving *r)
 {
 	r->state = PMPI_RECEIVED;
-	pmpi_pull_remove(r);
+	if (r->before)
+		r->before->next = r->next;
+	else if (first == r)
+		first = r->next;
+	if (r->next)
+		r->next->before = r->before;
+	r->before = r->next = NULL;
 }
 
 static void begin_pull(struct pmpi_receiving *r)
@@ -182,10 +177,10 @@ static void end_pull(struct pmpi_receiving *r)
 	set_received(r);
 }
 
-int pmpi_peer_owner(const struct pmpi_group *group, const MPI_Status *status)
+int pmpi_peer_owner(const struct pmpi_comm *headers, const MPI_Status *status)
 {
 	MPI_Count bytes = 0;
-	const int owner = pmpi_group_rank(group, status->MPI_SOURCE);
+	const int owner = pmpi_peer_rank(headers, status->MPI_SOURCE);
 	if (owner < 0)
 		return -1;
 	PMPI_Get_elements_x(status, MPI_BYTE, &bytes);
@@ -201,16 +196,16 @@ static int read_header(const struct pmpi_receiving *r, int tag)
 	const unsigned char *header = r->buffer;
 	const int number = header[0] | header[1] << 8 | header[2] << 16;
 	const struct peer_slot *slot = peer_slot(r->owner, (uint32_t)number);
-	return slot && peer_slot_names(slot, r->group->id, tag)
+	return slot && peer_slot_names(slot, r->headers->headers_id, tag)
 		   ? number
-		   : peer_slot_oldest(r->owner, r->group->id, tag);
+		   : peer_slot_oldest(r->owner, r->headers->headers_id, tag);
 }
 
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status)
 {
 	int is_cancelled = 0;
 	PMPI_Test_cancelled(status, &is_cancelled);
-	r->owner = is_cancelled || !r->group ? -1 : pmpi_peer_owner(r->group, status);
+	r->owner = is_cancelled || !r->headers ? -1 : pmpi_peer_owner(r->headers, status);
 	if (r->owner < 0)
 		r->slot = -1;
 	else if (r->slot < 0)
@@ -273,12 +268,12 @@ int pmpi_peer_finish(void)
 }
 
 /* Of those that MPI has matched it may not have completed all, if other threads are in MPI. */
-int pmpi_peer_claim_matched(const struct pmpi_group *group, const MPI_Status *status)
+int pmpi_peer_claim_matched(const struct pmpi_comm *headers, const MPI_Status *status)
 {
 	int is_known = 1;
 	for (struct pmpi_receiving *r = first, *next; r; r = next) {
 		next = r->next;
-		if (r->group != group || r->state != PMPI_POSTED)
+		if (r->headers != headers || r->state != PMPI_POSTED)
 			continue;
 		look(r);
 		is_known &= r->state != PMPI_POSTED || r->slot >= 0 ||

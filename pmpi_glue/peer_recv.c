@@ -16,7 +16,7 @@
 static int take_host(struct pmpi_receiving *r)
 {
 	const int is_pinned =
-	    r->s.ordinal >= 0 && (!r->group || r->s.bytes < pmpi_peer.least || !r->s.layout->is_contiguous);
+	    r->s.ordinal >= 0 && (!r->headers || r->s.bytes < pmpi_peer.least || !r->s.layout->is_contiguous);
 	const int ret = pmpi_host_take(&r->host, r->s.bytes, is_pinned);
 	r->buffer = r->host.memory;
 	return ret;
@@ -28,14 +28,14 @@ static void end(void *arg)
 	pmpi_host_free(&r->host);
 	pmpi_bytes_end(&r->as);
 	pmpi_buffer_end(&r->s);
-	pmpi_group_put(r->group);
+	pmpi_comm_put(r->headers);
 	free(r);
 }
 
 /* A message that was probed, and is a header, has a place for that alone. */
 static int fill(struct pmpi_receiving *r)
 {
-	const int is_little = r->slot >= 0 || (r->group && r->s.bytes < PEER_HEADER);
+	const int is_little = r->slot >= 0 || (r->headers && r->s.bytes < PEER_HEADER);
 	r->as = pmpi_bytes_begin(is_little ? PEER_HEADER : r->s.bytes);
 	r->buffer = is_little ? (char *)r->header : r->s.at;
 	return !is_little && r->s.bytes && (r->s.ordinal >= 0 || !r->s.layout->is_contiguous) ? take_host(r)
@@ -54,9 +54,9 @@ int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi
 		return PMPI_NOT_OURS;
 	if (in->message)
 		pmpi_matched_take(*in->message, &made);
-	else if ((made.group = pmpi_peer_watched(in->from, in->comm)))
-		made.group->users++;
-	if (!made.group && made.s.ordinal < 0 && !is_ours) {
+	else if ((made.headers = pmpi_peer_watched(in->from, in->comm)))
+		made.headers->users++;
+	if (!made.headers && made.s.ordinal < 0 && !is_ours) {
 		pmpi_buffer_end(&made.s);
 		return PMPI_NOT_OURS;
 	}
@@ -75,7 +75,7 @@ int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi
 /* MPI has it: a header may come. */
 static void posted(struct pmpi_receiving *r)
 {
-	if (!r->group)
+	if (!r->headers)
 		return;
 	pmpi_lock();
 	r->state = PMPI_POSTED;
@@ -183,7 +183,7 @@ static int receive(struct pmpi_receiving *r, MPI_Status *status)
 	int error, turn = 0;
 	if (in->message)
 		error = PMPI_ANY_COUNT(Mrecv)(r->buffer, r->as.count, r->as.type, in->message, status);
-	else if (!r->group || pmpi.thread_level != MPI_THREAD_MULTIPLE)
+	else if (!r->headers || pmpi.thread_level != MPI_THREAD_MULTIPLE)
 		error = PMPI_ANY_COUNT(Recv)(r->buffer, r->as.count, r->as.type, in->from, in->tag, in->comm,
 					     status);
 	else if ((error = pmpi_receiving_post(r, 0)))
@@ -229,6 +229,6 @@ int pmpi_irecv(const struct pmpi_incoming *in, int is_persistent, MPI_Request *r
 	ret = pmpi_receiving_post(r, is_persistent);
 	if (!ret)
 		*request = r->request;
-	pmpi_p2p_count(PMPI_RECV, r->group != NULL, r->s.bytes, begin);
+	pmpi_p2p_count(PMPI_RECV, r->headers != NULL, r->s.bytes, begin);
 	return pmpi_receiving_keep(r, is_persistent, ret);
 }

@@ -200,8 +200,8 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 	*ret = MPI_SUCCESS;
 	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_buffer_find(&s, m->buffer, m->count, m->type))
 		return NULL;
-	const struct pmpi_group *group = pmpi_peer.on ? pmpi_group_of(m->comm) : NULL;
-	const int to = pmpi_group_rank(group, m->to);
+	const struct pmpi_comm *headers = pmpi_peer_comm(m->comm);
+	const int to = pmpi_peer_rank(headers, m->to);
 	struct pmpi_exported memory = { .id = 0 };
 	const int is_header = takes(&s, m, is_persistent, to, &memory),
 		  is_ours = is_header || s.ordinal >= 0 || m->is_copied;
@@ -216,7 +216,7 @@ static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent
 				    .s = s,
 				    .is_header = is_header,
 				    .is_persistent = is_persistent,
-				    .comm = group ? group->id : 0,
+				    .comm = headers ? headers->headers_id : 0,
 				    .memory = memory,
 				    .to = to,
 				    .slot = -1 };

@@ -98,13 +98,13 @@ static int agree(const struct hello *all, int is_open)
 			   : MPI_ERR_NO_MEM;
 	for (int i = 0; !error && is_open && i < pmpi.size; i++)
 		pmpi_peer.takes[i] = opened[i] && all[i].node == all[pmpi.rank].node;
+	for (int i = 0; !error && i < pmpi.size; i++)
+		any |= opened[i];
 	free(opened);
-	if (!error)
-		error = PMPI_Allreduce(&is_open, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	pmpi_peer.on = any;
 	if (!error && any)
-		error = pmpi_group_make(MPI_COMM_WORLD, 1);
-	return error || !any ? error : pmpi_group_make(MPI_COMM_SELF, 2);
+		error = pmpi_peer_agree(MPI_COMM_WORLD, 1);
+	return error || !any ? error : pmpi_peer_agree(MPI_COMM_SELF, 2);
 }
 
 static void take_settings(void)

@@ -65,7 +65,7 @@ mutant "a call leaves copies behind" pmpi_glue/peer_pull.c 's/for (int turn = 0;
 mutant "a probe finds the newest message" pmpi_glue/peer_table.c 's/slot->sequence < oldest->sequence/slot->sequence > oldest->sequence/'
 mutant "a probe finds messages of all communicators" pmpi_glue/peer_table.c 's/slot->comm == comm \&\&//'
 mutant "a probe finds messages of all tags" pmpi_glue/peer_table.c 's/ \&\& slot->tag == tag//'
-mutant "a probe does not know what is matched" pmpi_glue/peer_probe.c 's/\*flag = pmpi_peer_claim_matched(group, status);//'
+mutant "a probe does not know what is matched" pmpi_glue/peer_probe.c 's/\*flag = pmpi_peer_claim_matched(headers, status);//'
 mutant "a message of MPI_Mprobe is probed again" pmpi_glue/peer_probe.c 's/->is_claimed = 1;/;/'
 mutant "MPI_Waitany completes what is not ready" pmpi_glue/request.c 's/is_hidden = !pmpi_pending_is_ready(c->pending\[i\])/is_hidden = 0/'
 mutant "MPI_Waitall does not wait until requests are ready" pmpi_glue/request.c 's/while (!are_ready(c))/while (0)/'
