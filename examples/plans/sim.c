@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/sort.h"
 #include "corale.h"
-#include "plan/cost/cost_rates.h"
+#include "plan/cost/cost.h"
 #include "plan_queue.h"
 #include "plan/choose/planner.h"
 

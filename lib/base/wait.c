@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "wait.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/mapped.h"
-#include "uneven.h"
+#include "coll.h"
 
 /* From so many bytes on. Between nodes messages of this size leave from the caller's memory, which UCX reads in the middle of its own work. */
 enum { LEAST_BETWEEN_NODES = 16 << 10, LEAST = 1 << 20 };

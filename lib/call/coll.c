@@ -13,7 +13,6 @@
 #include "signature.h"
 #include "base/collectives.h"
 #include "base/types.h"
-#include "uneven.h"
 
 /* The names of a set of operators. */
 static const char *names_of(unsigned ops, char *text, size_t bytes)

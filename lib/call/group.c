@@ -6,7 +6,6 @@
 
 #include "arena.h"
 #include "gpu_call.h"
-#include "grouped.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "health/diagnose.h"

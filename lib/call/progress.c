@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "progress.h"
+#include "start.h"
 
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "health/presence.h"
 #include "health/stall.h"
 #include "host/liveness.h"
-#include "host/pool.h"
+#include "host/host_engine.h"
 #include "signature.h"
 
 enum {

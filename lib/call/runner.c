@@ -6,7 +6,6 @@
 #include "arena.h"
 #include "base/log.h"
 #include "health/diagnose.h"
-#include "progress.h"
 #include "signature.h"
 #include "start.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "uneven.h"
+#include "coll.h"
 
 #include <stdint.h>
 #include <stdlib.h>

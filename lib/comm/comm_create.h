@@ -62,7 +62,7 @@ int comm_check_rates(const struct comm *comm);
 
 /*
  * Collective. What messages between nodes cost, into the topology: as CORALE_NET_RATES says; else as CORALE_TUNING; else as the ranks know it from earlier
- * communicators (known_rates.h); else as one pair of ranks for each pair of nodes measures it, eight at most. Built-in rates where ranks share cores, whose turns
+ * communicators; else as one pair of ranks for each pair of nodes measures it, eight at most. Built-in rates where ranks share cores, whose turns
  * no measurement of two of them shows. The same on all ranks.
  */
 int comm_find_rates(struct comm *comm, const struct hello *hellos);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The rates of messages between nodes: given, measured or built in. Measured by the process's first communicator over nodes, some 7 ms; the pages of a link's slots are
- * made before its clock runs. All ranks take the medians (net_rates.h); what was agreed the process keeps (known_rates.h). Ranks that share cores take the built-in ones.
+ * made before its clock runs. All ranks take the medians (net_rates.h); what was agreed the process keeps. Ranks that share cores take the built-in ones.
  */
 #include "comm_create.h"
 
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "known_rates.h"
 #include "net/link.h"
 #include "plan/machine/net_rates.h"
 

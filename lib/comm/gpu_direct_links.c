@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who sends a probe of GPUDirect RDMA to whom, and the links that it goes over. */
-#include "gpu_direct_links.h"
+#include "gpu_direct.h"
 
 #include <stdarg.h>
 #include <stdio.h>

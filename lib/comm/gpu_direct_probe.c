@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/wait.h"
 #include "comm_create.h"
-#include "gpu_direct_links.h"
 
 enum {
 	FIRST_LINK = 1, /* of the rails' transports, which the proxy leaves free: one an attempt, */

@@ -12,13 +12,11 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sort.h"
 #include "base/status.h"
 #include "host/window.h"
-#include "known_rates.h"
 #include "net/exchange.h"
 #include "transport_rows.h"
 

@@ -72,6 +72,9 @@ uint64_t hello_pids(uint64_t machine);
 void hello_offer_memory(struct hello *hello);
 /* 1 if this process, mine, can read the other's memory, and both offer theirs. */
 int hello_reads_memory(const struct hello *mine, const struct hello *other);
+/* known_rates.c: the rates that all ranks of the process's last communicator over a transport have agreed on; not valid: there was none. Any thread. */
+struct net_sample known_rates_last(const char *transport);
+void known_rates_keep(const char *transport, const struct net_sample *rates);
 /* Those transports that settings allow; own: as of transport_row_at. hello->gpu is known. */
 void hello_probe(struct hello *hello, const struct settings *settings, const struct transport_row *own);
 /* What a rank says of a transport, or NULL. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "known_rates.h"
-
+/* What this process knows of messages between nodes, from the communicators that it has made. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "net/transport.h"
+#include "hello.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exports of this process and one GPU (kernels/exports.h): finds the allocation that holds a call's buffer, publishes it for the other processes of the
- * node, and maps what they publish. Each process and GPU has a board (exporter_board.h) in shared memory, which it alone writes and the others read.
+ * node, and maps what they publish. Each process and GPU has a board (exporter_state.h) in shared memory, which it alone writes and the others read.
  *
  * A thread of the exporter opens what peers publish, in the order of their numbers, and closes what they give up. No caller waits for it: a call whose
  * buffers are not mapped everywhere goes through slots. The life of an export:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "exporter_board.h"
+#include "exporter_state.h"
 
 #include <errno.h>
 #include <fcntl.h>

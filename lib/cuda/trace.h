@@ -18,21 +18,7 @@ struct trace *trace_open(void);
 void trace_close(struct trace *trace);
 
 /* bytes: of a block or vector; of a group of sends and receives of all its messages. Ranges of a thread nest. Never blocks. */
-void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes);
-void trace_pop(struct trace *trace);
-
-/* As push and pop, a comparison where no tool listens. */
-static inline void trace_begin(struct trace *trace, corale_coll coll, const struct codelet *codelet,
-			       uint64_t bytes)
-{
-	if (trace)
-		trace_push(trace, coll, codelet, bytes);
-}
-
-static inline void trace_end(struct trace *trace)
-{
-	if (trace)
-		trace_pop(trace);
-}
+void trace_begin(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes);
+void trace_end(struct trace *trace);
 
 #endif

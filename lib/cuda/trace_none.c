@@ -13,7 +13,7 @@ void trace_close(struct trace *trace)
 	(void)trace;
 }
 
-void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
+void trace_begin(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
 {
 	(void)trace;
 	(void)coll;
@@ -21,7 +21,7 @@ void trace_push(struct trace *trace, corale_coll coll, const struct codelet *cod
 	(void)bytes;
 }
 
-void trace_pop(struct trace *trace)
+void trace_end(struct trace *trace)
 {
 	(void)trace;
 }

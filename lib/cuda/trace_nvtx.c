@@ -48,8 +48,10 @@ void trace_close(struct trace *trace)
 	free(trace);
 }
 
-void trace_push(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
+void trace_begin(struct trace *trace, corale_coll coll, const struct codelet *codelet, uint64_t bytes)
 {
+	if (!trace)
+		return;
 	nvtxEventAttributes_t range = { .version = NVTX_VERSION,
 					.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
 					.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
@@ -59,7 +61,8 @@ void trace_push(struct trace *trace, corale_coll coll, const struct codelet *cod
 	nvtxDomainRangePushEx(trace->domain, &range);
 }
 
-void trace_pop(struct trace *trace)
+void trace_end(struct trace *trace)
 {
-	nvtxDomainRangePop(trace->domain);
+	if (trace)
+		nvtxDomainRangePop(trace->domain);
 }

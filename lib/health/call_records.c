@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "call_records.h"
+#include "control_messages.h"
 
 #include <stdio.h>
 
@@ -19,7 +19,6 @@ static struct journal journal_of(const struct comm *comm, int rank)
 	return (struct journal){ comm_control(comm, rank)->calls, WINDOW_CALLS };
 }
 
-/* The call with that number; number 0 when it is not known, or no longer. */
 struct record records_get(const struct comm *comm, int rank, uint64_t number)
 {
 	const struct journal journal = journal_of(comm, rank);
@@ -32,7 +31,6 @@ struct record records_get(const struct comm *comm, int rank, uint64_t number)
 	return record;
 }
 
-/* 1 if two ranks are known to have made different calls under the number. */
 int records_differ(const struct comm *comm, uint64_t number)
 {
 	struct record seen = { 0 };
@@ -47,7 +45,6 @@ int records_differ(const struct comm *comm, uint64_t number)
 	return 0;
 }
 
-/* The first call, going back from the last one, up to which all known records agree; 0 when none differs. */
 uint64_t records_first_difference(struct comm *comm)
 {
 	uint64_t last = atomic_load(&comm->number), first = last > WINDOW_CALLS ? last - WINDOW_CALLS + 1 : 1;
@@ -57,7 +54,6 @@ uint64_t records_first_difference(struct comm *comm)
 	return 0;
 }
 
-/* A send or receive that the rank has refused, and the other one has not; the other way round it is another call. */
 int records_find_refused(struct comm *comm, int rank, int other, struct record *refused)
 {
 	const uint64_t last = atomic_load(&comm->number);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "call_records.h"
 #include "diagnose.h"
 #include "net/transport.h"
 
@@ -35,7 +34,6 @@ uint64_t control_abort_word(const struct comm *comm)
 	return control ? atomic_load(&control->abort) : 0;
 }
 
-/* An abort word, which any process of the node may have written. */
 struct ending control_read_ending(const struct comm *comm, uint64_t word)
 {
 	const long code = -(long)(word >> 32 & 0xffff), culprit = (long)(word & 0xffffffff) - 1,
@@ -112,7 +110,6 @@ int control_read_text(struct comm *comm, enum window_text which, int rank, char 
 	return buf[0] != 0;
 }
 
-/* Before the message that ends the communicator, or has the record of the refused call. */
 void control_send_text(struct comm *comm, enum window_text which, int peer)
 {
 	struct control c = { .kind = KIND_TEXT, .how = which, .culprit = comm->rank, .rank = comm->rank };

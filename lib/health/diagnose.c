@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "call_records.h"
 #include "control_messages.h"
 #include "host/liveness.h"
 #include "net/transport.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/collectives.h"
-#include "call_records.h"
 #include "control_messages.h"
 #include "diagnose.h"
 #include "net/transport.h"

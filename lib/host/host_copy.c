@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host_copy.h"
+#include "host_engine.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -8,17 +8,40 @@
 #define HOST_ENGINE_H
 
 #include <sys/types.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/free_list.h"
 #include "plan/plan_eval.h"
 #include "reduce/reduce.h"
 #include "base/settings.h"
 #include "net/link.h"
-#include "host_copy.h"
 #include "host_path.h"
 #include "window.h"
 
 enum { HOST_LINK_DEPTH = 8 };
+
+/* Copies into the receive buffer of a call that no cache can keep until the caller reads it. A store that goes past the caches saves loading the lines that it
+ * overwrites: up to a third of what a copy moves. Whether that is faster depends on the processor and on what is in its caches, so both kinds are measured. */
+
+enum {
+	HOST_COPY_LEAST = 64 << 10, /* bytes of one copy: a look at the clock costs nothing beside it */
+	HOST_COPY_CALL = 8 << 20 /* bytes that a call receives */
+};
+
+enum host_store { HOST_STORE_CACHED, HOST_STORE_PAST, HOST_STORES };
+
+/* What copies of one thread took; all zero at first. */
+struct host_copier {
+	float ns[HOST_STORES]; /* a KB, the median; 0: not measured yet */
+	uint16_t copies;
+	uint8_t other; /* the kind that copies begin with is not the faster one here */
+};
+
+/* 1 if a call that receives so many bytes leaves caches without them: they are several times the second-level cache. */
+int host_copy_exceeds_cache(size_t received);
+/* Copies at least HOST_COPY_LEAST bytes; the two places do not overlap. */
+void host_copy(struct host_copier *copier, void *to, const void *from, size_t bytes);
 
 /* ---- Ends of queues ---------------------------------------------------------- */
 
@@ -281,5 +304,19 @@ int host_lend_awaits(const struct host_run *run, int channel);
 /* A call of this rank has failed, which the ranks of the node know: waits until no thread of this process loads from what the call has lent, or logs
  * that some still do. */
 void host_lend_end(const struct host_engine *e);
+
+/*
+ * Threads that run channels, shared by all communicators of the process. They are made when first needed, sleep
+ * when idle, and stay until the process ends.
+ */
+
+struct pool_task {
+	void (*run)(struct pool_task *task); /* the task belongs to its owner again when run has returned */
+	struct pool_task *next;
+};
+
+/* Hands a task to an idle thread, or to a new one: it starts at once, whatever others wait for.
+ * Returns 0 or CORALE_ESYSTEM (no thread; nothing was started). */
+int pool_submit(struct pool_task *task);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pool.h"
+#include "host_engine.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/wait.h"
 #include "host/liveness.h"
 
 struct handles comm_handles = { .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -168,7 +168,7 @@ struct comm {
 	uint64_t signature_chain; /* hash of their signatures */
 	uint64_t *sends, *recvs; /* calls per peer */
 	uint64_t refusals; /* calls that were refused, and took a number */
-	size_t *edges; /* of the last v-form on GPUs (call/uneven.h); NULL: there was none */
+	size_t *edges; /* of the last v-form on GPUs (call/coll.h); NULL: there was none */
 	/* failure */
 	_Atomic int error; /* set behind failure */
 	_Atomic int error_reported; /* the caller knows of the failure: later calls are refused */

@@ -6,7 +6,6 @@
 
 #include "base/float_env.h"
 #include "base/log.h"
-#include "plan/choose/planner.h"
 
 struct plans_slot {
 	uint32_t key; /* the plan_key's bytes */

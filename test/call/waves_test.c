@@ -5,7 +5,7 @@
  * several, its wave ends when those of all its ranks have.
  */
 #include "test/helpers/unit.h"
-#include "call/grouped.h"
+#include "call/group.h"
 
 enum { RANKS = 8, MOST = 400, PATTERNS = 400 };
 

@@ -10,7 +10,6 @@
 #include "net/connections.h"
 #include "examples/plans/planned.h"
 #include "net/gpu_planners.h"
-#include "plan/choose/connection_ends.h"
 #include "plan/codelet/row.h"
 #include "plan/lower.h"
 #include "plan/choose/planner_room.h"

@@ -9,7 +9,7 @@
 #include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
-#include "net/ucx/ucx_network.h"
+#include "net/ucx/ucx_devices.h"
 #include "net/ucx/ucx_worker.h"
 
 enum { MOST = 16 };

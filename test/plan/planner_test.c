@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "state/plans.h"
 #include "test/helpers/plan_cases.h"
-#include "plan/cost/cost_rates.h"
+#include "plan/cost/cost.h"
 #include "plan/plan_eval.h"
 #include "examples/plans/sim.h"
 #include "test/helpers/row_find.h"

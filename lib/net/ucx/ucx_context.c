@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "ucx_devices.h"
-#include "ucx_network.h"
 #include "ucx_worker.h"
 
 /* The last minor version whose puts do not use a handle of registered memory. */

@@ -11,7 +11,7 @@
 struct ucx_context_params {
 	int rank; /* for log lines; -1: none */
 	const struct settings *settings;
-	const char *devices; /* UCX's NET_DEVICES; "": as ucx_network.h says */
+	const char *devices; /* UCX's NET_DEVICES; "": as ucx_devices.h says */
 	int shares_memory; /* transport_params */
 	int gpu_slots; /* it registers GPUs' memory: RDMA transports alone, in strict order */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_endpoint.h"
+#include "ucx_comm.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "ucx_network.h"
 
 #include <errno.h>
 #include <stddef.h>

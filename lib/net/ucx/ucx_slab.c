@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_slots.h"
+#include "ucx_link.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "ucx_slots.h"
+#include "ucx_link.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

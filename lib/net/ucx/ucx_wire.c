@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_wire.h"
+#include "ucx_worker.h"
 
 #include "base/log.h"
 

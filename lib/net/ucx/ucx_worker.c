@@ -10,7 +10,6 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "ucx_context.h"
 #include "ucx_devices.h"
 #include "ucx_comm.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "connection_ends.h"
+#include "planner_room.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include <stdio.h>
 
 #include "base/collectives.h"
-#include "connection_ends.h"
-#include "planner.h"
 
 /* ---- Rows' plans ------------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a plan costs on a machine: its text is walked once for a few ranks, with loops sampled and
- * weighted, so that the price of a plan does not grow with the number of ranks. cost_rates.h says what
+ * weighted, so that the price of a plan does not grow with the number of ranks. cost.h says what
  * one action costs.
  *
  * A program's time is its own work (copies, folds, a fixed cost per step) plus what it waits for. A step
@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#include "cost_rates.h"
 #include "cost_walk.h"
 #include "base/collectives.h"
 

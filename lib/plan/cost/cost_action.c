@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an action adds to its program's time: its own work, what it waits for, and what of others' work lies before it. */
 #include "base/collectives.h"
-#include "cost_rates.h"
+#include "cost.h"
 #include "cost_walk.h"
 
 /* A ring's pace is the mean of its links, whichever rank is asked. A root that gathers is in no ring. */

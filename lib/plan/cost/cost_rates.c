@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of cost_rates.h. */
-#include "cost_rates.h"
+/* The arithmetic of cost.h. */
+#include "cost.h"
 
 #include "corale.h"
 

@@ -140,7 +140,7 @@ void topo_set_gpus(struct topo *topo, const struct rates *rates)
 	topo->reference_bytes = 0;
 	topo->shared_memory = 0;
 	topo->proxied = 1;
-	/* Blocks of a kernel, not threads of a process: each has its own steps and waits, all have one memory and link (cost_rates.h). */
+	/* Blocks of a kernel, not threads of a process: each has its own steps and waits, all have one memory and link (cost.h). */
 	topo->cores_per_rank_x16 = 16 * PLAN_MAX_PROGRAMS * UINT8_MAX;
 }
 
