@@ -98,7 +98,7 @@ static void run_list(struct team_member *member)
 	for (long i = matrix_first(shape->stride, member->size);
 	     (kind = matrix_case_at(i, member->size, shape->counts, shape->ncounts, &c)); i += stride) {
 		uint64_t digest;
-		if (kind == 2 || !thin_takes((uint64_t)member->size << 32 | (uint64_t)(i / stride), 3))
+		if (kind == 2 || !thin_takes((uint64_t)member->size << 32 | (uint64_t)(i / stride), 5))
 			continue;
 		if (matrix_run(&matrix, &c, &digest, text, sizeof(text)))
 			team_fault(member, "%s", text);

@@ -109,7 +109,7 @@ static void sweep(struct team_member *m,
 	const size_t n = sizeof counts / sizeof *counts, nops = sizeof ops / sizeof *ops,
 		     all = n * nops * sizeof types / sizeof *types, step = (size_t)thin_step();
 	for (size_t i = (size_t)thin_first((int)step); i < all; i += step)
-		if (thin_takes(i, 3))
+		if (thin_takes(i, 5))
 			call(m, counts[i % n], types[i / n / nops], ops[i / n % nops]);
 }
 

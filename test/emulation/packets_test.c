@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 	log_open(LOG_ERROR, NULL);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		name_row(&rows[i], name, sizeof(name));
-		if (*word ? !strstr(name, word) : !thin_keeps(i, 2))
+		if (*word ? !strstr(name, word) : !thin_takes_case(i))
 			continue;
 		int faults = run_row(&rows[i]);
 		faults |= check_algo(&rows[i]);

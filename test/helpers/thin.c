@@ -39,3 +39,8 @@ int thin_keeps(uint64_t i, unsigned one_in)
 {
 	return thin_step() == 1 || is_drawn(thin_seed(), i, one_in);
 }
+
+int thin_takes_case(uint64_t i)
+{
+	return thin_step() == 1 ? thin_takes(i, 2) : thin_keeps(i, thin_step() < 10 ? 2 : 3);
+}

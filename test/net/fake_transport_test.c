@@ -98,7 +98,7 @@ static void run_cases(struct team_member *me)
 	for (long i = matrix_first(STRIDE, me->size); (kind = matrix_case_at(i, me->size, counts, 3, &c));
 	     i += stride) {
 		uint64_t digest;
-		if (kind == 1 && thin_takes((uint64_t)(i / stride), 3) &&
+		if (kind == 1 && thin_takes((uint64_t)(i / stride), 5) &&
 		    matrix_run(&matrix, &c, &digest, text, sizeof text))
 			team_fault(me, "%s", text);
 		if (atomic_load(&me->team->faults))

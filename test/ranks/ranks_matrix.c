@@ -56,7 +56,7 @@ static int run_list(corale_comm *comm, corale_stream *stream, const size_t *coun
 	matrix.stream = stream;
 	for (long i = matrix.size; (kind = matrix_case_at(i, matrix.size, counts, ncounts, &c));
 	     i += stride) {
-		if (kind == 2 || !thin_takes((uint64_t)matrix.size << 32 | (uint64_t)(i / stride), 3))
+		if (kind == 2 || !thin_takes((uint64_t)matrix.size << 32 | (uint64_t)(i / stride), 5))
 			continue;
 		if (matrix_run(&matrix, &c, &digest, text, sizeof(text)))
 			faults += complain(text);
