@@ -10,7 +10,6 @@
 #include <stddef.h>
 
 #include "comm.h"
-#include "functions.h"
 #include "staging.h"
 
 /*

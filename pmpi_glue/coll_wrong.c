@@ -101,20 +101,20 @@ static int are_wrong_together(const struct coll_call *call, const struct coll_ki
 
 static int has_wrong_counts(const struct coll_call *call, int size)
 {
-	int is_wrong = coll_kind(call)->recv.form == SIDE_RESULTS && !call->recv.results;
-	for (int i = 0; call->recv.results && i < size && !is_wrong; i++)
-		is_wrong = coll_count_at(call, call->recv.results, i) < 0;
-	return is_wrong;
+	for (int i = 0; call->recv.results && i < size; i++)
+		if (coll_count_at(call, call->recv.results, i) < 0)
+			return 1;
+	return coll_kind(call)->recv.form == SIDE_RESULTS && !call->recv.results;
 }
 
 /* Of calls that are staged, too: their types are decoded. */
 static int has_no_type(const struct coll_call *call, const struct coll_side *side)
 {
 	const int n = side->types ? side->blocks : side->blocks > 0;
-	int is_wrong = 0;
-	for (int i = 0; i < n && !is_wrong; i++)
-		is_wrong = coll_type(side, i) == MPI_DATATYPE_NULL && coll_count(call, side, i) > 0;
-	return is_wrong;
+	for (int i = 0; i < n; i++)
+		if (coll_type(side, i) == MPI_DATATYPE_NULL && coll_count(call, side, i) > 0)
+			return 1;
+	return 0;
 }
 
 int coll_is_wrong(const struct coll_call *call)

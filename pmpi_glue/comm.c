@@ -173,13 +173,6 @@ static int allgather(void *ctx, const void *in, size_t bytes, void *out)
 		   : 0;
 }
 
-static int device_of(int ordinal)
-{
-	if (!pmpi.device)
-		return 0;
-	return ordinal >= 0 ? ordinal : pmpi.device->in_use();
-}
-
 static int create(struct pmpi_comm *comm)
 {
 	const corale_bootstrap bootstrap = { comm->rank, comm->size, comm, allgather };
@@ -204,13 +197,6 @@ static int create_on_device(struct pmpi_comm *comm)
 	return ret;
 }
 
-static int take_room(void)
-{
-	const int has_room = registry.cores++ < pmpi.most_comms;
-	registry.cores -= !has_room;
-	return has_room;
-}
-
 static int has_all(MPI_Comm comm, int mine, int *all)
 {
 	return PMPI_Allreduce(&mine, all, 1, MPI_INT, MPI_MIN, comm);
@@ -218,7 +204,7 @@ static int has_all(MPI_Comm comm, int mine, int *all)
 
 static int open_core(struct pmpi_comm *comm)
 {
-	const int has_room = take_room();
+	const int has_room = registry.cores++ < pmpi.most_comms;
 	static _Atomic int said_room, said_failed;
 	int all = 0, ret = 0;
 	int error = has_all(comm->comm, has_room, &all);
@@ -244,7 +230,7 @@ static int open_core(struct pmpi_comm *comm)
 	if (comm->core)
 		corale_comm_destroy(comm->core);
 	comm->core = NULL;
-	registry.cores -= has_room;
+	registry.cores--;
 	return error;
 }
 
@@ -255,7 +241,7 @@ int pmpi_comm_open(struct pmpi_comm *comm, int ordinal, size_t bytes)
 	comm->bytes += bytes;
 	if (comm->state != PMPI_CORE_NONE || comm->until_next_try-- > 0)
 		return MPI_SUCCESS;
-	comm->ordinal = device_of(ordinal);
+	comm->ordinal = !pmpi.device ? 0 : ordinal >= 0 ? ordinal : pmpi.device->in_use();
 	error = has_all(comm->comm, comm->ordinal >= 0 && is_due(comm), &all);
 	if (!error && all)
 		return open_core(comm);
@@ -271,22 +257,17 @@ int pmpi_comm_wait(const struct pmpi_comm *comm)
 	return ret ? ret : corale_comm_async_error(comm->core);
 }
 
-static int vote_by_core(struct pmpi_comm *comm, int mine, int *any)
+int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any)
 {
 	int before = -1;
+	if (comm->state != PMPI_CORE_READY)
+		return PMPI_Allreduce(&mine, any, 1, MPI_INT, MPI_MAX, comm->comm);
 	int ret = pmpi_enter(comm->ordinal, &before);
 	if (ret)
-		return ret;
+		return pmpi_fail(comm->comm);
 	ret = corale_all_reduce(&mine, any, 1, CORALE_INT32, CORALE_MAX, comm->core, comm->stream);
 	if (!ret)
 		ret = pmpi_comm_wait(comm);
 	pmpi_leave(before);
-	return ret;
-}
-
-int pmpi_comm_vote(struct pmpi_comm *comm, int mine, int *any)
-{
-	if (comm->state == PMPI_CORE_READY)
-		return vote_by_core(comm, mine, any) ? pmpi_fail(comm->comm) : MPI_SUCCESS;
-	return PMPI_Allreduce(&mine, any, 1, MPI_INT, MPI_MAX, comm->comm);
+	return ret ? pmpi_fail(comm->comm) : MPI_SUCCESS;
 }

@@ -11,7 +11,22 @@
 #include <stdint.h>
 
 #include "corale.h"
-#include "functions.h"
+
+/* The functions of MPI that the door counts: collectives and, behind PMPI_COLLECTIVES, messages. */
+#define COLLECTIVE(enumerator, ...) PMPI_##enumerator,
+enum pmpi_function {
+	PMPI_BARRIER,
+#include "collectives.def"
+	PMPI_REDUCE_LOCAL,
+	PMPI_COLLECTIVES,
+	PMPI_SEND = PMPI_COLLECTIVES,
+	PMPI_RECV,
+	PMPI_EXCHANGE,
+	PMPI_FUNCTIONS
+};
+#undef COLLECTIVE
+
+const char *pmpi_function_name(enum pmpi_function function);
 
 enum { PMPI_SIZE_CLASSES = 9 };
 

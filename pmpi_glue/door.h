@@ -8,8 +8,8 @@
  * Staged and routed calls are right for any memory, so what decides between them (route.c) needs to be alike on all ranks and nothing else. A call that is
  * passed on has no device buffer on this rank.
  *
- * The files: init.c starts and ends the door; memory.* knows devices; route.* decides; comm.* has Corale's communicators; coll.h, coll_*.c are collectives;
- * p2p*.c, peer_*.c, request.*, staging.*, types.* are point to point, requests that deliver, pipelined copies, and derived types; table.* counts calls;
+ * The files: init.c starts and ends the door; memory.* knows devices; route.c decides; comm.* has Corale's communicators; coll.h, coll_*.c are collectives;
+ * p2p_api.*, peer*, request* and types* are messages, requests that deliver, and derived types; staging.* copies; statistics.* counts calls;
  * tools.* stands between tools and MPI. Fortran of either MPI calls the functions of C, by MPI_ or PMPI_ names.
  */
 #ifndef PMPI_DOOR_H
@@ -65,6 +65,6 @@ extern struct pmpi_state pmpi;
 int pmpi_fail(MPI_Comm comm);
 
 /* Lets MPI go on: what waits for a device or for Corale calls it. */
-void pmpi_progress(void);
+void pmpi_progress(void *unused);
 
 #endif

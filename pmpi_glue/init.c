@@ -35,20 +35,15 @@ int pmpi_fail(MPI_Comm comm)
 	return MPI_ERR_OTHER;
 }
 
-static void progress(void *unused)
-{
-	(void)unused;
-	pmpi_progress();
-}
-
 /*
  * A look at a request that never ends: MPI advances all others meanwhile. (A probe does so in Open MPI, not in MPICH.) Any number of threads may look at
  * one request. It is a receive on a communicator of its own, on which nobody sends.
  */
 static MPI_Request endless = MPI_REQUEST_NULL;
 
-void pmpi_progress(void)
+void pmpi_progress(void *unused)
 {
+	(void)unused;
 	int is_there;
 	PMPI_Request_get_status(endless, &is_there, MPI_STATUS_IGNORE);
 }
@@ -159,7 +154,7 @@ static int start(void)
 	pmpi.counts = pmpi.on && log_level >= LOG_INFO;
 	if (!error && pmpi.on)
 		error = progress_start();
-	if (!error && pmpi.on && corale_set_progress(progress, NULL))
+	if (!error && pmpi.on && corale_set_progress(pmpi_progress, NULL))
 		pmpi.on = 0; /* logged */
 	return error || !has_peers ? error : pmpi_peer_start(wants_peer);
 }

@@ -66,7 +66,7 @@ int pmpi_wait(void *stream)
 			turn = now + SHORT_NS;
 		if (now < turn)
 			continue;
-		pmpi_progress();
+		pmpi_progress(NULL);
 		sched_yield();
 		turn = wait_now_ns() + TURN_NS;
 	}

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "comm.h"
 
 static struct cell {
 	_Atomic uint64_t calls, ns, bytes;

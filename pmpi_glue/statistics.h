@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 #include "base/wait.h"
+#include "comm.h"
 #include "door.h"
-#include "functions.h"
 
 enum pmpi_outcome { PMPI_IS_ROUTED, PMPI_IS_STAGED, PMPI_IS_PASSED, PMPI_OUTCOMES };
 
