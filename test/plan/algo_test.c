@@ -88,7 +88,7 @@ static void run_range(void **state)
 	int rows, ran = 0;
 	row_table(&rows);
 	for (int n = range->first + first; n <= range->last; n += step) {
-		for (int split = 0; (few || thin_takes((uint64_t)n, 2)) && split < NUM_SPLITS; split++) {
+		for (int split = 0; (few || thin_takes((uint64_t)n, 3)) && split < NUM_SPLITS; split++) {
 			struct topo *topo = cases_topo(n, (enum plan_split)split);
 			for (int row = 0; row < rows; row++)
 				if (coll_of(row) == (int)range->coll)

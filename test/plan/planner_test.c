@@ -454,7 +454,7 @@ UNIT_TEST(test_good_choices)
 		planner.max_channels = topo->shared_memory ? 1 : 8;
 		for (size_t bytes = 8; bytes <= 1 << 23; bytes *= 32)
 			for (int coll = 0; coll < CORALE_NUM_COLLS; coll++)
-				if (!coll_is_pair((corale_coll)coll) && thin_keeps(turn++, 3))
+				if (!coll_is_pair((corale_coll)coll) && thin_takes_case(turn++))
 					expect_good_choice(&planner, machines[i], (corale_coll)coll, bytes);
 		topo_destroy(topo);
 	}
@@ -571,7 +571,7 @@ UNIT_TEST(test_nodes_of_gpus)
 		char machine[64];
 		snprintf(machine, sizeof(machine), "node:%d gpu:8 nvlink:360 rail:50", nodes[i]);
 		for (int log = 20; log <= (nodes[i] > 8 ? 27 : 30); log++)
-			if (thin_keeps(turn++, 4))
+			if (thin_takes_case(turn++))
 				expect_near(machine, CORALE_ALL_REDUCE, (size_t)1 << log);
 	}
 	expect_near("node:2 gpu:8 nvlink:360 rail:50", CORALE_REDUCE_SCATTER, 16 << 20);
