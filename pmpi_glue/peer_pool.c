@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "peer_pool.h"
-
+/* Device memory for messages that are copied before they are read: see peer_table.h. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "door.h"
+#include "peer_table.h"
 
 enum { LEAST_BITS = 16 };
 static const size_t most_bytes = (size_t)256 << 20;
-
-/* Of 2 to the power of bits bytes. */
-struct peer_part {
-	struct peer_part *next; /* among the unused ones */
-	int ordinal, bits;
-	void *memory;
-};
 
 static struct {
 	pthread_mutex_t lock;
@@ -69,11 +62,6 @@ struct peer_part *peer_part_take(int ordinal, size_t bytes)
 		part = make(ordinal, bits);
 	pthread_mutex_unlock(&pool.lock);
 	return part;
-}
-
-void *peer_part_memory(const struct peer_part *part)
-{
-	return part->memory;
 }
 
 void peer_part_give(struct peer_part *part)

@@ -78,7 +78,7 @@ static int copy_to_pool(const struct pmpi_sending *w, int number, struct peer_sl
 	struct peer_part *part = peer_part_take(w->s.ordinal, w->s.bytes);
 	if (!part)
 		return 1;
-	void *memory = peer_part_memory(part);
+	void *memory = part->memory;
 	struct pmpi_exported exported;
 	if (pmpi.device->export_memory(memory, w->s.bytes, &exported) ||
 	    pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, memory, w->s.ordinal, w->s.bytes, NULL)) {

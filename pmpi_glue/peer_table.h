@@ -16,13 +16,22 @@
 #include <stdint.h>
 
 #include "memory.h"
-#include "peer_pool.h"
 
 enum { PEER_HEADER = 3 }; /* bytes of a header: the slot's number, the lowest byte first */
 
 enum peer_state { PEER_FREE, PEER_POSTED, PEER_PULLING, PEER_BUFFERING, PEER_BUFFERED, PEER_DONE };
-/* PEER_IN_POOL: copied to device memory of the sender's (peer_pool.h). */
+/* PEER_IN_POOL: copied to device memory of the sender's (peer_pool.c). */
 enum peer_where { PEER_IN_ARENA, PEER_IN_POOL, PEER_IN_MEMORY };
+
+/*
+ * Device memory for messages that their sender copies before they are read: of types with gaps, of MPI_Bsend and the like, and to receivers that are late. Receivers map it
+ * once and read it as they read programs' memory. 256 MB a process at most; messages without a part go through shared host memory. Any thread.
+ */
+struct peer_part {
+	struct peer_part *next; /* among the unused ones */
+	int ordinal, bits; /* of 2 to the power of bits bytes */
+	void *memory;
+};
 
 struct peer_slot {
 	_Atomic uint32_t state;
@@ -95,5 +104,13 @@ int peer_has_allocation(int owner, uint64_t id);
 
 /* Whether that rank's process has ended, in whatever PID namespace. */
 int peer_is_gone(int rank);
+
+/* ---- peer_pool.c: parts */
+
+/* Memory of a device of at least so many bytes, of undefined content. NULL: there is none. */
+struct peer_part *peer_part_take(int ordinal, size_t bytes);
+void peer_part_give(struct peer_part *part);
+/* In MPI_Finalize, when all messages have been read. */
+void peer_pool_end(void);
 
 #endif
