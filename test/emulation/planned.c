@@ -179,15 +179,16 @@ static int build_anyway(const struct planner *planner, const struct plan_key *ke
 {
 	int rows;
 	const struct row *algo = row_table(&rows);
-	struct algo_call call = { .key = *key,
+	if (row < 0)
+		return CORALE_ENOTSUP;
+	struct algo_call call = { .row = &algo[row],
+				  .key = *key,
 				  .topo = planner->topo,
 				  .bytes = (size_t)1 << key->size_class,
 				  .slot_bytes = planner->slot_bytes,
 				  .slots = planner->slots,
 				  .most_at_once = GPU_MAX_HOSTS,
 				  .max_channels = 1 };
-	if (row < 0)
-		return CORALE_ENOTSUP;
 	plan_init(plan, key);
 	plan->chunk_bytes = planner->slot_bytes;
 	algo[row].build(&call, plan);

@@ -52,12 +52,6 @@ void algo_binomial_sums(struct plan *plan, const struct algo_rounds *sums)
 	algo_sums_end(plan, sums, step);
 }
 
-void algo_binomial_reduce(const struct algo_call *call, struct plan *plan)
-{
-	plan->scratch_cells = 1;
-	algo_flat_rounds(call, plan, algo_binomial_sums);
-}
-
 /* The root alone has a child of the last level, to whom it sends what it copies; all else goes on from recv. */
 void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 {

@@ -11,17 +11,14 @@ algo_builder algo_local, algo_oneshot_all_reduce, algo_oneshot_all_gather, algo_
     algo_twoshot_all_reduce, algo_twoshot_reduce, algo_ce_reduce_scatter, algo_ce_all_reduce,
     algo_ring_all_reduce, algo_bruck_all_gather, algo_bruck_all_to_all, algo_bruck_reduce_scatter,
     algo_hier_bruck_all_gather, algo_hier_bruck_reduce_scatter, algo_ordered_all_reduce, algo_ordered_reduce,
-    algo_ordered_reduce_scatter, algo_ring_all_gather, algo_ring_reduce_scatter, algo_doubling_all_reduce,
-    algo_halving_all_reduce, algo_flat_broadcast, algo_scatter_allgather_broadcast, algo_chain_broadcast,
-    algo_ce_chain_broadcast, algo_scatter_broadcast, algo_pairwise_all_to_all, algo_pairwise_all_to_all_v,
-    algo_p2p_send, algo_p2p_recv, algo_flat_barrier, algo_doubling_barrier, algo_hier_ring_all_reduce,
-    algo_hier_doubling_all_reduce, algo_hier_halving_all_reduce, algo_hier_oneshot_all_reduce,
+    algo_ordered_reduce_scatter, algo_ring_all_gather, algo_ring_reduce_scatter, algo_flat_broadcast,
+    algo_scatter_allgather_broadcast, algo_chain_broadcast, algo_ce_chain_broadcast, algo_scatter_broadcast,
+    algo_pairwise_all_to_all, algo_flat_barrier, algo_doubling_barrier, algo_hier_oneshot_all_reduce,
     algo_hier_oneshot_doubling_all_reduce, algo_hier_all_gather, algo_hier_reduce_scatter,
-    algo_hier_chain_broadcast, algo_hier_flat_broadcast, algo_hier_binomial_broadcast,
-    algo_binomial_broadcast, algo_oneshot_reduce, algo_scatter_reduce, algo_chain_reduce,
-    algo_binomial_reduce, algo_hier_chain_reduce, algo_hier_binomial_reduce, algo_flat_gather,
+    algo_binomial_broadcast, algo_oneshot_reduce, algo_scatter_reduce, algo_chain_reduce, algo_flat_gather,
     algo_binomial_gather, algo_binomial_scatter, algo_flat_scatter, algo_hier_gather, algo_hier_scatter,
-    algo_hier_chain_gather, algo_hier_chain_scatter;
+    algo_hier_chain_gather, algo_fold_rounds, algo_p2p, algo_hier_all_reduce, algo_hier_broadcast,
+    algo_hier_reduce;
 
 /* ---- Spans and moves --------------------------------------------------------------------------------------- */
 
@@ -395,7 +392,6 @@ struct algo_rounds {
 	    give; /* of a reduce on a rail: the queue by which another rank of the root's node gives it the result */
 };
 
-typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *rounds);
 algo_rounds_build algo_ring_rounds, algo_doubling_rounds, algo_halving_rounds, algo_chain_sums,
     algo_binomial_sums;
 

@@ -101,8 +101,8 @@ void algo_doubling_rounds(struct plan *plan, const struct algo_rounds *rounds)
 		algo_give_back(plan, rounds);
 }
 
-void algo_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
+void algo_fold_rounds(const struct algo_call *call, struct plan *plan)
 {
 	plan->scratch_cells = 1;
-	algo_flat_rounds(call, plan, algo_doubling_rounds);
+	algo_flat_rounds(call, plan, call->row->rounds);
 }

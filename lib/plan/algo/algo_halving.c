@@ -131,9 +131,3 @@ void algo_halving_rounds(struct plan *plan, const struct algo_rounds *rounds)
 	if (!even)
 		algo_give_back(plan, rounds);
 }
-
-void algo_halving_all_reduce(const struct algo_call *call, struct plan *plan)
-{
-	plan->scratch_cells = 1;
-	algo_flat_rounds(call, plan, algo_halving_rounds);
-}

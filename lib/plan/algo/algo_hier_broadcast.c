@@ -7,12 +7,10 @@
  */
 #include "algo_build.h"
 
-enum between_nodes { CHAIN, FLAT, TREE };
-
 struct broadcast {
 	struct plan *plan;
 	int nodes;
-	enum between_nodes by;
+	enum algo_between by;
 	uint8_t push, rail, gather; /* queues; tokens to oneself go along push */
 	uint8_t next_node;
 };
@@ -29,7 +27,7 @@ static struct plan_step along_rail(const struct broadcast *b, uint8_t part, stru
 {
 	step.flags |= PLAN_STABLE;
 	step.rail = part;
-	if (b->nodes > 1 && b->by == CHAIN)
+	if (b->nodes > 1 && b->by == ALGO_CHAIN)
 		step = algo_and_send(step, PLAN_RAIL, b->next_node, b->rail);
 	return step;
 }
@@ -37,7 +35,7 @@ static struct plan_step along_rail(const struct broadcast *b, uint8_t part, stru
 /* Opens the loop over the nodes that this one sends to: all others from the root's, or its children, the largest subtree first. */
 static uint8_t node_loop(const struct broadcast *b)
 {
-	if (b->by == FLAT)
+	if (b->by == ALGO_FLAT)
 		return algo_peer_loop(b->plan, PLAN_RAIL, 1);
 	int k = plan_loop(b->plan, plan_rounds(b->plan, PLAN_RAIL, 2, 0)), levels = 0;
 	while (1 << levels < b->nodes)
@@ -68,7 +66,7 @@ static void scatter(const struct broadcast *b, uint8_t chunk, int owned)
 				PLAN_EQ, algo_me(plan), algo_root(plan)));
 	plan_step(plan, algo_if(along_rail(b, part, algo_receive(PLAN_NODE, root, b->push, mine)), PLAN_NE,
 				algo_me(plan), algo_root(plan)));
-	if (b->by != CHAIN)
+	if (b->by != ALGO_CHAIN)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
@@ -78,18 +76,18 @@ static void forward(const struct broadcast *b, uint8_t chunk, int owned)
 {
 	struct plan *plan = b->plan;
 	uint8_t part = algo_part_of(plan, algo_self(plan), owned);
-	uint8_t from = b->by == CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
-		       : b->by == FLAT ? algo_root_node(plan)
-				       : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
+	uint8_t from = b->by == ALGO_CHAIN  ? plan_shift(plan, PLAN_RAIL, 0, 0, -1)
+		       : b->by == ALGO_FLAT ? algo_root_node(plan)
+					    : plan_base(plan, PLAN_TREE_PARENT, PLAN_RAIL, 0);
 	struct plan_step step =
 	    along_rail(b, part, algo_receive(PLAN_RAIL, from, b->rail, algo_part(PLAN_RECV, part, chunk)));
-	if (b->by == CHAIN) {
+	if (b->by == ALGO_CHAIN) {
 		plan_step(plan, algo_if(step, PLAN_NE, b->next_node, algo_root_node(plan)));
 		step = algo_if(step, PLAN_EQ, b->next_node, algo_root_node(plan));
 		step.to = PLAN_EXPR_NONE;
 	}
 	plan_step(plan, step);
-	if (b->by == TREE)
+	if (b->by == ALGO_TREE)
 		spread(b, part, chunk);
 	algo_signal_self(plan, b->push);
 }
@@ -116,12 +114,12 @@ static void for_parts(const struct broadcast *b, enum plan_pred where,
 	algo_end(plan, 2);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, enum between_nodes by)
+void algo_hier_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.max_node_size;
 	struct broadcast b = { .plan = plan,
 			       .nodes = call->topo->map.nodes,
-			       .by = by,
+			       .by = call->row->between,
 			       .push = algo_queue(call, plan),
 			       .rail = algo_queue(call, plan),
 			       .gather = algo_queue(call, plan),
@@ -132,19 +130,4 @@ static void build(const struct algo_call *call, struct plan *plan, enum between_
 		for_parts(&b, PLAN_NE, forward);
 	plan_program(plan, PLAN_SM);
 	for_parts(&b, PLAN_ALWAYS, gather);
-}
-
-void algo_hier_chain_broadcast(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, CHAIN);
-}
-
-void algo_hier_flat_broadcast(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, FLAT);
-}
-
-void algo_hier_binomial_broadcast(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, TREE);
 }

@@ -79,15 +79,21 @@ static void gather(const struct hier *h, uint8_t chunk, int owned)
 	piece_end(h);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, struct hier *h)
+void algo_hier_all_reduce(const struct algo_call *call, struct plan *plan)
 {
-	h->plan = plan;
-	h->nodes = call->topo->map.nodes;
-	plan->parts = call->topo->map.max_node_size;
-	h->push = algo_queue(call, plan);
-	h->rail = algo_queue(call, plan);
-	h->gather = algo_queue(call, plan);
-
+	const struct plan_map *map = &call->topo->map;
+	const int is_ring = call->row->rounds == algo_ring_rounds;
+	const struct hier hier = { .plan = plan,
+				   .nodes = map->nodes,
+				   .pieces = is_ring && map->nodes > 1 &&
+					     call->bytes / (size_t)map->max_node_size > call->slot_bytes,
+				   .push = algo_queue(call, plan),
+				   .rail = algo_queue(call, plan),
+				   .gather = algo_queue(call, plan),
+				   .rounds = call->row->rounds },
+			  *h = &hier;
+	plan->parts = map->max_node_size;
+	plan->inner = is_ring ? map->nodes : plan->inner;
 	plan_program(plan, PLAN_SM);
 	uint8_t chunk = algo_chunk_loop(plan);
 	int owned = algo_owned_loop(plan);
@@ -110,22 +116,4 @@ static void build(const struct algo_call *call, struct plan *plan, struct hier *
 	algo_wait_self(plan, h->rail);
 	gather(h, chunk, owned);
 	algo_end(plan, 2);
-}
-
-void algo_hier_ring_all_reduce(const struct algo_call *call, struct plan *plan)
-{
-	int nodes = plan->inner = call->topo->map.nodes;
-	size_t part = call->bytes / (size_t)call->topo->map.max_node_size;
-	int pieces = nodes > 1 && part > call->slot_bytes;
-	build(call, plan, &(struct hier){ .rounds = algo_ring_rounds, .pieces = pieces });
-}
-
-void algo_hier_doubling_all_reduce(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, &(struct hier){ .rounds = algo_doubling_rounds });
-}
-
-void algo_hier_halving_all_reduce(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, &(struct hier){ .rounds = algo_halving_rounds });
 }

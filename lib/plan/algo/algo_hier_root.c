@@ -35,7 +35,7 @@ static void collect(const struct hier *h)
 	algo_end(plan, 3);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, algo_rounds_build *sums)
+void algo_hier_reduce(const struct algo_call *call, struct plan *plan)
 {
 	plan->parts = call->topo->map.max_node_size;
 	plan->scratch_cells = 1;
@@ -49,25 +49,15 @@ static void build(const struct algo_call *call, struct plan *plan, algo_rounds_b
 	uint8_t mine = algo_part_of(plan, algo_self(plan), owned);
 	struct plan_span sum = { PLAN_SCRATCH, plan_const(plan, 0), mine, chunk, 0 };
 	fold_in_node(&h, chunk, owned, sum);
-	sums(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
-					  .n = call->topo->map.nodes,
-					  .rail = mine,
-					  .queue = h.rail,
-					  .local = sum,
-					  .acc = sum,
-					  .result = algo_part(PLAN_RECV, mine, chunk),
-					  .give = h.give });
+	call->row->rounds(plan, &(struct algo_rounds){ .group = PLAN_RAIL,
+						       .n = call->topo->map.nodes,
+						       .rail = mine,
+						       .queue = h.rail,
+						       .local = sum,
+						       .acc = sum,
+						       .result = algo_part(PLAN_RECV, mine, chunk),
+						       .give = h.give });
 	algo_end(plan, 2);
 	plan_program(plan, PLAN_SM);
 	collect(&h);
-}
-
-void algo_hier_chain_reduce(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, algo_chain_sums);
-}
-
-void algo_hier_binomial_reduce(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, algo_binomial_sums);
 }

@@ -92,24 +92,16 @@ static void receive_own(const struct algo_rooted *s, uint8_t previous, uint8_t n
 	plan_end(s->plan);
 }
 
-static void build(const struct algo_rooted *s, uint8_t previous, uint8_t next)
-{
-	plan_program(s->plan, PLAN_SM);
-	spread(s, next);
-	plan_program(s->plan, PLAN_NET);
-	pass_on(s, next);
-	plan_program(s->plan, PLAN_SM);
-	receive_own(s, previous, next);
-}
-
 void algo_hier_scatter(const struct algo_call *call, struct plan *plan)
 {
-	struct algo_rooted s = algo_rooted_begin(call, plan);
-	build(&s, PLAN_EXPR_NONE, PLAN_EXPR_NONE);
-}
-
-void algo_hier_chain_scatter(const struct algo_call *call, struct plan *plan)
-{
-	struct algo_rooted s = algo_rooted_begin(call, plan);
-	build(&s, plan_shift(plan, PLAN_RAIL, 0, 0, 1), plan_shift(plan, PLAN_RAIL, 0, 0, -1));
+	const int is_chain = call->row->between == ALGO_CHAIN;
+	const struct algo_rooted s = algo_rooted_begin(call, plan);
+	const uint8_t previous = is_chain ? plan_shift(plan, PLAN_RAIL, 0, 0, 1) : PLAN_EXPR_NONE,
+		      next = is_chain ? plan_shift(plan, PLAN_RAIL, 0, 0, -1) : PLAN_EXPR_NONE;
+	plan_program(plan, PLAN_SM);
+	spread(&s, next);
+	plan_program(plan, PLAN_NET);
+	pass_on(&s, next);
+	plan_program(plan, PLAN_SM);
+	receive_own(&s, previous, next);
 }

@@ -4,6 +4,7 @@
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
  */
 #include "algo_build.h"
+#include "base/collectives.h"
 
 enum {
 	EDGE_QUEUE = 3
@@ -18,8 +19,9 @@ static uint8_t edge_chunk_loop(struct plan *plan, int v, enum plan_base base, ui
 	return plan_var(plan, plan_loop(plan, trips), 0);
 }
 
-static void build(const struct algo_call *call, struct plan *plan, int v)
+void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan)
 {
+	const int v = coll_is_uneven(call->key.coll);
 	uint8_t queue = algo_queue(call, plan), me = algo_me(plan);
 	plan_program(plan, PLAN_SM);
 	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
@@ -37,37 +39,16 @@ static void build(const struct algo_call *call, struct plan *plan, int v)
 	algo_end(plan, 2);
 }
 
-void algo_pairwise_all_to_all(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, 0);
-}
-
-void algo_pairwise_all_to_all_v(const struct algo_call *call, struct plan *plan)
-{
-	build(call, plan, 1);
-}
-
-/* One program with the edge's queue; the loop over its chunks is open. */
-static uint8_t begin_edge(const struct algo_call *call, struct plan *plan)
+/* One program with the edge's queue. For send and recv the root of the call is the peer. */
+void algo_p2p(const struct algo_call *call, struct plan *plan)
 {
 	for (int i = 0; i < EDGE_QUEUE; i++)
 		plan_queue(plan, PLAN_CREDIT, 1);
 	algo_queue(call, plan);
 	plan_program(plan, PLAN_SM);
-	return algo_chunk_loop(plan);
-}
-
-/* For send and recv the root of the call is the peer. */
-void algo_p2p_send(const struct algo_call *call, struct plan *plan)
-{
-	uint8_t chunk = begin_edge(call, plan);
-	plan_step(plan, algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, algo_root(plan), EDGE_QUEUE));
-	plan_end(plan);
-}
-
-void algo_p2p_recv(const struct algo_call *call, struct plan *plan)
-{
-	uint8_t chunk = begin_edge(call, plan);
-	plan_step(plan, algo_receive(PLAN_WORLD, algo_root(plan), EDGE_QUEUE, algo_vector(PLAN_RECV, chunk)));
+	const uint8_t chunk = algo_chunk_loop(plan), peer = algo_root(plan);
+	plan_step(plan, call->key.coll == CORALE_SEND
+			    ? algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, peer, EDGE_QUEUE)
+			    : algo_receive(PLAN_WORLD, peer, EDGE_QUEUE, algo_vector(PLAN_RECV, chunk)));
 	plan_end(plan);
 }

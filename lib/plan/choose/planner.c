@@ -103,7 +103,7 @@ static int queue_depth(const struct planner *planner, size_t bytes)
 static struct algo_call describe(const struct planner *planner, const struct plan_key *key,
 				 const struct row *row)
 {
-	struct algo_call call = { .key = *key, .topo = planner->topo };
+	struct algo_call call = { .row = row, .key = *key, .topo = planner->topo };
 	call.bytes = (size_t)1 << key->size_class;
 	call.slot_bytes = planner->slot_bytes;
 	call.slots = queue_depth(planner, call.bytes);

@@ -26,8 +26,13 @@ enum plan_protocol {
 	PLAN_PROTOCOLS
 };
 
+struct row;
+struct algo_rounds;
+typedef void algo_rounds_build(struct plan *plan, const struct algo_rounds *rounds);
+
 /* What a builder may depend on: facts that all ranks share. */
 struct algo_call {
+	const struct row *row; /* whose plan it is */
 	struct plan_key key;
 	const struct topo *topo;
 	size_t bytes; /* the size class's upper bound, of one block or vector */
@@ -61,6 +66,9 @@ struct row {
 	int (*applicable)(const struct algo_call *call);
 	/* Appends programs to a plan that the planner has initialized (key, chunk, channels = 1). */
 	void (*build)(const struct algo_call *call, struct plan *plan);
+	/* Of a builder of several rows, this one's: between the ranks of a group, or of a rail; between nodes. */
+	algo_rounds_build *rounds;
+	enum algo_between { ALGO_CHAIN, ALGO_FLAT, ALGO_TREE } between;
 	/* The rest is of rows that a codelet of GPUs runs: */
 	enum plan_protocol protocol;
 	const struct codelet *codelet; /* NULL: hosts run the plan, GPUs the plan lowered */
