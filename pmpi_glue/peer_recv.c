@@ -63,6 +63,8 @@ int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi
 	struct pmpi_receiving *r = *out = malloc(sizeof *r);
 	if (!r) {
 		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a receive");
+		pmpi_buffer_end(&made.s);
+		pmpi_comm_put(made.headers);
 		return pmpi_fail(made.in.comm);
 	}
 	*r = made;
