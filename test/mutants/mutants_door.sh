@@ -37,7 +37,7 @@ reason() { echo "the results differ"; }
 run alone || die "the program fails without the door"
 build "$here/pmpi_glue/coll_wrong.c" && ! hunt || die "the program fails without a mutant: $(cat "$work/log")"
 
-for row in $(awk -F '[(,]' '/^COLLECTIVE/ { row = $2 } /\.run = run_/ { print row }' "$here/pmpi_glue/collectives.def"); do
+for row in $(awk -F '[(,]' '/^COLLECTIVE/ { row = $2 } /RUN_AS/ { print row }' "$here/pmpi_glue/collectives.def"); do
 	mutant "no row $row" pmpi_glue/coll_wrong.c "s/const struct coll_kind \*rule = coll_kind(call);/& if (call->function == PMPI_$row) return 0;/"
 done
 mutant "no counts are looked at" pmpi_glue/coll_wrong.c 's/coll_count(call, side, i) < 0 || //'
