@@ -74,8 +74,9 @@ static void add_calls(struct script *s, int row, int spans, struct way way)
 	const struct row *algo = &row_table(&rows)[row];
 	struct test_call c = { .codelet = NULL, .row = row, .coll = algo->coll };
 	const int roots = coll_is_rooted(c.coll) ? s->params.ranks : 0;
-	int n = test_thin ? 3 : (int)COUNT(*counts) + roots;
-	for (int i = 0; i < n; i++) {
+	const int first = test_thin ? (row + (int)(test_seed % 4)) % 4 : 0,
+		  end = test_thin ? first + 3 : (int)COUNT(*counts) + roots;
+	for (int i = first; i < end; i++) {
 		size_t turn = (size_t)i + test_seed;
 		set_type(&c, i + row + (int)(test_seed % 7));
 		c.count = counts[spans][(size_t)i % COUNT(*counts)];
