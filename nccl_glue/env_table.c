@@ -30,7 +30,7 @@
 #define PLANNER "The planner chooses algorithms, chunks and blocks for each call."
 #define REGISTRATION                                                                                         \
 	"Buffers need no registration: peers read them where they lie, those of ncclCommRegister and of "    \
-	"captured calls from the first call on. CORALE_ZERO_COPY=no turns that off."
+	"captured calls as soon as they are mapped. CORALE_ZERO_COPY=no turns that off."
 #define NO_NVLS "No algorithm uses NVLink SHARP."
 #define NO_PLUGIN "No plugin is loaded."
 #define REMOVED "NCCL has removed it."
