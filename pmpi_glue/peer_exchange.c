@@ -21,6 +21,21 @@ static int start(struct pmpi_receiving *r, const struct pmpi_message *out)
 	return ret || out->is_copied ? ret : send(r, out);
 }
 
+/* Behind a send that has failed: no later message shall come to the receive. One that has come already is received. */
+static void cancel(struct pmpi_receiving *r)
+{
+	MPI_Status status;
+	int turn = 0;
+	pmpi_lock();
+	PMPI_Cancel(&r->request);
+	PMPI_Wait(&r->request, &status);
+	if (r->state == PMPI_POSTED)
+		pmpi_pull_note(r, &status);
+	pmpi_unlock();
+	while (!pmpi_pull_advance(r))
+		pmpi_go_on(&turn);
+}
+
 /* With MPI_PROC_NULL, from which MPI gives out requests that have one handle. */
 static int send_only(const struct pmpi_message *out, const struct pmpi_incoming *in, MPI_Request *request,
 		     MPI_Status *status)
@@ -42,9 +57,9 @@ int pmpi_exchange(const struct pmpi_message *out, const struct pmpi_incoming *in
 	if (ret)
 		return ret;
 	ret = start(r, out);
+	if (ret && r->request != MPI_REQUEST_NULL)
+		cancel(r);
 	MPI_Request own = r->request;
-	if (ret && own != MPI_REQUEST_NULL)
-		return ret; /* a receive without its send stays, as MPI may write to it */
 	const size_t bytes = r->s.bytes;
 	const int has_headers = r->headers != NULL;
 	ret = pmpi_receiving_keep(r, 0, ret);

@@ -310,6 +310,21 @@ static void overlapping_host_receives(void)
 	out = device;
 }
 
+/* Of an exchange whose send MPI refuses nothing stays behind that takes a later message. */
+static void refused_exchange(void)
+{
+	static char taken[FEW];
+	MPI_Status status;
+	const int error = MPI_Sendrecv(in, FEW, MPI_BYTE, 99, TAG, taken, FEW, MPI_BYTE, !rank, TAG,
+				       MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	expect(error != MPI_SUCCESS, "an exchange with a rank that is not there");
+	MPI_Barrier(MPI_COMM_WORLD);
+	fill(in, 70 + rank);
+	MPI_Sendrecv(in, BYTES, MPI_BYTE, !rank, TAG, out, BYTES, MPI_BYTE, !rank, TAG, MPI_COMM_WORLD,
+		     &status);
+	expect_all(out, BYTES, 70 + !rank, "a message behind a refused exchange");
+}
+
 /* Messages of a type with gaps are copied to device memory, each to its own; and gaps of the receive's type stay as they are. */
 static void with_gaps(void)
 {
@@ -437,11 +452,14 @@ static void run_all(void)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = { CASE(both_send_first),     CASE(short_requests),       CASE(receiver_is_elsewhere),
-		      CASE(receiver_tests_once), CASE(cancelled_receive),    CASE(cancelled_send),
-		      CASE(freed_requests),      CASE(persistent_requests),  CASE(looked_at_requests),
-		      CASE(matched_messages),    CASE(overlapping_receives), CASE(overlapping_host_receives),
-		      CASE(with_gaps),           CASE(freed_memory),         CASE(left_to_finalize) };
+	} cases[] = { CASE(both_send_first),       CASE(short_requests),
+		      CASE(receiver_is_elsewhere), CASE(receiver_tests_once),
+		      CASE(cancelled_receive),     CASE(cancelled_send),
+		      CASE(freed_requests),        CASE(persistent_requests),
+		      CASE(looked_at_requests),    CASE(matched_messages),
+		      CASE(overlapping_receives),  CASE(overlapping_host_receives),
+		      CASE(refused_exchange),      CASE(with_gaps),
+		      CASE(freed_memory),          CASE(left_to_finalize) };
 	signal(SIGALRM, is_late);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		running = cases[i].name;
