@@ -16,41 +16,45 @@ static struct {
 	size_t bytes; /* of all parts */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void *allocate(int ordinal, size_t bytes)
+/* 1: there is none that others can map. */
+static int allocate(struct peer_part *part, size_t bytes)
 {
 	static _Atomic int said;
-	void *memory = NULL;
 	int before;
-	if (pmpi_enter(ordinal, &before))
-		return NULL;
-	if (pmpi.device->alloc(bytes, &memory))
+	if (pmpi_enter(part->ordinal, &before))
+		return 1;
+	int has_none = pmpi.device->alloc(bytes, &part->memory);
+	if (!has_none && pmpi.device->export_memory(part->memory, bytes, &part->exported)) {
+		pmpi.device->free(part->memory);
+		has_none = 1;
+	}
+	if (has_none)
 		log_once(&said, LOG_INFO, pmpi.rank,
 			 "no %zu bytes of device memory for messages that are copied before they are read: "
 			 "they go through host memory",
 			 bytes);
 	pmpi_leave(before);
-	return memory;
+	return has_none;
 }
 
 static struct peer_part *make(int ordinal, int bits)
 {
 	const size_t bytes = (size_t)1 << bits;
 	struct peer_part *part = bytes <= most_bytes - pool.bytes ? malloc(sizeof *part) : NULL;
-	void *memory = part ? allocate(ordinal, bytes) : NULL;
-	if (!memory) {
+	if (!part)
+		return NULL;
+	*part = (struct peer_part){ .ordinal = ordinal, .bits = bits };
+	if (allocate(part, bytes)) {
 		free(part);
 		return NULL;
 	}
 	pool.bytes += bytes;
-	*part = (struct peer_part){ NULL, ordinal, bits, memory };
 	return part;
 }
 
 struct peer_part *peer_part_take(int ordinal, size_t bytes)
 {
-	int bits = LEAST_BITS;
-	while ((size_t)1 << bits < bytes)
-		bits++;
+	const int bits = peer_bits_of(bytes, LEAST_BITS);
 	pthread_mutex_lock(&pool.lock);
 	struct peer_part **link = &pool.unused;
 	while (*link && ((*link)->ordinal != ordinal || (*link)->bits != bits))

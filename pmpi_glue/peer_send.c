@@ -78,16 +78,13 @@ static int copy_to_pool(const struct pmpi_sending *w, int number, struct peer_sl
 	struct peer_part *part = peer_part_take(w->s.ordinal, w->s.bytes);
 	if (!part)
 		return 1;
-	void *memory = part->memory;
-	struct pmpi_exported exported;
-	if (pmpi.device->export_memory(memory, w->s.bytes, &exported) ||
-	    pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, memory, w->s.ordinal, w->s.bytes, NULL)) {
+	if (pmpi_buffer_copy(&w->s, PMPI_TO_PACKED, part->memory, w->s.ordinal, w->s.bytes, NULL)) {
 		peer_part_give(part);
 		return 1;
 	}
-	peer_note_allocation(exported.id, memory);
+	peer_note_allocation(part->exported.id, part->memory);
 	peer_slot_keep(number, part);
-	slot->memory = exported;
+	slot->memory = part->exported;
 	slot->where = PEER_IN_POOL;
 	pmpi_peer.buffered++;
 	pmpi_peer.pooled++;

@@ -187,19 +187,11 @@ int peer_slot_fill(const struct peer_slot *slot)
 
 /* ---- Slots of this rank -------------------------------------------------------------------------------- */
 
-static int bits_of(size_t bytes)
-{
-	int bits = LEAST_BITS;
-	while ((size_t)1 << bits < bytes)
-		bits++;
-	return bits;
-}
-
 /* Memory of large parts goes back to the system. */
 static void drop(int number)
 {
 	struct peer_slot *slot = &files[pmpi.rank]->slots[number];
-	const int bits = bits_of(slot->bytes);
+	const int bits = peer_bits_of(slot->bytes, LEAST_BITS);
 	if (slot->bytes > 1 << 20 && slot->where == PEER_IN_ARENA && !slot->is_pinned)
 		fallocate(own.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->arena_at,
 			  (off_t)1 << bits);
@@ -244,7 +236,7 @@ static int new_slot(size_t part)
 
 static int take(size_t bytes)
 {
-	const int bits = bits_of(bytes);
+	const int bits = peer_bits_of(bytes, LEAST_BITS);
 	if (!own.unused[bits] || own.left_n > own.left_most)
 		reap();
 	const int number = own.unused[bits] ? (int)own.unused[bits] - 1 : new_slot((size_t)1 << bits);
@@ -292,7 +284,7 @@ static const size_t most_pinned = (size_t)256 << 20;
 
 static size_t part_bytes(const struct peer_slot *slot)
 {
-	return (size_t)1 << bits_of(slot->bytes);
+	return (size_t)1 << peer_bits_of(slot->bytes, LEAST_BITS);
 }
 
 /* This rank's own: it has all its pages before, and keeps them. */
@@ -331,7 +323,7 @@ int peer_slot_is_pinned(int owner, struct peer_slot *slot)
 
 int peer_table_pins(size_t bytes)
 {
-	const int bits = bits_of(bytes);
+	const int bits = peer_bits_of(bytes, LEAST_BITS);
 	pthread_mutex_lock(&own.lock);
 	if (!own.unused[bits])
 		reap();

@@ -31,7 +31,17 @@ struct peer_part {
 	struct peer_part *next; /* among the unused ones */
 	int ordinal, bits; /* of 2 to the power of bits bytes */
 	void *memory;
+	struct pmpi_exported exported; /* as others map it */
 };
+
+/* The least power of two that is so many bytes or more, and not below 2 to the power of `least`. */
+static inline int peer_bits_of(size_t bytes, int least)
+{
+	int bits = least;
+	while ((size_t)1 << bits < bytes)
+		bits++;
+	return bits;
+}
 
 struct peer_slot {
 	_Atomic uint32_t state;
