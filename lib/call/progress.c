@@ -69,7 +69,7 @@ static int awaited(const struct host_run *run, int first, int n)
 	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
 		peer = reader(&run->channels[c], run->plan->nprograms, run->engine->rank);
 	for (int c = first; c < first + n && peer == PLAN_NONE; c++)
-		peer = host_lend_awaits(run, c);
+		peer = host_channel_reader(run, c);
 	return peer;
 }
 

@@ -258,7 +258,9 @@ int host_targets_free(struct host_run *run, struct host_channel *ch, const struc
 int host_channel_progress(struct host_run *run, int channel);
 /* The rank whose message a channel waits for that is not done, or PLAN_NONE. By the thread that moves the channel. */
 int host_channel_awaits(const struct host_run *run, int channel);
-/* Prints for what a channel waits: "4096 bytes of rank 3". */
+/* A rank that has not taken what a channel has sent: a reader of lent memory, else one to which a message has not left; or PLAN_NONE. By that thread, too. */
+int host_channel_reader(const struct host_run *run, int channel);
+/* Prints for what a channel waits: "4096 bytes of rank 3". By that thread, too. */
 void host_channel_describe(const struct host_run *run, int channel, char *buf, size_t bytes);
 
 /* Payload of an action's messages. */

@@ -47,7 +47,24 @@ static int program_progress(struct host_run *run, struct host_channel *ch, struc
 	return 0;
 }
 
-/* True when nobody reads this rank's buffers any more, and what has no other thread to move it has left. */
+/* A rank of another node to which a message of a channel has not left, where no other thread moves it, or PLAN_NONE. */
+static int unsent(const struct host_run *run, int channel)
+{
+	const int first = channel * PLAN_MAX_QUEUES;
+	if (!run->engine->transport)
+		return PLAN_NONE;
+	return link_table_unsent(&run->engine->links, first, first + run->plan->nqueues);
+}
+
+int host_channel_reader(const struct host_run *run, int channel)
+{
+	if (!run->channels[channel].referenced)
+		return PLAN_NONE;
+	const int rank = host_lend_awaits(run, channel);
+	return rank == PLAN_NONE ? unsent(run, channel) : rank;
+}
+
+/* True when nobody reads this rank's buffers any more, and what it sends has left. */
 static int drained(struct host_run *run, struct host_channel *ch)
 {
 	struct host_engine *e = run->engine;
@@ -61,8 +78,7 @@ static int drained(struct host_run *run, struct host_channel *ch)
 			}
 		}
 	}
-	const int first = ch->env.channel * PLAN_MAX_QUEUES;
-	return !e->transport || link_table_sent(&e->links, first, first + run->plan->nqueues);
+	return unsent(run, ch->env.channel) == PLAN_NONE;
 }
 
 int host_channel_progress(struct host_run *run, int channel)
@@ -266,9 +282,9 @@ void host_channel_describe(const struct host_run *run, int channel, char *buf, s
 				 message);
 		return;
 	}
-	const int reader = host_lend_awaits(run, channel);
+	const int reader = host_channel_reader(run, channel);
 	if (reader >= 0)
-		snprintf(buf, bytes, "rank %d to read this rank's buffer", reader);
+		snprintf(buf, bytes, "rank %d to take what this rank has sent", reader);
 	else
-		snprintf(buf, bytes, "the readers of this rank's buffers");
+		snprintf(buf, bytes, "its own last step");
 }

@@ -69,13 +69,13 @@ struct link *link_table_get(struct link_table *table, int rank, int index)
 	return row[index];
 }
 
-int link_table_sent(const struct link_table *table, int first, int last)
+int link_table_unsent(const struct link_table *table, int first, int last)
 {
 	for (int r = 0; table->ops->sent && r < table->ranks; r++) {
 		struct link **row = table->rows[r];
 		for (int index = first; row && index < last; index++)
 			if (row[index] && !table->ops->sent(row[index]))
-				return 0;
+				return r;
 	}
-	return 1;
+	return -1;
 }

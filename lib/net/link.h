@@ -179,8 +179,8 @@ int link_table_open(struct link_table *table, struct transport *t, const struct 
 void link_table_close(struct link_table *table);
 /* A rank's link, made on first use: each by one thread; NULL: table->code says why not, and this thread's last logged error. */
 struct link *link_table_get(struct link_table *table, int rank, int index);
-/* 1 if all messages posted on links [first, last) leave without the user's help and memory. */
-int link_table_sent(const struct link_table *table, int first, int last);
+/* A rank to which messages posted on links [first, last) do not leave yet without the user's help and memory, or -1. */
+int link_table_unsent(const struct link_table *table, int first, int last);
 
 /*
  * The cost of a message on a link. Both ends measure together; each in turn sends bursts. The parameters are LogGP's

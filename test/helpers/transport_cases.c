@@ -159,7 +159,7 @@ static int poll_links(void *arg)
 	for (int i = 0; i < self->size * LINKS; i++)
 		if (i / LINKS != self->rank)
 			all &= move_link(link_table_get(arg, i / LINKS, i % LINKS));
-	return all && link_table_sent(arg, 0, LINKS);
+	return all && link_table_unsent(arg, 0, LINKS) < 0;
 }
 
 static void open_links(struct link_table *table)
@@ -219,6 +219,8 @@ static void borrow(void)
 		CHECK(wait_until(&patience, poll_room, l) == 1);
 		fill(l->direct ? out : link_slot(l), BYTES, self->rank, 0, i);
 		CHECK(link_post(l, header, l->direct ? out : NULL, BYTES) == 0);
+		CHECK(link_table_unsent(&table, 0, 1) == (!l->ops->sent || l->ops->sent(l) ? -1 : l->peer));
+		CHECK(link_table_unsent(&table, 1, LINKS) == -1);
 		l->landing = i % 3 ? in : NULL;
 		l->landing_bytes = BYTES;
 		CHECK(wait_until(&patience, poll_ready, l) == 1);
