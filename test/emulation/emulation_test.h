@@ -59,6 +59,9 @@ int test_remote_replay(void);
 int test_remote_other_message(void);
 int test_remote_one_end(void);
 
+int test_host_turns(void);
+int test_host_groups(void);
+
 int test_mismatch(void);
 int test_other_message(void);
 int test_absent(void);

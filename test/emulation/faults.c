@@ -110,12 +110,13 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 {
 	const int words = !call.codelet;
 	struct scene s = { .trouble = trouble, .call = call };
+	const int kib = words && world_in_host ? 1024 : call.count == IN_PIECES ? 160 : 224;
 	s.call.row = words ? row_find(call.coll, "oneshot") : 0;
 	s.params = (struct world_params){ .ranks = ranks,
 					  .words_only = words,
 					  .torn_lines = words,
 					  .max_blocks = 1,
-					  .window_bytes = (call.count == IN_PIECES ? 160 : 224) << 10,
+					  .window_bytes = (size_t)kib << 10,
 					  .timeout_ns = trouble == ABSENT ? 1000000 : 0,
 					  .exports = call.zero_copy ? EXPORTS_OPEN : EXPORTS_NONE,
 					  .exports_apart = (int)(test_seed % 2) };
@@ -126,6 +127,12 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 	int faults = expect_code(&s, code);
 	world_close(&s.world);
 	return faults;
+}
+
+/* Over windows there: by few blocks, or lowered. */
+static int runs_in_host(const struct test_call *c)
+{
+	return !c->zero_copy && (!c->codelet || c->codelet == &bulk_codelet || c->codelet == &chain_codelet);
 }
 
 static int run_scenes(enum trouble trouble, int code)
@@ -143,6 +150,10 @@ static int run_scenes(enum trouble trouble, int code)
 		  .type = CORALE_FLOAT32,
 		  .count = 20,
 		  .in_lines = 1 }, /* by words */
+		{ .coll = CORALE_ALL_REDUCE,
+		  .type = CORALE_FLOAT32,
+		  .count = 2000,
+		  .in_lines = 1 }, /* in host memory: plain data behind a flag */
 		call_by(&fifo_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
 		call_by(&fifo_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
@@ -163,15 +174,18 @@ static int run_scenes(enum trouble trouble, int code)
 	};
 	int faults = 0;
 	for (size_t i = test_thin ? test_seed % 2 : 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls);
-	     i += test_thin ? 2 : 1)
-		for (int ranks = 2; faults >= 0 && ranks <= (!calls[i].zero_copy && (test_thin || i) ? 2 : 3);
-		     ranks++) {
+	     i += test_thin ? 2 : 1) {
+		const int most = world_in_host ? 4 : !calls[i].zero_copy && (test_thin || i) ? 2 : 3;
+		if (world_in_host && !runs_in_host(&calls[i]))
+			continue;
+		for (int ranks = world_in_host ? 3 : 2; faults >= 0 && ranks <= most; ranks++) {
 			if (test_thin && trouble != MISMATCH && trouble != REPLAY &&
 			    calls[i].count == IN_PIECES)
 				continue; /* long waits of many threads */
 			int more = run_scene(trouble, code, ranks, calls[i]);
 			faults = more < 0 ? -1 : faults + more;
 		}
+	}
 	return faults;
 }
 

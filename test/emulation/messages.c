@@ -289,7 +289,7 @@ int test_messages_registered(void)
 /* Over a link that tears lines, which engines know. */
 static int torn_messages_of(int ranks)
 {
-	struct exchange *x = new_exchange(ranks, test_thin ? 3 : 8, 192 << 10);
+	struct exchange *x = new_exchange(ranks, test_thin ? 3 : 8, ranks > 4 ? 640 << 10 : 192 << 10);
 	x->registered = 1;
 	x->params.torn_lines = x->params.words_only = 1;
 	return run_exchange(x, ranks > 3 ? 2 : 4);
@@ -300,6 +300,16 @@ int test_messages_torn(void)
 	int faults = 0;
 	for (int ranks = 2; !faults && ranks <= (test_thin ? 2 : 4); ranks++)
 		faults = torn_messages_of(ranks);
+	return faults;
+}
+
+int test_host_groups(void)
+{
+	static const int ranks[] = { 3, 4, 8 };
+	int faults = 0;
+	for (size_t i = 0; !faults && i < 3; i++)
+		if (!test_thin || i == test_seed % 3)
+			faults = torn_messages_of(ranks[i]);
 	return faults;
 }
 

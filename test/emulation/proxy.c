@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/net/proxy.c as one of the fibers: others go on where it tells them something. */
+/* lib/net/proxy.c and slot_front.c as one of the fibers: others go on where it tells them something. */
 #define _GNU_SOURCE /* as it has, before the first header */
 #include "gpu.h"
 
@@ -7,6 +7,7 @@
 	(gpu_maybe(2), __atomic_store_n(word, value, order), gpu_maybe(2))
 
 #include "net/proxy.h"
+#include "../../lib/net/slot_front.c"
 
 static int open_end(struct proxy *p, int peer, enum remote_direction direction, uint32_t number,
 		    remote_offset *offset);
