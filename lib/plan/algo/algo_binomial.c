@@ -4,7 +4,7 @@
  * root, the smallest subtree first; a broadcast goes to the largest one first.
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH" (2005).
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 static int levels_of(int n)
 {
@@ -57,8 +57,7 @@ void algo_binomial_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	int levels = levels_of(call->topo->map.ranks);
 	uint8_t queue = algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
 	struct plan_step first =
 	    algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD,

@@ -9,8 +9,7 @@
 void algo_flat_broadcast(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
 	struct plan_step send = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, PLAN_EXPR_ALL, queue);
 	send.dst = all;
@@ -67,8 +66,7 @@ void algo_scatter_broadcast(const struct algo_call *call, struct plan *plan)
 				   .next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
 				   .previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1),
 				   .root = algo_root(plan) };
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	scatter_parts(plan, &s, chunk);
 	gather_parts(plan, &s, chunk, n);
 	plan_end(plan);
@@ -81,8 +79,7 @@ void algo_scatter_allgather_broadcast(const struct algo_call *call, struct plan 
 	plan->parts = n - 1;
 	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
 		      root = algo_root(plan), mine = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, 0, 0, 0);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	int k = plan_loop_if(plan, plan_const(plan, n - 1), PLAN_EQ, me, root);
 	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
 		part = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, 1, 1);

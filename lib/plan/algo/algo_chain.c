@@ -4,7 +4,7 @@
  * sends everything once, chunk behind chunk; fewest bytes, most steps.
  * Source: Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations" (2007), the pipeline.
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 void algo_chain_sums(struct plan *plan, const struct algo_rounds *sums)
 {
@@ -40,8 +40,8 @@ static void chain_broadcast(const struct algo_call *call, struct plan *plan, enu
 {
 	int n = call->topo->map.ranks;
 	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1);
-	plan_program(plan, engine);
-	uint8_t chunk = algo_chunk_loop(plan), zero = plan_const(plan, 0), last = plan_const(plan, n - 1);
+	uint8_t chunk = algo_chunk_program(plan, engine), zero = plan_const(plan, 0),
+		last = plan_const(plan, n - 1);
 	uint8_t position = plan_base(plan, PLAN_POSITION, PLAN_WORLD, 0);
 	const struct plan_span all = algo_vector(PLAN_RECV, chunk);
 	struct plan_step first = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, next, queue);

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 /* A rank hands over, or takes and adds; those that take part begin their first exchange. */
 static void begin(struct plan *plan, const struct algo_rounds *rounds, struct plan_step step)
@@ -22,13 +22,9 @@ static void begin(struct plan *plan, const struct algo_rounds *rounds, struct pl
 	if (memcmp(&rounds->acc, &rounds->local, sizeof(rounds->acc)))
 		step.dst = rounds->acc;
 	step.to = plan_term(plan, PLAN_DOUBLING, rounds->group, 0, 0, 0);
-	step.pred = PLAN_EQ;
-	step.pred_a = take;
-	step.pred_b = plan_const(plan, PLAN_NONE);
-	plan_step(plan, step);
+	plan_step(plan, algo_if(step, PLAN_EQ, take, plan_const(plan, PLAN_NONE)));
 
 	step.dst = rounds->acc;
-	step.pred = PLAN_ALWAYS;
 	step.from = take;
 	step.flags = PLAN_REDUCE;
 	plan_step(plan, step);

@@ -8,8 +8,7 @@
 void algo_flat_gather(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
 	plan_step(plan, algo_if(algo_send(own, PLAN_WORLD, root, queue), PLAN_NE, me, root));
 	plan_step(plan, algo_if(algo_copy(own, algo_block(PLAN_RECV, me, chunk)), PLAN_EQ, me, root));

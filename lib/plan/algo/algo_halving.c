@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "algo_build.h"
+#include "algo_rounds.h"
 #include "plan/plan_eval.h"
 
 struct halving {
@@ -42,11 +42,7 @@ static void begin(const struct halving *h)
 	    half(h, h->rounds->acc, PLAN_HALVING_KEPT, 0, 0, -1); /* the whole; none if I handed over */
 	if (h->apart) {
 		step.flags = 0;
-		step.pred = PLAN_EQ;
-		step.pred_a = take;
-		step.pred_b = plan_const(plan, PLAN_NONE);
-		plan_step(plan, step);
-		step.pred = PLAN_ALWAYS;
+		plan_step(plan, algo_if(step, PLAN_EQ, take, plan_const(plan, PLAN_NONE)));
 	}
 	step.flags = PLAN_REDUCE;
 	step.from = take;

@@ -81,11 +81,9 @@ static void share_in_node(const struct blocks *b, uint8_t chunk)
 void algo_hier_all_gather(const struct algo_call *call, struct plan *plan)
 {
 	struct blocks b = begin(call, plan);
-	plan_program(plan, PLAN_NET);
-	gather_rails(&b, algo_chunk_loop(plan));
+	gather_rails(&b, algo_chunk_program(plan, PLAN_NET));
 	plan_end(plan);
-	plan_program(plan, PLAN_SM);
-	share_in_node(&b, algo_chunk_loop(plan));
+	share_in_node(&b, algo_chunk_program(plan, PLAN_SM));
 	plan_end(plan);
 }
 
@@ -140,10 +138,8 @@ void algo_hier_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
 	struct blocks b = begin(call, plan);
 	plan->scratch_cells = 1;
-	plan_program(plan, PLAN_SM);
-	push_in_node(&b, algo_chunk_loop(plan));
+	push_in_node(&b, algo_chunk_program(plan, PLAN_SM));
 	plan_end(plan);
-	plan_program(plan, PLAN_SM);
-	reduce_rails(&b, algo_chunk_loop(plan));
+	reduce_rails(&b, algo_chunk_program(plan, PLAN_SM));
 	plan_end(plan);
 }

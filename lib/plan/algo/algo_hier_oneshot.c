@@ -7,7 +7,7 @@
  * Source: as an idea, the "one-shot" all-reduce of algo_oneshot.c and the multi-lane schemes of Traff and Hunold,
  * "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 struct small {
 	struct plan *plan;
@@ -18,8 +18,7 @@ struct small {
 static struct small begin(const struct algo_call *call, struct plan *plan)
 {
 	struct small s = { .plan = plan, .near = plan_queue(plan, PLAN_PARITY, 2) };
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	s.mine = algo_vector(PLAN_SEND, chunk);
 	s.result = algo_vector(PLAN_RECV, chunk);
 	return s;

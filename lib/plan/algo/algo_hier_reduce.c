@@ -7,7 +7,7 @@
  * multi-core clusters" (2009), and Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane
  * communication" (2020).
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 struct hier {
 	struct plan *plan;
@@ -94,15 +94,13 @@ void algo_hier_all_reduce(const struct algo_call *call, struct plan *plan)
 			  *h = &hier;
 	plan->parts = map->max_node_size;
 	plan->inner = is_ring ? map->nodes : plan->inner;
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	int owned = algo_owned_loop(plan);
 	push_and_fold(h, chunk, owned);
 	if (h->nodes > 1) {
 		algo_signal_self(plan, h->push);
 		algo_end(plan, 2);
-		plan_program(plan, PLAN_NET);
-		chunk = algo_chunk_loop(plan);
+		chunk = algo_chunk_program(plan, PLAN_NET);
 		owned = algo_owned_loop(plan);
 		algo_wait_self(plan, h->push);
 		rail_rounds(h, chunk, owned);
@@ -110,8 +108,7 @@ void algo_hier_all_reduce(const struct algo_call *call, struct plan *plan)
 	algo_signal_self(plan, h->rail);
 	algo_end(plan, 2);
 
-	plan_program(plan, PLAN_SM);
-	chunk = algo_chunk_loop(plan);
+	chunk = algo_chunk_program(plan, PLAN_SM);
 	owned = algo_owned_loop(plan);
 	algo_wait_self(plan, h->rail);
 	gather(h, chunk, owned);

@@ -5,7 +5,7 @@
  * other) or along a binomial tree. Parts and rails as in the hierarchical all-reduce.
  * Source: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication" (2020).
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 struct hier {
 	struct plan *plan;
@@ -43,8 +43,7 @@ void algo_hier_reduce(const struct algo_call *call, struct plan *plan)
 			  .push = algo_queue(call, plan),
 			  .rail = algo_queue(call, plan),
 			  .give = algo_queue(call, plan) };
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	int owned = algo_owned_loop(plan);
 	uint8_t mine = algo_part_of(plan, algo_self(plan), owned);
 	struct plan_span sum = { PLAN_SCRATCH, plan_const(plan, 0), mine, chunk, 0 };

@@ -6,14 +6,21 @@
  */
 #include "algo_build.h"
 
+/* Sends everybody its block of my vector. */
+static void push_blocks(struct plan *plan, uint8_t queue, uint8_t chunk)
+{
+	uint8_t peer = algo_peer_loop(plan, PLAN_WORLD, 1);
+	plan_step(plan, algo_send(algo_block(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
+	plan_end(plan);
+}
+
 /* One message to all, then a fold of what all others sent. A rank that sends chunk c + 2 has a message that each other
  * rank sent after it read chunk c, so double buffering suffices and no rank waits for room. */
 void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	(void)call;
 	uint8_t queue = plan_queue(plan, PLAN_PARITY, 2);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	const struct plan_span mine = algo_vector(PLAN_SEND, chunk), result = algo_vector(PLAN_RECV, chunk);
 	plan_step(plan, algo_with(algo_send(mine, PLAN_WORLD, PLAN_EXPR_ALL, queue), 0));
 	plan_step(plan, algo_with(algo_fold(PLAN_WORLD, PLAN_EXPR_ALL, queue, mine, result),
@@ -24,8 +31,7 @@ void algo_oneshot_all_reduce(const struct algo_call *call, struct plan *plan)
 void algo_oneshot_all_gather(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	struct plan_step own = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, PLAN_EXPR_ALL, queue);
 	own.dst = algo_block(PLAN_RECV, algo_me(plan), chunk);
 	plan_step(plan, own);
@@ -48,9 +54,8 @@ void algo_oneshot_reduce_scatter(const struct algo_call *call, struct plan *plan
 {
 	uint8_t queue = algo_queue(call, plan);
 	plan->scratch_cells = algo_fold_cells(call);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
-	algo_push_blocks(plan, queue, chunk);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
+	push_blocks(plan, queue, chunk);
 	fold_own(call, plan, queue, chunk);
 }
 
@@ -59,8 +64,7 @@ void algo_ce_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan);
 	plan->scratch_cells = algo_fold_cells(call);
-	plan_program(plan, PLAN_CE);
-	algo_push_blocks(plan, queue, algo_chunk_loop(plan));
+	push_blocks(plan, queue, algo_chunk_program(plan, PLAN_CE));
 	plan_end(plan);
 
 	plan_program(plan, PLAN_SM);

@@ -45,8 +45,7 @@ void algo_p2p(const struct algo_call *call, struct plan *plan)
 	for (int i = 0; i < EDGE_QUEUE; i++)
 		plan_queue(plan, PLAN_CREDIT, 1);
 	algo_queue(call, plan);
-	plan_program(plan, PLAN_SM);
-	const uint8_t chunk = algo_chunk_loop(plan), peer = algo_root(plan);
+	const uint8_t chunk = algo_chunk_program(plan, PLAN_SM), peer = algo_root(plan);
 	plan_step(plan, call->key.coll == CORALE_SEND
 			    ? algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, peer, EDGE_QUEUE)
 			    : algo_receive(PLAN_WORLD, peer, EDGE_QUEUE, algo_vector(PLAN_RECV, chunk)));

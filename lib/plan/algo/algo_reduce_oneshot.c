@@ -9,8 +9,7 @@ void algo_oneshot_reduce(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
 	plan->scratch_cells = algo_fold_cells(call);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	const struct plan_span own = algo_vector(PLAN_SEND, chunk);
 	plan_step(plan, algo_if(algo_send(own, PLAN_WORLD, root, queue), PLAN_NE, me, root));
 	const struct plan_step fold =

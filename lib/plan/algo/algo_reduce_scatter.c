@@ -12,8 +12,7 @@ void algo_scatter_reduce(const struct algo_call *call, struct plan *plan)
 	plan->scratch_cells = algo_fold_cells(call);
 	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
 		      root = algo_root(plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	algo_push_parts(plan, scatter, chunk);
 
 	/* The root's own part stays, the others' go there. */

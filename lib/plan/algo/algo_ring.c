@@ -3,7 +3,7 @@
  * Rings: every rank talks to its two neighbours only; fewest bytes, most steps.
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).
  */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 static struct plan_span piece(const struct algo_rounds *rounds, struct plan_span span, uint8_t index)
 {
@@ -64,8 +64,7 @@ void algo_ring_all_gather(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
 		previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	struct plan_step own = algo_send(algo_vector(PLAN_SEND, chunk), PLAN_WORLD, next, queue);
 	own.dst = algo_block(PLAN_RECV, algo_me(plan), chunk);
 	plan_step(plan, own);
@@ -85,8 +84,7 @@ void algo_ring_reduce_scatter(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), next = plan_shift(plan, PLAN_WORLD, 0, 0, 1),
 		previous = plan_shift(plan, PLAN_WORLD, 0, 0, -1);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	plan_step(plan, algo_with(algo_send(algo_block(PLAN_SEND, previous, chunk), PLAN_WORLD, next, queue),
 				  PLAN_STABLE));
 	int k = plan_loop(plan, plan_base(plan, PLAN_SIZE, PLAN_WORLD, -2));

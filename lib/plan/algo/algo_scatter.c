@@ -8,8 +8,7 @@
 void algo_flat_scatter(const struct algo_call *call, struct plan *plan)
 {
 	uint8_t queue = algo_queue(call, plan), me = algo_me(plan), root = algo_root(plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	uint8_t peer = algo_root_loop(plan, PLAN_WORLD, 1, me, root);
 	plan_step(plan, algo_send(algo_block(PLAN_SEND, peer, chunk), PLAN_WORLD, peer, queue));
 	plan_end(plan);

@@ -36,8 +36,7 @@ static struct twoshot begin(const struct algo_call *call, struct plan *plan)
 void algo_twoshot_all_reduce(const struct algo_call *call, struct plan *plan)
 {
 	const struct twoshot t = begin(call, plan);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	algo_push_parts(plan, t.scatter, chunk);
 	const struct plan_step fold =
 	    algo_and_send(fold_step(&t, chunk), PLAN_WORLD, PLAN_EXPR_ALL, t.gather);
@@ -53,8 +52,7 @@ void algo_twoshot_reduce(const struct algo_call *call, struct plan *plan)
 	plan->scratch_cells = algo_fold_cells(call);
 	const uint8_t scatter = algo_queue(call, plan), gather = algo_queue(call, plan), me = algo_me(plan),
 		      root = algo_root(plan), mine = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, 0, 0, 0);
-	plan_program(plan, PLAN_SM);
-	uint8_t chunk = algo_chunk_loop(plan);
+	uint8_t chunk = algo_chunk_program(plan, PLAN_SM);
 	int k = plan_loop(plan, plan_const(plan, others));
 	uint8_t to = plan_shift(plan, PLAN_WORLD, k, 1, 1),
 		part = plan_term(plan, PLAN_OTHERS, PLAN_WORLD, k, 1, 1);
@@ -102,6 +100,5 @@ void algo_ce_all_reduce(const struct algo_call *call, struct plan *plan)
 	plan_step(plan, (struct plan_step){ .op = PLAN_SIGNAL, .to = t.me, .to_queue = t.scatter });
 	plan_end(plan);
 
-	plan_program(plan, PLAN_CE);
-	collect_parts(plan, &t, algo_chunk_loop(plan));
+	collect_parts(plan, &t, algo_chunk_program(plan, PLAN_CE));
 }

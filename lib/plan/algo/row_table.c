@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of rows, a family a file, and the conditions under which they apply. */
-#include "algo_build.h"
+#include "algo_rounds.h"
 
 /* ---- What an algorithm's plan can serve ------------------------------------------------------------------ */
 
