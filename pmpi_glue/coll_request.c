@@ -10,10 +10,15 @@
 #include "door.h"
 #include "request.h"
 
-static void release(void *call)
+struct kept {
+	struct coll_call call;
+	struct pmpi_pending pending;
+};
+
+static void release(void *kept)
 {
-	coll_end(call);
-	free(call);
+	coll_end(kept); /* its first member */
+	free(kept);
 }
 
 static int deliver(void *call, MPI_Status *status)
@@ -40,7 +45,7 @@ static int end(struct coll_call *call, int failed, int error)
 
 int coll_staged(const struct coll_call *made)
 {
-	struct coll_call *call = malloc(sizeof *call);
+	struct coll_call *call = malloc(sizeof(struct kept));
 	int is_complete = !made->request;
 	if (!call) {
 		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a collective of device buffers");
@@ -56,7 +61,7 @@ int coll_staged(const struct coll_call *made)
 		PMPI_Request_get_status(*call->request, &is_complete, MPI_STATUS_IGNORE);
 	if (is_complete && !call->is_persistent)
 		return end(call, coll_deliver(call), MPI_SUCCESS);
-	return pmpi_request_add(*call->request, call->comm, call->is_persistent, &work, call)
-		   ? pmpi_fail(call->comm) /* what is kept stays, as MPI may still write to it */
-		   : MPI_SUCCESS;
+	pmpi_request_add(&((struct kept *)call)->pending, *call->request, call->comm, call->is_persistent,
+			 &work, call);
+	return MPI_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "comm/comm_doors.h"
 #include "door.h"
+#include "request.h"
 
 /* All communicators that were seen, so that MPI_Finalize can end their cores, newest first: alike on all ranks. */
 static struct registry {
@@ -104,9 +105,21 @@ static void find_world(struct pmpi_comm *comm)
 	comm->is_plain = comm->is_of_world && comm->size > 1;
 }
 
+struct pmpi_comm *pmpi_comm_share(struct pmpi_comm *comm)
+{
+	pmpi_lock();
+	if (comm)
+		comm->users++;
+	pmpi_unlock();
+	return comm;
+}
+
 void pmpi_comm_put(struct pmpi_comm *comm)
 {
-	if (comm && !--comm->users)
+	pmpi_lock();
+	const int is_last = comm && !--comm->users;
+	pmpi_unlock();
+	if (is_last)
 		free(comm);
 }
 
@@ -141,6 +154,16 @@ static struct pmpi_comm *make(MPI_Comm handle)
 	return comm;
 }
 
+/* By the attribute, which costs as much as some short messages. */
+static struct pmpi_comm *__attribute__((noinline)) find_or_make(MPI_Comm handle)
+{
+	struct pmpi_comm *comm = NULL;
+	int is_found = 0;
+	if (PMPI_Comm_get_attr(handle, registry.keyval, &comm, &is_found))
+		return NULL;
+	return is_found ? comm : make(handle);
+}
+
 struct pmpi_comm *pmpi_comm_find(MPI_Comm handle)
 {
 	static __thread struct {
@@ -148,19 +171,13 @@ struct pmpi_comm *pmpi_comm_find(MPI_Comm handle)
 		struct pmpi_comm *comm;
 		unsigned generation;
 	} last __attribute__((tls_model("initial-exec")));
-	struct pmpi_comm *comm = NULL;
 	const unsigned generation = registry.generation;
-	int is_found = 0;
 	if (last.comm && last.handle == handle && last.generation == generation)
 		return last.comm;
-	if (PMPI_Comm_get_attr(handle, registry.keyval, &comm, &is_found))
-		return NULL;
-	if (!is_found)
-		comm = make(handle);
 	last.handle = handle;
-	last.comm = comm;
+	last.comm = find_or_make(handle);
 	last.generation = generation;
-	return comm;
+	return last.comm;
 }
 
 /* ---- Corale's communicator */

@@ -62,7 +62,7 @@ struct pmpi_comm {
 	int is_of_world; /* an intracommunicator of ranks of MPI_COMM_WORLD, as those of others may have another door, or none. Alike on all its ranks */
 	int *world; /* the ranks' numbers there */
 	uint64_t headers_id; /* of messages by peer copies (peer.h); 0: none go on it */
-	_Atomic int users; /* the attribute, and receives */
+	int users; /* the attribute, receives and messages that were probed: with the lock of requests */
 	struct pmpi_comm *next;
 };
 
@@ -72,7 +72,9 @@ void pmpi_comms_end(void);
 
 /* NULL: MPI does not know it, or there is no memory: calls are MPI's. */
 struct pmpi_comm *pmpi_comm_find(MPI_Comm comm);
-void pmpi_comm_put(struct pmpi_comm *comm); /* one user less. NULL is nothing */
+/* One user more, or less. NULL is nothing. */
+struct pmpi_comm *pmpi_comm_share(struct pmpi_comm *comm);
+void pmpi_comm_put(struct pmpi_comm *comm);
 
 /*
  * Before each call that core could run, of so many bytes on this rank. Makes core behind CORALE_MPI_AFTER of them, or later where the process has freed communicators before

@@ -18,6 +18,7 @@
 
 #include "comm.h"
 #include "peer_table.h"
+#include "request.h"
 #include "staging.h"
 
 struct pmpi_peer_state {
@@ -133,14 +134,15 @@ struct pmpi_receiving {
 	int is_taken,
 	    error; /* is_taken: a message without a header is in the program's buffer; error: of the copy, or MPI_ERR_TRUNCATE */
 	/* Of requests. */
+	struct pmpi_pending pending;
 	struct pmpi_sending *sending; /* the other half of an exchange; NULL: MPI's, or none */
 	MPI_Request send_request;
 };
 
 /* PMPI_NOT_OURS, as it is of host memory and without headers (unless is_ours), or an MPI error code. */
 int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi_receiving **out);
-/* peer_probe.c: gives r what is known of a message that was probed for, which is forgotten: its communicator and slot. Nothing is known of one without a header. */
-void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r);
+/* peer_probe.c: what is known of a message that was probed for, which is forgotten; the caller becomes a user of its communicator. NULL: it is no header, or not known. */
+struct pmpi_comm *pmpi_matched_take(MPI_Message message, MPI_Comm *comm, int *slot);
 /* Gives it to MPI. An MPI error code. */
 int pmpi_receiving_post(struct pmpi_receiving *r, int is_persistent);
 /*
@@ -158,10 +160,12 @@ int pmpi_peer_finish(void);
 int pmpi_peer_claim_matched(const struct pmpi_comm *headers, const MPI_Status *status);
 
 /* peer_pull.c. Of a receive that MPI has, for which a header may come: with the lock, from add to PMPI_RECEIVED. note: what MPI's completion
- * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. */
+ * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. follow: MPI has ended its request and returned ret: until it is PMPI_RECEIVED,
+ * without MPI_THREAD_MULTIPLE. */
 void pmpi_pull_add(struct pmpi_receiving *r);
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status);
 int pmpi_pull_advance(struct pmpi_receiving *r);
+void pmpi_pull_follow(struct pmpi_receiving *r, const MPI_Status *status, int ret);
 
 /* Functions of MPI. */
 int pmpi_recv(const struct pmpi_incoming *in, MPI_Status *status);

@@ -51,8 +51,7 @@ static int keep(struct pmpi_comm *headers, MPI_Comm comm, int number, MPI_Messag
 		return ret;
 	}
 	peer_slot(headers->world[status->MPI_SOURCE], (uint32_t)number)->is_claimed = 1;
-	headers->users++;
-	*m = (struct matched){ *message, headers, comm, number, first };
+	*m = (struct matched){ *message, pmpi_comm_share(headers), comm, number, first };
 	first = m;
 	return MPI_SUCCESS;
 }
@@ -86,20 +85,22 @@ static int probe(struct pmpi_comm *headers, int from, int tag, MPI_Comm comm, in
 	return ret < 0 ? pmpi_fail(comm) : ret;
 }
 
-void pmpi_matched_take(MPI_Message message, struct pmpi_receiving *r)
+struct pmpi_comm *pmpi_matched_take(MPI_Message message, MPI_Comm *comm, int *slot)
 {
+	struct pmpi_comm *headers = NULL;
 	pmpi_lock();
 	struct matched **link = &first, *m;
 	while (*link && (*link)->message != message)
 		link = &(*link)->next;
 	if ((m = *link)) {
-		r->in.comm = m->comm;
-		r->headers = m->headers;
-		r->slot = m->slot;
+		*comm = m->comm;
+		headers = m->headers;
+		*slot = m->slot;
 		*link = m->next;
 	}
 	pmpi_unlock();
 	free(m);
+	return headers;
 }
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */

@@ -179,11 +179,11 @@ static void end_pull(struct pmpi_receiving *r)
 
 int pmpi_peer_owner(const struct pmpi_comm *headers, const MPI_Status *status)
 {
-	MPI_Count bytes = 0;
+	int bytes = 0;
 	const int owner = pmpi_peer_rank(headers, status->MPI_SOURCE);
 	if (owner < 0)
 		return -1;
-	PMPI_Get_elements_x(status, MPI_BYTE, &bytes);
+	PMPI_Get_count(status, MPI_BYTE, &bytes);
 	return bytes == PEER_HEADER ? owner : -1;
 }
 
@@ -204,9 +204,10 @@ static int read_header(const struct pmpi_receiving *r, int tag)
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status)
 {
 	int is_cancelled = 0;
-	PMPI_Test_cancelled(status, &is_cancelled);
-	r->owner = is_cancelled || !r->headers ? -1 : pmpi_peer_owner(r->headers, status);
-	if (r->owner < 0)
+	r->owner = pmpi_peer_owner(r->headers, status);
+	if (r->owner >= 0)
+		PMPI_Test_cancelled(status, &is_cancelled);
+	if (r->owner < 0 || is_cancelled)
 		r->slot = -1;
 	else if (r->slot < 0)
 		r->slot = read_header(r, status->MPI_TAG);
@@ -245,6 +246,17 @@ int pmpi_pull_advance(struct pmpi_receiving *r)
 	const int is_received = advance(r);
 	pmpi_unlock();
 	return is_received;
+}
+
+void pmpi_pull_follow(struct pmpi_receiving *r, const MPI_Status *status, int ret)
+{
+	int turn = 0;
+	if (r->state == PMPI_POSTED && ret)
+		set_received(r);
+	else if (r->state == PMPI_POSTED)
+		pmpi_pull_note(r, status);
+	while (!pmpi_pull_advance(r))
+		pmpi_go_on(&turn);
 }
 
 void pmpi_peer_progress(void)

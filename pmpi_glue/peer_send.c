@@ -32,6 +32,7 @@ struct pmpi_sending {
 	/* Of a send that does not wait for its match: MPI's of the header, where the program has one of the door's. */
 	MPI_Request inner;
 	int has_own_request;
+	struct pmpi_pending pending;
 };
 
 static struct peer_slot *slot_of(const struct pmpi_sending *w)
@@ -191,33 +192,43 @@ static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int 
 }
 
 /* NULL and *ret MPI_SUCCESS: it is MPI's. */
-static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent, int *ret)
+static struct pmpi_sending *make_record(const struct pmpi_message *m, const struct pmpi_buffer *s,
+					int is_persistent, int *ret)
 {
-	struct pmpi_buffer s;
-	*ret = MPI_SUCCESS;
-	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_buffer_find(&s, m->buffer, m->count, m->type))
-		return NULL;
 	const struct pmpi_comm *headers = pmpi_peer_comm(m->comm);
 	const int to = pmpi_peer_rank(headers, m->to);
 	struct pmpi_exported memory = { .id = 0 };
-	const int is_header = takes(&s, m, is_persistent, to, &memory),
-		  is_ours = is_header || s.ordinal >= 0 || m->is_copied;
-	struct pmpi_sending *w = is_ours ? malloc(sizeof *w) : NULL;
+	const int is_header = takes(s, m, is_persistent, to, &memory);
+	if (!is_header && s->ordinal < 0 && !m->is_copied)
+		return NULL;
+	struct pmpi_sending *w = malloc(sizeof *w);
 	if (!w) {
-		pmpi_buffer_end(&s);
-		if (is_ours)
-			*ret = pmpi_fail(m->comm);
+		*ret = pmpi_fail(m->comm);
 		return NULL;
 	}
 	*w = (struct pmpi_sending){ .m = *m,
-				    .s = s,
+				    .s = *s,
 				    .is_header = is_header,
 				    .is_persistent = is_persistent,
 				    .comm = headers ? headers->headers_id : 0,
 				    .memory = memory,
 				    .to = to,
 				    .slot = -1 };
-	w->as = pmpi_bytes_begin(s.bytes);
+	w->as = pmpi_bytes_begin(s->bytes);
+	return w;
+}
+
+static struct pmpi_sending *make(const struct pmpi_message *m, int is_persistent, int *ret)
+{
+	struct pmpi_sending *w = NULL;
+	struct pmpi_buffer s;
+	*ret = MPI_SUCCESS;
+	if (m->to == MPI_PROC_NULL || m->count <= 0 || !pmpi_buffer_find(&s, m->buffer, m->count, m->type))
+		return NULL;
+	if (s.ordinal >= 0 || s.bytes == PEER_HEADER || m->is_copied)
+		w = make_record(m, &s, is_persistent, ret);
+	if (!w)
+		pmpi_buffer_end(&s);
 	return w;
 }
 
@@ -464,7 +475,10 @@ int pmpi_isend(const struct pmpi_message *m, MPI_Request *request)
 		pmpi_send_end(w, &status);
 		return ret;
 	}
-	return ret || pmpi_request_add(*request, m->comm, 0, &work, w) ? pmpi_fail(m->comm) : ret;
+	if (ret)
+		return pmpi_fail(m->comm);
+	pmpi_request_add(&w->pending, *request, m->comm, 0, &work, w);
+	return MPI_SUCCESS;
 }
 
 int pmpi_send_init(const struct pmpi_message *made, MPI_Request *request)
@@ -487,7 +501,7 @@ int pmpi_send_init(const struct pmpi_message *made, MPI_Request *request)
 	pmpi_p2p_count(PMPI_SEND, w->is_header, w->s.bytes, begin);
 	if (ret)
 		end(w);
-	else if (pmpi_request_add(*request, m.comm, 1, &work, w))
-		ret = pmpi_fail(m.comm);
+	else
+		pmpi_request_add(&w->pending, *request, m.comm, 1, &work, w);
 	return ret;
 }

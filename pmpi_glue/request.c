@@ -24,7 +24,10 @@ struct claims {
 
 static int has_room(struct claims *c, int n)
 {
-	*c = (struct claims){ .n = n, .pending = c->few, .own = c->few_own };
+	c->n = n;
+	c->found = c->is_failed = 0;
+	c->pending = c->few;
+	c->own = c->few_own;
 	if (n <= FEW)
 		return 1;
 	c->pending = calloc((size_t)n, sizeof(struct pmpi_pending *));
@@ -106,7 +109,8 @@ static int are_ready(const struct claims *c)
 	return are_ready;
 }
 
-enum { TURNS = 16 };
+/* MPI yields itself where there are fewer cores than ranks. */
+enum { TURNS = 256 };
 
 void pmpi_go_on(int *turn)
 {
@@ -143,13 +147,25 @@ static void show(const struct claims *c, MPI_Request *requests)
 
 /* ---- One request --------------------------------------------------------------------------------------- */
 
+static int may_wait_in_mpi(const struct pmpi_pending *p)
+{
+	return p->work->follow && p->is_active && pmpi.thread_level != MPI_THREAD_MULTIPLE &&
+	       atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed) == 1;
+}
+
 PMPI_ENTRY(MPI_Wait, (MPI_Request * request, MPI_Status *status), (request, status))
 {
 	struct claims c;
 	if (claim(&c, 1, request, &status) <= 0)
 		return PMPI_Wait(request, status);
-	wait_ready(&c);
-	const int ret = complete_one(&c, 0, status, PMPI_Wait(request, status));
+	const struct pmpi_pending *p = c.pending[0];
+	const int follows = may_wait_in_mpi(p);
+	if (!follows)
+		wait_ready(&c);
+	int ret = PMPI_Wait(request, status);
+	if (follows)
+		p->work->follow(p->arg, status, ret);
+	ret = complete_one(&c, 0, status, ret);
 	end_claims(&c);
 	return ret;
 }

@@ -8,12 +8,24 @@
 
 #include <mpi.h>
 
+#include "door.h"
+
 /*
  * The lock of requests and of messages by peer copies; a thread may have it several times. Nothing that waits for another rank is called with it, and no error
  * handler. Without MPI_THREAD_MULTIPLE it is nothing.
  */
-void pmpi_lock(void);
-void pmpi_unlock(void);
+void pmpi_lock_threads(void);
+void pmpi_unlock_threads(void);
+static inline void pmpi_lock(void)
+{
+	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
+		pmpi_lock_threads();
+}
+static inline void pmpi_unlock(void)
+{
+	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
+		pmpi_unlock_threads();
+}
 
 /* Functions that can fail return 0 or a CORALE_E* code, logged: then the error handler of the request's communicator is called. */
 struct pmpi_work {
@@ -21,6 +33,11 @@ struct pmpi_work {
 	int (*start)(void *arg);
 	/* Whether MPI may be asked to complete the request, which is active. NULL: always. */
 	int (*is_ready)(void *arg, MPI_Request request);
+	/*
+	 * Where no other request has work, and one thread calls MPI, MPI_Wait may wait in MPI, which is faster: this does behind it what is_ready would have done. ret: MPI's.
+	 * NULL: it may not.
+	 */
+	void (*follow)(void *arg, const MPI_Status *status, int ret);
 	/*
 	 * The operation is complete, and was not cancelled: results go to the program's buffers. Once for each operation. status: the program's too.
 	 * May also return MPI_ERR_TRUNCATE, not logged. NULL: nothing.
@@ -31,9 +48,21 @@ struct pmpi_work {
 	void (*release)(void *arg);
 };
 
-/* Adds work to a request that MPI has made, and that was not complete at once: those that are may share one handle. 0; else CORALE_ENOMEM, logged: then release was not called. */
-int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
-		     void *arg);
+/* A request with work. Its memory is a part of what the work is done for, until release. */
+struct pmpi_pending {
+	MPI_Request request;
+	MPI_Comm comm;
+	const struct pmpi_work *work;
+	void *arg;
+	int is_persistent, is_active, is_delivered;
+	int is_claimed; /* by a function that may complete it */
+	int is_hidden; /* from MPI, in that function */
+	struct pmpi_pending *next; /* of its bucket, or of freed requests */
+};
+
+/* Adds work to a request that MPI has made, and that was not complete at once: those that are may share one handle. */
+void pmpi_request_add(struct pmpi_pending *pending, MPI_Request request, MPI_Comm comm, int is_persistent,
+		      const struct pmpi_work *work, void *arg);
 
 /* A turn of a loop that waits: others' messages go on. */
 void pmpi_go_on(int *turn);
@@ -48,17 +77,6 @@ void pmpi_requests_progress(void);
 void pmpi_requests_end(void);
 
 /* ---- The table, for the functions that complete requests (request.c) */
-
-struct pmpi_pending {
-	MPI_Request request;
-	MPI_Comm comm;
-	const struct pmpi_work *work;
-	void *arg;
-	int is_persistent, is_active, is_delivered;
-	int is_claimed; /* by a function that may complete it */
-	int is_hidden; /* from MPI, in that function */
-	struct pmpi_pending *next; /* of its bucket, or of freed requests */
-};
 
 extern _Atomic long pmpi_pending_n; /* in the table */
 

@@ -4,10 +4,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
 
-#include "base/log.h"
-#include "corale.h"
 #include "door.h"
 #include "peer.h"
 
@@ -22,16 +19,14 @@ static struct {
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-void pmpi_lock(void)
+void pmpi_lock_threads(void)
 {
-	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
-		pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&lock);
 }
 
-void pmpi_unlock(void)
+void pmpi_unlock_threads(void)
 {
-	if (pmpi.thread_level == MPI_THREAD_MULTIPLE)
-		pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&lock);
 }
 
 static struct pmpi_pending **bucket_of(MPI_Request request)
@@ -39,12 +34,17 @@ static struct pmpi_pending **bucket_of(MPI_Request request)
 	return &table.buckets[(uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u >> 52];
 }
 
-int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, const struct pmpi_work *work,
-		     void *arg)
+/* With the lock: an atomic addition would cost as much as all else here. */
+static void count_pending(int more)
 {
-	struct pmpi_pending *pending = malloc(sizeof(*pending)), **bucket = bucket_of(request);
-	if (!pending)
-		return log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a request of a device buffer");
+	const long n = atomic_load_explicit(&pmpi_pending_n, memory_order_relaxed);
+	atomic_store_explicit(&pmpi_pending_n, n + more, memory_order_relaxed);
+}
+
+void pmpi_request_add(struct pmpi_pending *pending, MPI_Request request, MPI_Comm comm, int is_persistent,
+		      const struct pmpi_work *work, void *arg)
+{
+	struct pmpi_pending **bucket = bucket_of(request);
 	*pending = (struct pmpi_pending){ .request = request,
 					  .comm = comm,
 					  .work = work,
@@ -54,9 +54,8 @@ int pmpi_request_add(MPI_Request request, MPI_Comm comm, int is_persistent, cons
 	pmpi_lock();
 	pending->next = *bucket;
 	*bucket = pending;
+	count_pending(1);
 	pmpi_unlock();
-	atomic_fetch_add(&pmpi_pending_n, 1);
-	return 0;
 }
 
 struct pmpi_pending *pmpi_pending_claim(MPI_Request request)
@@ -87,14 +86,8 @@ static void take_out(struct pmpi_pending *pending)
 	while (*link != pending)
 		link = &(*link)->next;
 	*link = pending->next;
+	count_pending(-1);
 	pmpi_unlock();
-	atomic_fetch_sub(&pmpi_pending_n, 1);
-}
-
-static void release(struct pmpi_pending *pending)
-{
-	pending->work->release(pending->arg);
-	free(pending);
 }
 
 /* ---- Completion ---------------------------------------------------------------------------------------- */
@@ -123,7 +116,7 @@ int pmpi_pending_complete(struct pmpi_pending *p, MPI_Status *status)
 		pmpi_pending_unclaim(p);
 	} else {
 		take_out(p);
-		release(p);
+		p->work->release(p->arg);
 	}
 	return ret;
 }
@@ -134,7 +127,7 @@ int pmpi_pending_free(struct pmpi_pending *p)
 {
 	take_out(p);
 	if (!p->is_active) {
-		release(p);
+		p->work->release(p->arg);
 		return 0;
 	}
 	pmpi_lock();
@@ -175,7 +168,7 @@ void pmpi_requests_progress(void)
 		       (pending = take_complete(&status))) {
 			pmpi_pending_deliver(pending, &status);
 			PMPI_Request_free(&pending->request);
-			release(pending);
+			pending->work->release(pending->arg);
 		}
 	while (pmpi_peer_finish());
 }
@@ -187,7 +180,6 @@ void pmpi_requests_end(void)
 	for (struct pmpi_pending *p = table.freed, *next; p; p = next) {
 		next = p->next;
 		PMPI_Request_free(&p->request);
-		free(p);
 	}
 	table.freed = NULL;
 	table.freed_n = 0;

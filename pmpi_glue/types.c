@@ -25,18 +25,12 @@ static int make_long_type(size_t bytes, MPI_Datatype *out)
 	return ret ? ret : PMPI_Type_commit(out);
 }
 
-struct pmpi_bytes pmpi_bytes_begin(size_t bytes)
+struct pmpi_bytes pmpi_long_bytes(size_t bytes)
 {
-	struct pmpi_bytes b = { (pmpi_count)bytes, MPI_BYTE };
-	if (sizeof b.count < sizeof bytes && bytes > INT_MAX && !make_long_type(bytes, &b.type))
-		b.count = 1;
+	struct pmpi_bytes b = { 1, MPI_BYTE };
+	if (make_long_type(bytes, &b.type))
+		b.count = (pmpi_count)bytes; /* MPI refuses it */
 	return b;
-}
-
-void pmpi_bytes_end(struct pmpi_bytes *b)
-{
-	if (b->type != MPI_BYTE)
-		PMPI_Type_free(&b->type);
 }
 
 /* ---- Making and keeping -------------------------------------------------------------------------------- */
@@ -143,7 +137,7 @@ static void keep(MPI_Datatype type, struct pmpi_layout *layout, int is_named)
 }
 
 /* Under the lock, so that no other thread replaces an attribute that is in use. */
-static struct pmpi_layout *find_derived(MPI_Datatype type)
+static struct pmpi_layout *find_locked(MPI_Datatype type)
 {
 	struct pmpi_layout *layout = NULL;
 	int found = 0, is_named = 0;
@@ -160,15 +154,18 @@ static struct pmpi_layout *find_derived(MPI_Datatype type)
 	return layout;
 }
 
+static struct pmpi_layout *__attribute__((noinline)) find_derived(MPI_Datatype type)
+{
+	pthread_mutex_lock(&kept.lock);
+	struct pmpi_layout *layout = find_locked(type);
+	pthread_mutex_unlock(&kept.lock);
+	return layout;
+}
+
 struct pmpi_layout *pmpi_layout_get(MPI_Datatype type)
 {
 	struct pmpi_layout *layout = find_named(type)->layout;
-	if (layout)
-		return pmpi_layout_share(layout);
-	pthread_mutex_lock(&kept.lock);
-	layout = find_derived(type);
-	pthread_mutex_unlock(&kept.lock);
-	return layout;
+	return layout ? layout : find_derived(type); /* a predefined type's users are not counted */
 }
 
 void pmpi_types_end(void)

@@ -6,6 +6,7 @@
 #ifndef PMPI_TYPES_H
 #define PMPI_TYPES_H
 
+#include <limits.h>
 #include <mpi.h>
 #include <stddef.h>
 
@@ -40,8 +41,18 @@ struct pmpi_bytes {
 	pmpi_count count;
 	MPI_Datatype type;
 };
-struct pmpi_bytes pmpi_bytes_begin(size_t bytes);
-void pmpi_bytes_end(struct pmpi_bytes *b);
+struct pmpi_bytes pmpi_long_bytes(size_t bytes); /* more than an int holds */
+static inline struct pmpi_bytes pmpi_bytes_begin(size_t bytes)
+{
+	return sizeof(pmpi_count) < sizeof bytes && bytes > INT_MAX
+		   ? pmpi_long_bytes(bytes)
+		   : (struct pmpi_bytes){ (pmpi_count)bytes, MPI_BYTE };
+}
+static inline void pmpi_bytes_end(struct pmpi_bytes *b)
+{
+	if (b->type != MPI_BYTE)
+		PMPI_Type_free(&b->type);
+}
 
 /* For pmpi_layout_put; stays right if the program frees the type. NULL: no memory. The type is committed. */
 struct pmpi_layout *pmpi_layout_get(MPI_Datatype type);
