@@ -7,34 +7,17 @@
 #include "exporter_state.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/fd_message.h"
 
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(MAIL_PIECES * sizeof(int))];
-};
-
-/* The leading zero makes the name abstract. */
 static socklen_t address(struct sockaddr_un *out, uint64_t instance)
 {
-	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	const int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "corale-exports-%016llx",
-			       (unsigned long long)instance);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static int is_same_user(int fd)
-{
-	struct ucred other;
-	socklen_t size = sizeof other;
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && other.uid == geteuid();
+	char name[40];
+	snprintf(name, sizeof name, "corale-exports-%016llx", (unsigned long long)instance);
+	return fd_message_address(out, name);
 }
 
 int mail_open(uint64_t instance)
@@ -54,20 +37,10 @@ void mail_send(uint64_t to, const struct mail *m, const int *fds)
 {
 	struct sockaddr_un name;
 	const socklen_t length = address(&name, to);
-	const size_t bytes = m->pieces * sizeof *fds;
-	union control control = {
-		.head = { .cmsg_len = CMSG_LEN(bytes), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS }
-	};
-	struct iovec data = { (void *)m, sizeof *m };
-	const struct msghdr message = { .msg_iov = &data,
-					.msg_iovlen = 1,
-					.msg_control = bytes ? &control : NULL,
-					.msg_controllen = bytes ? CMSG_SPACE(bytes) : 0 };
+	const struct fd_message message = { (void *)m, sizeof *m, (int *)fds, (int)m->pieces, 0 };
 	const int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
-	if (bytes)
-		memcpy(CMSG_DATA(&control.head), fds, bytes);
-	if (fd >= 0 && !connect(fd, (struct sockaddr *)&name, length) && is_same_user(fd))
-		sendmsg(fd, &message, MSG_NOSIGNAL);
+	if (fd >= 0 && !connect(fd, (struct sockaddr *)&name, length) && fd_message_is_of_user(fd))
+		fd_message_send(fd, &message);
 	if (fd >= 0)
 		close(fd);
 }
@@ -75,21 +48,11 @@ void mail_send(uint64_t to, const struct mail *m, const int *fds)
 /* Descriptors that came with other than a mail are closed. */
 static int receive(int fd, struct mail *m, int *fds)
 {
-	struct iovec data = { m, sizeof *m };
-	union control control;
-	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-	};
-	const ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *head = bytes < 0 ? NULL : CMSG_FIRSTHDR(&message);
-	const size_t n =
-	    head && head->cmsg_type == SCM_RIGHTS ? (head->cmsg_len - CMSG_LEN(0)) / sizeof *fds : 0;
-	const int is_mail =
-	    bytes == (ssize_t)sizeof *m && n == m->pieces && !(message.msg_flags & MSG_CTRUNC);
-	if (n)
-		memcpy(fds, CMSG_DATA(head), n * sizeof *fds);
-	for (size_t i = 0; i < n; i++)
-		if ((fds[i] = descriptor_adopt(fds[i])) >= 0 && !is_mail)
+	struct fd_message message = { m, sizeof *m, fds, MAIL_PIECES, 0 };
+	const ssize_t bytes = fd_message_receive(fd, &message);
+	const int is_mail = bytes == (ssize_t)sizeof *m && message.n == (int)m->pieces && !message.is_cut;
+	for (int i = 0; i < message.n && !is_mail; i++)
+		if (fds[i] >= 0)
 			close(fds[i]);
 	return is_mail;
 }
@@ -99,7 +62,7 @@ int mail_receive(int listening, struct mail *m, int fds[MAIL_PIECES])
 	const int fd = descriptor_accept(listening);
 	if (fd < 0)
 		return errno == EINTR || errno == ECONNABORTED ? 0 : -1;
-	const int got = is_same_user(fd) && receive(fd, m, fds);
+	const int got = fd_message_is_of_user(fd) && receive(fd, m, fds);
 	close(fd);
 	return got;
 }

@@ -11,17 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fdpass.h"
 #include "base/descriptor.h"
+#include "base/fd_message.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/wait.h"
 
 enum { MAX_PENDING = 64, RETRY_MS = 2 };
+_Static_assert((int)FDPASS_MAX_FDS <= (int)FD_MESSAGE_MOST, "a message has room for all descriptors");
 static const int find_ms = 300;
 static const int64_t second_ns = 1000000000, check_ns = 500000000; /* of those that have not sent */
 
@@ -33,12 +33,6 @@ struct fdpass {
 struct hello {
 	uint64_t cookie;
 	int32_t id, nfds; /* nfds < 0: the sender can't pass any */
-};
-
-/* Room for the descriptors of a message. */
-union control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(FDPASS_MAX_FDS * sizeof(int))];
 };
 
 struct exchange {
@@ -54,15 +48,6 @@ struct exchange {
 	int pending[MAX_PENDING]; /* accepted connections whose message has not arrived, oldest first */
 	int npending;
 };
-
-static socklen_t address(struct sockaddr_un *out, const char *name)
-{
-	size_t length = strnlen(name, sizeof(out->sun_path) - 1);
-	memset(out, 0, sizeof(*out));
-	out->sun_family = AF_UNIX;
-	memcpy(out->sun_path + 1, name, length); /* the leading zero makes the name abstract */
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
 
 /* Nothing is wrong with the peer, but no descriptor can pass. */
 static int bar(const struct exchange *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -85,13 +70,6 @@ const char *fdpass_why(const struct fdpass *pass)
 	return pass->why;
 }
 
-static int same_user(int fd)
-{
-	struct ucred cred;
-	socklen_t size = sizeof(cred);
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && cred.uid == geteuid();
-}
-
 int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
 {
 	struct sockaddr_un addr;
@@ -108,7 +86,7 @@ int fdpass_listen(struct fdpass **out, char name[FDPASS_NAME_BYTES])
 	snprintf(text, sizeof(text), "corale-%016llx%016llx", (unsigned long long)random[0],
 		 (unsigned long long)random[1]);
 	pass->fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
-	if (pass->fd < 0 || bind(pass->fd, (struct sockaddr *)&addr, address(&addr, text)) ||
+	if (pass->fd < 0 || bind(pass->fd, (struct sockaddr *)&addr, fd_message_address(&addr, text)) ||
 	    listen(pass->fd, SOMAXCONN)) {
 		int code =
 		    log_error(CORALE_ESYSTEM, -1, "cannot listen on a local socket: %s", strerror(errno));
@@ -133,20 +111,10 @@ void fdpass_close(struct fdpass *pass)
 static int send_hello(const struct exchange *x, int fd)
 {
 	struct hello hello = { .cookie = x->cookie, .id = x->my_id, .nfds = x->barred ? -1 : x->nfds };
-	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
-	union control control;
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	if (hello.nfds > 0) {
-		memset(&control, 0, sizeof(control));
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE((size_t)x->nfds * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN((size_t)x->nfds * sizeof(int));
-		memcpy(CMSG_DATA(c), x->my_fds, (size_t)x->nfds * sizeof(int));
-	}
-	if (sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(hello))
+	const struct fd_message message = {
+		.data = &hello, .bytes = sizeof(hello), .fds = (int *)x->my_fds, .n = x->barred ? 0 : x->nfds
+	};
+	if (fd_message_send(fd, &message))
 		return 1;
 	/* too many descriptors in flight: they become fewer when the peers receive */
 	if (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS)
@@ -164,13 +132,13 @@ static int send_hello(const struct exchange *x, int fd)
 static int serve(struct exchange *x)
 {
 	struct sockaddr_un addr;
-	socklen_t length = address(&addr, x->names[x->sent]);
+	socklen_t length = fd_message_address(&addr, x->names[x->sent]);
 	int peer = x->peer_ids[x->sent], result;
 	int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	if (fd < 0)
 		return log_error(CORALE_ESYSTEM, x->my_id, "cannot make a local socket: %s", strerror(errno));
 	if (connect(fd, (struct sockaddr *)&addr, length) == 0) {
-		if (same_user(fd))
+		if (fd_message_is_of_user(fd))
 			result = send_hello(x, fd);
 		else
 			result = bar(x,
@@ -199,22 +167,6 @@ static void close_all(const int *fds, int n)
 			close(fds[i]);
 }
 
-/* Takes the descriptors out of a received message; returns how many (at most FDPASS_MAX_FDS). */
-static int unpack(struct msghdr *msg, int *fds)
-{
-	int n = 0;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		int k = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds + n, CMSG_DATA(c), (size_t)k * sizeof(int));
-		for (int i = 0; i < k; i++)
-			fds[n + i] = descriptor_adopt(fds[n + i]);
-		n += k;
-	}
-	return n;
-}
-
 static int find_peer(const struct exchange *x, int id)
 {
 	for (int i = 0; i < x->peers; i++)
@@ -227,17 +179,14 @@ static int find_peer(const struct exchange *x, int id)
 static int receive(struct exchange *x, int fd)
 {
 	struct hello hello;
-	struct iovec iov = { .iov_base = &hello, .iov_len = sizeof(hello) };
-	union control control;
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
 	int fds[FDPASS_MAX_FDS];
-	ssize_t bytes = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+	struct fd_message message = {
+		.data = &hello, .bytes = sizeof(hello), .fds = fds, .n = FDPASS_MAX_FDS
+	};
+	const ssize_t bytes = fd_message_receive(fd, &message);
+	const int n = message.n;
 	if (bytes < 0)
 		return !(errno == EAGAIN || errno == EINTR);
-	int n = unpack(&msg, fds);
 	int peer = bytes == (ssize_t)sizeof(hello) && hello.cookie == x->cookie ? find_peer(x, hello.id) : -1;
 	if (peer < 0 || x->seen[peer]) {
 		close_all(fds, n);
@@ -252,8 +201,7 @@ static int receive(struct exchange *x, int fd)
 		return log_error(CORALE_ESYSTEM, x->my_id,
 				 "%d descriptors arrived from rank %d, which sent %d; expected %d%s", n,
 				 hello.id, hello.nfds, x->nfds,
-				 msg.msg_flags & MSG_CTRUNC ? " (raise the limit of open files: ulimit -n)"
-							    : "");
+				 message.is_cut ? " (raise the limit of open files: ulimit -n)" : "");
 	}
 	memcpy(x->fds + peer * n, fds, (size_t)n * sizeof(int));
 	x->seen[peer] = 1;
@@ -290,7 +238,7 @@ static int accept_some(struct exchange *x)
 		if (fd < 0)
 			return log_error(CORALE_ESYSTEM, x->my_id, "accept failed on a local socket: %s",
 					 strerror(errno));
-		if (!same_user(fd)) {
+		if (!fd_message_is_of_user(fd)) {
 			close(fd);
 			continue;
 		}
@@ -332,11 +280,10 @@ static int time_out(const struct exchange *x, double timeout_s)
 static int is_gone(const char *name)
 {
 	struct sockaddr_un addr;
-	socklen_t length = address(&addr, name);
+	socklen_t length = fd_message_address(&addr, name);
 	int fd = descriptor_socket(AF_UNIX, SOCK_SEQPACKET);
 	int gone = fd >= 0 && connect(fd, (struct sockaddr *)&addr, length) && errno == ECONNREFUSED;
-	if (fd >= 0)
-		close(fd);
+	close_all(&fd, 1);
 	return gone;
 }
 
