@@ -21,7 +21,7 @@ struct settings {
 	int max_channels; /* CORALE_MAX_CHANNELS; 0: as many as cores allow */
 	size_t gpu_window; /* CORALE_GPU_WINDOW: bytes of a GPU's window */
 	size_t host_window; /* CORALE_HOST_WINDOW: bytes of a rank's window in host memory; 0: none */
-	int p2p_check; /* CORALE_P2P_CHECK */
+	int p2p_check; /* CORALE_P2P_CHECK, enum settings_choice */
 	int p2p; /* CORALE_P2P; 0: GPUs are taken for ones that can't reach each other's memory */
 	char proto[32]; /* CORALE_PROTO: forces a protocol */
 	int zero_copy; /* CORALE_ZERO_COPY */

@@ -148,44 +148,42 @@ static void warn_divided(const struct comm *comm, const struct hello *hellos, st
 
 /* ---- A window in host memory instead ------------------------------------------------------------------------ */
 
-/* 1 if all ranks allow it, and each host of several GPUs has some that can't reach each other. lacks: room for a number a rank. */
-static int wants_host_window(const struct links *l, const int *place, int *lacks)
+/* 1 if all ranks allow it, and no two of a host reach each other: what GPUs have between them is faster. */
+static int wants_host_window(const struct links *l, const int *place)
 {
 	int wants = 0;
 	for (int r = 0; r < l->size; r++) {
-		lacks[r] = 0;
-		for (int q = 0; q < l->size; q++)
-			lacks[r] |=
-			    l->hellos[q].node == l->hellos[r].node && !reach_each_other(l, place, q, r);
-		wants |= lacks[r];
-	}
-	for (int r = 0; wants && r < l->size; r++) {
-		int is_alone = 1, is_divided = 0;
-		for (int q = 0; q < l->size; q++) {
-			const int is_beside = l->hellos[q].node == l->hellos[r].node;
-			is_alone &= q == r || !is_beside;
-			is_divided |= is_beside && lacks[q];
+		if (!l->hellos[r].host_window)
+			return 0;
+		for (int q = 0; q < r; q++) {
+			if (l->hellos[q].node != l->hellos[r].node)
+				continue;
+			if (reach_each_other(l, place, q, r))
+				return 0;
+			wants = 1;
 		}
-		wants = l->hellos[r].host_window && (is_alone || is_divided);
 	}
 	return wants;
 }
 
-/* 1 if each rank's GPU takes the windows of its host's ranks. */
+/* 1 if each rank's GPU takes the windows of its host's ranks. The first one whose doesn't says why, for all. */
 static int host_windows_work(struct comm *comm, const struct hello *hellos, int *ret)
 {
-	size_t beside = 0;
+	static _Atomic int said;
+	char why[ENGINE_WHY_BYTES] = "";
+	int beside = 0, refuses = -1;
 	for (int r = 0; r < comm->size; r++)
 		beside += hellos[r].node == hellos[comm->rank].node;
-	uint8_t mine = 1;
-	if (beside > 1)
-		mine = (uint8_t)engine_process.host_window_works(comm->rank,
-								 beside * comm->settings.host_window);
+	const uint8_t mine = beside == 1 || engine_process.host_window_works(
+						beside, comm->settings.host_window, why, sizeof why);
 	uint8_t *all =
 	    comm_gather(comm, ret, "find out whether its GPU takes host memory", &mine, sizeof mine);
-	int work = all != NULL;
-	for (int r = 0; all && r < comm->size; r++)
-		work &= all[r];
+	for (int r = comm->size; all && r--;)
+		refuses = all[r] ? refuses : r;
+	if (refuses == comm->rank)
+		log_once(&said, LOG_WARN, comm->rank,
+			 "%s: the GPUs of this host, and of all others, are nodes of their own", why);
+	const int work = all && refuses < 0;
 	free(all);
 	return work;
 }
@@ -227,6 +225,7 @@ static void share(struct comm *comm, struct hello *hellos, int most, const uint8
 	for (int r = 0; r < comm->size; r++)
 		first[r] = find_node(&l, place, first, r);
 	const struct pair worst = find_worst(&l, place, first);
+	comm->peers_on_bus = worst.link == ENGINE_PEER;
 	comm->words_only = worst.link != ENGINE_NVLINK || plan_words_forced(&comm->settings);
 	log_links(comm, worst);
 	warn_divided(comm, hellos, find_worst(&l, place, NULL));
@@ -246,8 +245,7 @@ int gpu_find_links(struct comm *comm, struct hello *hellos)
 		      : log_error(CORALE_ENOMEM, comm->rank, "no memory for %d ranks", comm->size);
 	uint8_t *all = comm_gather(comm, &ret, "find out how it reaches its peers' GPUs", row, (size_t)most);
 	const struct links l = { hellos, comm->size, most, all };
-	comm->host_window = all && wants_host_window(&l, places, places + comm->size) &&
-			    host_windows_work(comm, hellos, &ret);
+	comm->host_window = all && wants_host_window(&l, places) && host_windows_work(comm, hellos, &ret);
 	if (comm->host_window)
 		share_host(comm, &l, places);
 	else if (all && !ret)

@@ -90,8 +90,9 @@ static int is_wanted(const struct comm *comm, const struct gpu_hello *all)
 	int untried = 0;
 	for (int r = 0; r < comm->size; r++)
 		untried |= all[r].untried;
-	return untried && comm->settings.p2p_check && !comm->host_window && engine_cuda.try_peers &&
-	       comm->topo->map.max_node_size > 1;
+	const int check = comm->settings.p2p_check;
+	return untried && (check == SETTINGS_AUTO ? comm->peers_on_bus : check) && !comm->host_window &&
+	       engine_cuda.try_peers && comm->topo->map.max_node_size > 1;
 }
 
 int gpu_try_peers(struct comm *comm, const struct gpu_hello *all)

@@ -102,6 +102,8 @@ enum engine_link {
 	ENGINE_NVLINK /* or it is the same GPU */
 };
 
+enum { ENGINE_WHY_BYTES = 512 };
+
 /* A GPU for other processes, whatever its ordinal there. */
 struct engine_identity {
 	unsigned char uuid[ENGINE_UUID_BYTES];
@@ -138,9 +140,9 @@ struct engine_process_ops {
 	void (*identify)(struct engine_identity *out);
 	void (*links)(const struct engine_identity *gpus, int n, enum engine_link *out);
 
-	/* The same: 1 if so many bytes of host memory can be windows of this GPU (engine_params.host_window); 0: not, which a WARN line explains. Where the
-	 * process has no engine it may wait for the GPU's work. */
-	int (*host_window_works)(int rank, size_t bytes);
+	/* The same: 1 if windows of so many bytes of host memory, of so many ranks, can be those of this GPU (engine_params.host_window); 0: not, and why says why
+	 * in a sentence. Where the process has no engine it may wait for the GPU's work. */
+	int (*host_window_works)(int ranks, size_t bytes, char *why, size_t why_bytes);
 };
 
 /* Memory of an engine and of the user. */

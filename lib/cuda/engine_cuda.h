@@ -38,13 +38,15 @@ void engine_share_machine(struct engine *engine, int max_blocks, const struct ra
 			  int forced);
 void engine_identify(struct engine_identity *out);
 void engine_links(const struct engine_identity *gpus, int n, enum engine_link *out);
+/* It has what the kernels' arrays and the smallest slots need. */
+int engine_layout_fits(const struct codelet_layout *layout);
 int engine_window_fds(struct engine *engine, int zero_copy, int fds[ENGINE_FDS]);
 int engine_connect(struct engine *engine, const int *fds, int zero_copy);
 void engine_close(struct engine *engine);
 
 /* ---- engine_cuda_host.c: windows in host memory, at one stride from each other */
 
-int engine_host_window_works(int rank, size_t bytes);
+int engine_host_window_works(int ranks, size_t bytes, char *why, size_t why_bytes);
 /* This rank's, with host_fd; a peer's, by its descriptor, which stays the caller's. CORALE_ESYSTEM, CORALE_ENOMEM, CORALE_EDEVICE, CORALE_EPEER. */
 int engine_host_make(struct engine *engine);
 int engine_host_map(struct engine *engine, int rank, int fd);

@@ -82,48 +82,52 @@ static cudaError_t register_part(void *at, size_t bytes, const char **what)
 	return error;
 }
 
-static void print_limit(char *text, size_t bytes)
+/* 0 */
+static int refuse(size_t bytes, const char *what, char *why, size_t why_bytes)
 {
 	struct rlimit locked = { RLIM_INFINITY, RLIM_INFINITY };
+	char limit[32] = "none";
 	getrlimit(RLIMIT_MEMLOCK, &locked);
-	if (locked.rlim_cur == RLIM_INFINITY)
-		snprintf(text, bytes, "none");
-	else
-		snprintf(text, bytes, "%llu bytes", (unsigned long long)locked.rlim_cur);
-}
-
-static int refuse(int rank, size_t bytes, const char *what)
-{
-	char limit[32];
-	print_limit(limit, sizeof limit);
-	log_line(
-	    LOG_WARN, rank,
-	    "%zu bytes of host memory can't be registered as windows of this rank's GPU: %s (limit of locked "
-	    "memory: %s): the GPUs of this host are nodes of their own; lower CORALE_HOST_WINDOW, or raise "
-	    "the limit (ulimit -l) or that of the memory of its control group",
-	    bytes, what, limit);
+	if (locked.rlim_cur != RLIM_INFINITY)
+		snprintf(limit, sizeof limit, "%llu bytes", (unsigned long long)locked.rlim_cur);
+	snprintf(why, why_bytes,
+		 "%zu bytes of host memory can't be registered as windows of this rank's GPU: %s (limit of "
+		 "locked memory: %s); lower CORALE_HOST_WINDOW, or raise the limit (ulimit -l) or that of "
+		 "the memory of its control group",
+		 bytes, what, limit);
 	return 0;
 }
 
-int engine_host_window_works(int rank, size_t bytes)
+int engine_host_window_works(int ranks, size_t bytes, char *why, size_t why_bytes)
 {
 	static _Atomic size_t shown; /* so many bytes were registered once */
+	const size_t all = (size_t)ranks * plan_round(bytes, STRIDE_UNIT);
+	struct codelet_layout layout;
 	const char *what;
-	if (bytes <= shown)
+	codelet_layout_init(&layout, ranks, bytes);
+	if (!engine_layout_fits(&layout)) {
+		snprintf(
+		    why, why_bytes,
+		    "windows of %zu bytes of host memory (CORALE_HOST_WINDOW) are too small for %d ranks; "
+		    "give at least %zu",
+		    bytes, ranks, ((size_t)ranks + 1) << 20);
+		return 0;
+	}
+	if (all <= shown)
 		return 1;
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
-		return refuse(rank, bytes, strerror(errno));
-	if (register_part(at, bytes, &what) != cudaSuccess) {
-		munmap(at, bytes);
-		return refuse(rank, bytes, what);
+		return refuse(all, strerror(errno), why, why_bytes);
+	if (register_part(at, all, &what) != cudaSuccess) {
+		munmap(at, all);
+		return refuse(all, what, why, why_bytes);
 	}
 	pthread_mutex_lock(&kept_lock);
-	keep(at, bytes, 1);
+	keep(at, all, 1);
 	if (!engines)
 		free_all();
 	pthread_mutex_unlock(&kept_lock);
-	shown = bytes;
+	shown = all;
 	return 1;
 }
 

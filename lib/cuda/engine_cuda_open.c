@@ -129,18 +129,21 @@ void engine_share_machine(struct engine *e, int max_blocks, const struct rates *
 	e->machine.resident = 2 * max_blocks < e->machine.resident ? 2 * max_blocks : e->machine.resident;
 }
 
-/* What the kernels' arrays and the smallest slots need. */
-static int check_layout(const struct engine *e, size_t window_bytes)
+int engine_layout_fits(const struct codelet_layout *l)
 {
-	const struct codelet_layout *l = &e->layout;
 	const uint64_t least_slots =
 	    (uint64_t)CODELET_MAX_BLOCKS * (CODELET_SECOND + 1) * LAUNCH_SLOT_DEPTH * CODELET_LINE;
+	return l->lines_bytes && l->words_bytes && l->slots_bytes >= least_slots &&
+	       l->pair_rings >= CODELET_CHANNEL_RINGS;
+}
+
+static int check_layout(const struct engine *e, size_t window_bytes)
+{
 	if (e->ranks > CODELET_MAX_RANKS)
 		return log_error(CORALE_ENOTSUP, e->world_rank,
 				 "%d ranks in a CUDA communicator: at most %d in this version", e->ranks,
 				 CODELET_MAX_RANKS);
-	if (e->ranks > 1 && (!l->lines_bytes || !l->words_bytes || l->slots_bytes < least_slots ||
-			     l->pair_rings < CODELET_CHANNEL_RINGS))
+	if (e->ranks > 1 && !engine_layout_fits(&e->layout))
 		return log_error(CORALE_EINVAL, e->world_rank,
 				 "a window of %zu bytes (%s, within the communicator's memory "
 				 "cap) is too small for %d ranks: give at least %zu",

@@ -129,6 +129,7 @@ struct comm {
 	int shares_memory; /* by its transport, with ranks of other nodes on its host */
 	int wants_gpu; /* as configured */
 	int words_only; /* of GPUs: no message goes by lines (gpu_machine.words_only) */
+	int peers_on_bus; /* of GPUs: some of a node reach each other, all that is known, but not over NVLink */
 	int host_window; /* of GPUs: their windows lie in host memory (gpu_machine.host_window) */
 	struct engine *gpu; /* of a CUDA communicator; NULL: calls run on the host */
 	int *gpu_index,

@@ -171,42 +171,56 @@ static void without_limit(struct team_member *m)
 	expect_blocks(m, create(m, 0), all);
 }
 
-/* The first communicator finds out that memory does not arrive between two GPUs, and is made anew; later ones know, and share host memory. */
+static int is_tried; /* what peers store */
+
+/* The first communicator finds out that memory does not arrive between GPUs, and is made anew; later ones know, and share host memory where it arrives between none. */
 static void one_that_lies(struct team_member *m)
 {
 	const int trials = fake_engine_trials;
-	team_expect(m, trials, 2 * m->size, "trials of the first one");
+	team_expect(m, trials, is_tried ? 2 * m->size : 0, "trials of the first one");
 	team_expect(m, atomic_load(&m->comm->comm)->host_window, 0,
 		    "the first one knows no GPU by its number");
 	leave_alone(m);
 	fake_engine_own_gpu = 1 + m->rank;
 	corale_comm *comm = create(m, 64);
 	team_expect(m, fake_engine_trials, trials, "trials of all");
-	team_expect(m, atomic_load(&comm->comm)->host_window, fake_engine_lies_to != 0,
-		    "a window in host memory");
+	team_expect(m, atomic_load(&comm->comm)->host_window,
+		    is_tried && fake_engine_lies_to == FAKE_ENGINE_ALL, "a window in host memory");
+	team_expect(m, corale_comm_nodes(comm), is_tried && fake_engine_lies_to > 0 ? 2 : 1, "nodes");
 	corale_comm_destroy(comm);
 	team_barrier(m);
 }
 
-static const struct team_case cases[] = {
-	{ "eight side by side", eight_side_by_side },
-	{ "given back", given_back },
-	{ "given back by an abort", given_back_by_abort },
-	{ "given back by a failed creation", given_back_by_failure },
-	{ "the least of all ranks", least_of_all },
-	{ "without a limit", without_limit },
-	{ "a GPU whose memory lies", one_that_lies },
+static const struct side_case {
+	const char *name;
+	void (*body)(struct team_member *m);
+	const char *check; /* CORALE_P2P_CHECK; NULL: as it is */
+	int lies_to, link, is_tried; /* of the engines */
+} cases[] = {
+	{ "eight side by side", eight_side_by_side, "no", 0, ENGINE_NVLINK, 0 },
+	{ "given back", given_back, "no", 0, ENGINE_NVLINK, 0 },
+	{ "given back by an abort", given_back_by_abort, "no", 0, ENGINE_NVLINK, 0 },
+	{ "given back by a failed creation", given_back_by_failure, "no", 0, ENGINE_NVLINK, 0 },
+	{ "the least of all ranks", least_of_all, "no", 0, ENGINE_NVLINK, 0 },
+	{ "without a limit", without_limit, "no", 0, ENGINE_NVLINK, 0 },
+	{ "a GPU whose memory lies", one_that_lies, "yes", 2, ENGINE_NVLINK, 1 },
+	{ "GPUs whose memory lies", one_that_lies, "yes", FAKE_ENGINE_ALL, ENGINE_NVLINK, 1 },
+	{ "GPUs that lie over PCIe", one_that_lies, NULL, FAKE_ENGINE_ALL, ENGINE_PEER, 1 },
+	{ "GPUs with NVLink, which are not tried", one_that_lies, NULL, FAKE_ENGINE_ALL, ENGINE_NVLINK, 0 },
+	{ "GPUs of which nothing is known", one_that_lies, NULL, FAKE_ENGINE_ALL, ENGINE_UNKNOWN_LINK, 0 },
+	{ "GPUs that lie, which are not tried", one_that_lies, "no", FAKE_ENGINE_ALL, ENGINE_PEER, 0 },
 };
 enum { CASES = sizeof(cases) / sizeof(*cases) };
 
 static void run_case(void **state)
 {
-	const struct team_case *c = *state;
-	char number[16];
+	const struct side_case *c = *state;
+	char number[16], settings[128];
+	snprintf(settings, sizeof settings, "CORALE_DEBUG=none CORALE_HOST_WINDOW=8M%s%s",
+		 c->check ? " CORALE_P2P_CHECK=" : "", c->check ? c->check : "");
 	for (int gpu = 0; gpu < 2; gpu++) {
 		snprintf(number, sizeof number, "%d", (int)(c - cases) + gpu * CASES);
-		assert_int_equal(
-		    team_spawn("CORALE_DEBUG=none CORALE_HOST_WINDOW=8M CORALE_P2P_CHECK=yes", number), 0);
+		assert_int_equal(team_spawn(settings, number), 0);
 	}
 }
 
@@ -217,7 +231,10 @@ static int run_ranks(int number)
 	config.device = CORALE_DEVICE_CUDA;
 	fake_engine_blocks = ROOM;
 	fake_engine_gpu = number >= CASES ? 'a' : 0; /* all ranks on one */
-	fake_engine_lies_to = cases[number % CASES].body == one_that_lies && !fake_engine_gpu ? 2 : 0;
+	const struct side_case *c = &cases[number % CASES];
+	fake_engine_lies_to = fake_engine_gpu ? 0 : c->lies_to;
+	fake_engine_link = c->body == one_that_lies ? c->link : ENGINE_NVLINK;
+	is_tried = c->is_tried;
 	return team_run(RANKS, &config, cases[number % CASES].body, NULL) != 0;
 }
 

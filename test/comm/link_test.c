@@ -142,7 +142,7 @@ struct machine {
 	enum engine_link links[RANKS][RANKS];
 	const char *proto;
 	char hosts[RANKS + 1], nodes[RANKS][RANKS + 1]; /* a letter a rank */
-	int asked; /* a bit a rank: to be apart */
+	int asked, barred; /* a bit a rank: to be apart; it can't pass descriptors */
 	int denied, sharing,
 	    works; /* a bit a rank: hello.no_access, hello.host_window; whether it can register */
 	size_t tried[RANKS]; /* bytes that it was asked to register */
@@ -167,10 +167,11 @@ int gpu_peers_are_bad(const struct engine_identity *a, const struct engine_ident
 	return is_bad && a->pci[0] + b->pci[0] == 'a' + 'b';
 }
 
-static int host_window_works(int rank, size_t bytes)
+static int host_window_works(int ranks, size_t bytes, char *why, size_t why_bytes)
 {
-	tried = bytes;
-	return works >> rank & 1;
+	tried = (size_t)ranks * bytes;
+	snprintf(why, why_bytes, "no room");
+	return works;
 }
 
 const struct engine_process_ops engine_process = {
@@ -198,7 +199,7 @@ static void *play(void *arg)
 	if (!comm)
 		abort();
 	row = r->machine->links[r->rank];
-	works = r->machine->works;
+	works = r->machine->works >> r->rank & 1;
 	tried = 0;
 	for (int p = 0; p < RANKS; p++) {
 		hellos[p].id.pci[0] = (char)('a' + p);
@@ -206,6 +207,8 @@ static void *play(void *arg)
 		snprintf(hellos[p].name, sizeof hellos[p].name, "host%c", r->machine->hosts[p]);
 		if (r->machine->asked >> p & 1)
 			hello_set_apart(&hellos[p], HELLO_ASKED, (uint64_t)p + 100);
+		if (r->machine->barred >> p & 1)
+			hello_set_apart(&hellos[p], HELLO_NO_DESCRIPTORS, (uint64_t)p + 300);
 		hellos[p].token = (uint64_t)p + 200;
 		hellos[p].no_access = r->machine->denied >> p & 1;
 		hellos[p].host_window = r->machine->sharing >> p & 1;
@@ -340,47 +343,98 @@ UNIT_TEST(test_no_access)
 	assert_int_equal(lines_of(text), 0);
 }
 
-/* Ranks that can't reach each other, or ask not to, share host memory where all hosts and all ranks allow it and can; else they are nodes as without. */
+static void deny(struct machine *m, int from, int to)
+{
+	m->links[from][to] = ENGINE_NO_LINK; /* one direction is enough */
+}
+
+/* No two of these ranks reach each other. */
+static void deny_among(struct machine *m, int first, int end)
+{
+	for (int a = first; a < end; a++)
+		for (int b = first; b < a; b++)
+			deny(m, a, b);
+}
+
+enum { ALL = (1 << RANKS) - 1 };
+
+static struct machine sharing_of(const char *hosts)
+{
+	struct machine m = machine_of(hosts);
+	m.sharing = m.works = ALL;
+	return m;
+}
+
+/* Ranks of which no two reach each other, or which ask not to, share host memory where all hosts and all ranks allow it. */
 UNIT_TEST(test_host_window)
 {
-	enum { ALL = (1 << RANKS) - 1 };
 	char text[4096];
-	struct machine denied = machine_of("AAAAAA"), two = machine_of("AAABBC"),
-		       mixed = machine_of("AAABBB"), poor = machine_of("AAAAAA"), some = machine_of("AAAAAA"),
-		       reach = machine_of("AAAAAA");
-	denied.denied = denied.sharing = denied.works = ALL;
+	struct machine denied = sharing_of("AAAAAA"), three = sharing_of("AAABBC"),
+		       asked = sharing_of("AAAAAA");
+	denied.denied = ALL;
 	expect_nodes(&denied, "aaaaaa", 1, text, sizeof text);
 	assert_int_equal(denied.host_window[0], 1);
 	assert_int_equal(denied.tried[3], RANKS * 1000);
 	assert_non_null(strstr(text, "share 1000 bytes of host memory each"));
 	assert_int_equal(lines_of(text), 1);
-	two.sharing = two.works = ALL;
-	two.links[1][0] = two.links[3][4] = ENGINE_NO_LINK; /* one direction is enough */
-	expect_nodes(&two, "aaaddf", 1, text, sizeof text);
-	assert_int_equal(two.host_window[5], 1);
-	assert_int_equal(two.tried[4], 2 * 1000);
-	assert_int_equal(two.tried[5], 0); /* alone on its host */
-	mixed.sharing = mixed.works = ALL; /* ranks of host B reach each other */
-	mixed.links[1][0] = ENGINE_NO_LINK;
-	expect_nodes(&mixed, "abaddd", 0, text, sizeof text);
-	assert_int_equal(mixed.host_window[0], 0);
-	poor.sharing = poor.denied = ALL;
-	poor.works = ALL & ~4; /* rank 2 can't register so much */
-	expect_nodes(&poor, "abcdef", 0, text, sizeof text);
-	assert_int_equal(poor.apart[0][4], HELLO_ASKED);
-	assert_int_equal(poor.host_window[2], 0);
-	some.denied = 1 << 1 | 1 << 5;
-	some.works = ALL;
-	some.sharing = ALL & ~8; /* rank 3 may share nothing */
-	expect_nodes(&some, "abaaaf", 0, text, sizeof text);
-	assert_int_equal(some.tried[0], 0);
-	reach.sharing = ALL & ~32;
-	is_bad = 1; /* found out by an earlier creation */
-	expect_nodes(&reach, "abaaaa", 0, text, sizeof text);
+	deny_among(&three, 0, 3);
+	deny_among(&three, 3, 5);
+	expect_nodes(&three, "aaaddf", 1, text, sizeof text);
+	assert_int_equal(three.host_window[5], 1);
+	assert_int_equal(three.tried[4], 2 * 1000);
+	assert_int_equal(three.tried[5], 0); /* alone on its host */
+	asked.denied = ALL & ~1; /* all pairs of rank 0, too */
+	expect_nodes(&asked, "aaaaaa", 1, text, sizeof text);
+}
+
+static void expect_no_window(struct machine *m, const char *nodes)
+{
+	char text[4096];
+	expect_nodes(m, nodes, 0, text, sizeof text);
+	for (int r = 0; r < RANKS; r++)
+		assert_int_equal(m->host_window[r] + (int)m->tried[r], 0);
+}
+
+/* Elsewhere they are nodes as without it: where some reach each other, on any host, or a rank may share nothing or can't pass descriptors. */
+UNIT_TEST(test_no_host_window)
+{
+	struct machine pairs = sharing_of("AAAABC"), one = sharing_of("AAAABB"), mixed = sharing_of("AAABBB"),
+		       some = sharing_of("AAAAAA"), barred = sharing_of("AAAAAA"),
+		       reach = sharing_of("AAAAAA");
+	for (int i = 0; i < 4; i++)
+		deny(&pairs, i / 2, 2 + i % 2);
+	expect_no_window(&pairs, "aaccef");
+	for (int i = 0; i < 3; i++)
+		deny(&one, 3, i);
+	deny(&one, 4, 5);
+	expect_no_window(&one, "aaadef");
+	deny_among(&mixed, 0, 3); /* ranks of host B reach each other */
+	expect_no_window(&mixed, "abcddd");
+	some.denied = ALL;
+	some.sharing = ALL & ~8; /* NCCL_SHM_DISABLE=1 on rank 3 */
+	expect_no_window(&some, "abcdef");
+	barred.denied = barred.barred = ALL;
+	expect_no_window(&barred, "abcdef");
+	expect_no_window(&reach, "aaaaaa");
+	is_bad = 1; /* one pair, found out by an earlier creation */
+	expect_no_window(&reach, "abaaaa");
 	is_bad = 0;
-	reach.sharing = reach.works = ALL;
-	expect_nodes(&reach, "aaaaaa", 0, text, sizeof text);
-	assert_int_equal(reach.host_window[0] + (int)reach.tried[0], 0);
+}
+
+/* One rank's GPU does not take the memory: it says so, once a process, and all are nodes as without it. */
+UNIT_TEST(test_host_window_refused)
+{
+	char text[4096];
+	for (int times = 0; times < 2; times++) {
+		struct machine poor = sharing_of("AAAAAA");
+		poor.denied = ALL;
+		poor.works = ALL & ~(4 | 16);
+		expect_nodes(&poor, "abcdef", 0, text, sizeof text);
+		assert_int_equal(poor.apart[0][4], HELLO_ASKED);
+		assert_int_equal(poor.host_window[2], 0);
+		assert_int_equal(lines_of(text), !times);
+		assert_int_equal(strstr(text, "no room: the GPUs of this host") != NULL, !times);
+	}
 }
 
 int main(void)

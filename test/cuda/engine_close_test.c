@@ -172,12 +172,14 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 	return cudaSuccess;
 }
 
-/* Copies between GPUs that never end, or of which a byte is lost. */
-static int copies_hang, copies_lie;
+/* Copies between GPUs that never end, or not at the first so many looks; of which a byte is lost; which the driver refuses. */
+static int copies_hang, copies_lie, copies_fail;
 
 /* The copy engine: beside "kernels", which count. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cudaStream_t on)
 {
+	if (copies_fail)
+		return cudaErrorNotSupported;
 	if (bytes == sizeof(uint64_t))
 		*(uint64_t *)to = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
 	else
@@ -231,7 +233,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-	return copies_hang ? cudaErrorNotReady : cudaSuccess;
+	const int is_late = copies_hang != 0;
+	copies_hang -= copies_hang > 0;
+	return is_late ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
@@ -476,6 +480,7 @@ UNIT_TEST(test_host_windows_of_peers)
 	close(fds[0]);
 	close(fds[ENGINE_FDS]);
 	engine_close(e);
+	registered += part_bytes; /* the peer's part was not */
 	assert_int_equal(fake_open_now, open_before);
 	whole_waits = 0;
 }
@@ -490,26 +495,42 @@ static int try_both(struct engine *e[RANKS], unsigned char wrong[RANKS][RANKS], 
 	return ret;
 }
 
-/* What can't be registered is told before it is needed. */
+static int host_window_works(size_t bytes, const char *expected)
+{
+	char why[ENGINE_WHY_BYTES] = "";
+	const int works = engine_host_window_works(RANKS, bytes, why, sizeof why);
+	assert_non_null(strstr(why, works ? "" : expected));
+	return works;
+}
+
+/* What can't be registered is told before it is needed: how much, and the limit. */
 UNIT_TEST(test_host_window_limit)
 {
+	const size_t mib = 1 << 20;
+	char why[ENGINE_WHY_BYTES];
 	size_t pool = registered;
-	most_registered = pool + (1 << 20);
-	assert_int_equal(engine_host_window_works(0, 2 << 20), 0);
-	part_bytes = 1 << 19;
-	assert_int_equal(engine_host_window_works(0, 1 << 19), 1);
+	most_registered = pool + 6 * mib;
+	assert_int_equal(host_window_works(4 * mib, "8388608 bytes of host memory can't be registered"), 0);
+	assert_int_equal(host_window_works(4 * mib, "limit of locked memory: "), 0);
+	assert_int_equal(host_window_works(mib / 16, "windows of 65536 bytes of host memory"), 0);
+	part_bytes = 6 * mib;
+	assert_int_equal(host_window_works(3 * mib, ""), 1);
 	assert_int_equal(registered, pool); /* no engine lives */
 	most_registered = ~(size_t)0;
 	struct engine *e = open_engine(1, 1);
 	pool = registered;
-	part_bytes = 2 << 20;
+	part_bytes = 8 * mib;
 	whole_waits = 0;
-	assert_int_equal(engine_host_window_works(0, 2 << 20), 1);
+	assert_int_equal(host_window_works(4 * mib, ""), 1);
 	assert_int_equal(whole_waits, 0); /* beside engines nothing waits */
-	assert_int_equal(engine_host_window_works(0, 1 << 20), 1); /* known */
-	assert_int_equal(registered - pool, 2 << 20);
+	assert_int_equal(host_window_works(3 * mib, ""), 1); /* known */
+	assert_int_equal(registered - pool, 8 * mib);
+	part_bytes = 11 * 8 * mib;
+	assert_int_equal(engine_host_window_works(11, 8 * mib, why, sizeof why), 1);
+	assert_int_equal(engine_host_window_works(12, 8 * mib, why, sizeof why), 0);
+	assert_non_null(strstr(why, "too small for 12 ranks; give at least 13631488"));
+	part_bytes = 0; /* several are registered */
 	engine_close(e);
-	assert_int_equal(registered, pool);
 	whole_waits = 0;
 }
 
@@ -534,7 +555,14 @@ UNIT_TEST(test_peers)
 	assert_int_equal(try_both(e, wrong, 10), 0);
 	assert_int_equal(wrong[0][1] + wrong[1][0], 2);
 	copies_lie = 0;
-	copies_hang = 1;
+	copies_fail = 1;
+	assert_int_equal(try_both(e, wrong, 10), 0);
+	assert_int_equal(wrong[0][1] + wrong[1][0], 2);
+	copies_fail = 0;
+	copies_hang = 3;
+	assert_int_equal(try_both(e, wrong, -1), 0); /* no deadline */
+	assert_int_equal(wrong[0][1] + wrong[1][0], 0);
+	copies_hang = -1;
 	assert_int_equal(engine_try_peers(e[1], 77, 0.01, NULL), CORALE_ETIMEDOUT);
 	copies_hang = 0;
 	for (int r = 0; r < RANKS; r++)

@@ -34,7 +34,7 @@ int fake_engine_has_late_kernels, fake_engine_reads_back;
 int fake_engine_blocks = 16, fake_engine_gpu;
 _Thread_local int fake_engine_own_gpu;
 _Atomic int fake_engine_connect_fails, fake_engine_trials;
-int fake_engine_lies_to;
+int fake_engine_lies_to, fake_engine_link = ENGINE_NVLINK;
 
 /* ---- Coming and going ------------------------------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ static const struct engine_own_gpu *own_gpu(const struct engine *e)
 static void links(const struct engine_identity *gpus, int n, enum engine_link *out)
 {
 	for (int i = 0; i < n; i++)
-		out[i] = ENGINE_NVLINK;
+		out[i] = (enum engine_link)fake_engine_link;
 }
 
 static int window_fds(struct engine *e, int zero_copy, int fds[ENGINE_FDS])
@@ -121,7 +121,7 @@ static void identify(struct engine_identity *out)
 	out->uuid[0] = (unsigned char)(fake_engine_gpu ? fake_engine_gpu : fake_engine_own_gpu);
 }
 
-static int host_window_works(int rank, size_t bytes)
+static int host_window_works(int ranks, size_t bytes, char *why, size_t why_bytes)
 {
 	return 1;
 }
@@ -131,6 +131,8 @@ static int try_peers(struct engine *e, uint64_t seed, double timeout_s, unsigned
 	fake_engine_trials++;
 	if (wrong && fake_engine_lies_to && e->params.rank == fake_engine_lies_to)
 		wrong[0] = 1;
+	for (int r = 0; wrong && fake_engine_lies_to == FAKE_ENGINE_ALL && r < e->params.ranks; r++)
+		wrong[r] = r != e->params.rank;
 	return 0;
 }
 

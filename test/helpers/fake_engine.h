@@ -41,8 +41,10 @@ extern _Atomic int fake_engine_connect_fails;
 extern int fake_engine_blocks, fake_engine_gpu;
 extern _Thread_local int fake_engine_own_gpu;
 
-/* What rank 0 stores at this local rank arrives as something else, 0: all arrives. Trials of engines so far. */
-extern int fake_engine_lies_to;
+/* What rank 0 stores at this local rank arrives as something else, FAKE_ENGINE_ALL: what any stores at any; 0: all arrives. Trials of engines so far. What is
+ * between GPUs, an enum engine_link. */
+enum { FAKE_ENGINE_ALL = -1 };
+extern int fake_engine_lies_to, fake_engine_link;
 extern _Atomic int fake_engine_trials;
 
 /* Memory that outlives its engines. */

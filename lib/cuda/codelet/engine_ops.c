@@ -189,10 +189,10 @@ static int open(const struct engine_params *params, struct engine **out)
 	return end_visit(NULL, v, engine_open(params, load, out));
 }
 
-static int host_window_works(int rank, size_t bytes)
+static int host_window_works(int ranks, size_t bytes, char *why, size_t why_bytes)
 {
 	const struct visit v = visit(NULL);
-	return end_visit(NULL, v, engine_host_window_works(rank, bytes));
+	return end_visit(NULL, v, engine_host_window_works(ranks, bytes, why, why_bytes));
 }
 
 static void free_kept(struct engine_kept *kept)
