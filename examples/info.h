@@ -20,6 +20,10 @@ static inline void line(const char *name, const char *value)
 /* A section: each transport, and what it opens. */
 void info_transports(const struct settings *settings);
 
+/* Whether the kernel lets processes share memory by descriptors, and read each other's: tried, in words. */
+void info_probe_memfd(char *text, size_t bytes);
+void info_probe_reference(char *text, size_t bytes);
+
 /* What messages inside a node take each way: lines of the section on engines. */
 void info_ways(void);
 

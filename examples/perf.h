@@ -184,6 +184,10 @@ struct perf_beside {
 
 /* perf_options.c: 0, 1 (asked for help, which was printed) or -1 (a message was printed). say: print messages here. */
 int perf_parse(int argc, char **argv, int coll, int say, struct perf_options *options);
+void perf_print_help(int coll); /* perf_help.c */
+
+/* perf_values.c */
+const char *perf_registration_name(const struct perf_job *job);
 const char *perf_op_name(corale_op op);
 const char *perf_library_name(enum perf_library library);
 
@@ -196,6 +200,9 @@ size_t perf_blocks(const struct perf_coll *coll, int ranks); /* the line's size 
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type);
 void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_place); /* sets send and recv */
 void perf_set_edges(struct perf_job *job, size_t count, corale_type type); /* v-forms: who sends how much */
+double perf_bus_factor(const struct perf_job *job); /* busbw / algbw */
+
+/* perf_coll_mpi.c */
 int perf_mpi_can(const struct perf_call *call, const char **why_not);
 
 /* perf_host.c; perf_cuda.c, or perf_nocuda.c in a build without CUDA */
@@ -289,6 +296,13 @@ struct perf_summary {
 };
 void perf_add_ratio(struct perf_ratios *ratios, double ratio, size_t bytes);
 void perf_print_summary(const struct perf_job *job, const struct perf_summary *summary);
+
+/* perf_raw.c: the raw file, if there is one, which rank 0 writes */
+void perf_raw_header(const struct perf_job *job, const char *mpi, int hosts);
+void perf_raw_line(const struct perf_job *job, const struct perf_call *call,
+		   const struct perf_result *out_of_place, const struct perf_result *in_place,
+		   const struct perf_versus *versus, const struct perf_one_call *one, int slot);
+void perf_raw_beside(const struct perf_way *way, int in_place, const struct perf_beside *beside);
 
 /* perf_json.c: a raw file, which is read from its beginning, as JSON */
 void perf_write_json(FILE *raw, FILE *out);

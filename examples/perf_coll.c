@@ -1,73 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <limits.h>
 #include <string.h>
 
-#include "perf.h"
-
-static MPI_Datatype mpi_type(corale_type type)
-{
-	const MPI_Datatype types[] = {
-		[CORALE_INT8] = MPI_INT8_T,
-		[CORALE_UINT8] = MPI_UINT8_T,
-		[CORALE_INT32] = MPI_INT32_T,
-		[CORALE_UINT32] = MPI_UINT32_T,
-		[CORALE_INT64] = MPI_INT64_T,
-		[CORALE_UINT64] = MPI_UINT64_T,
-		[CORALE_FLOAT16] = MPI_DATATYPE_NULL,
-		[CORALE_BFLOAT16] = MPI_DATATYPE_NULL,
-		[CORALE_FLOAT32] = MPI_FLOAT,
-		[CORALE_FLOAT64] = MPI_DOUBLE,
-		[CORALE_FLOAT8_E4M3] = MPI_DATATYPE_NULL,
-		[CORALE_FLOAT8_E5M2] = MPI_DATATYPE_NULL,
-		[CORALE_INT16] = MPI_INT16_T,
-		[CORALE_UINT16] = MPI_UINT16_T,
-		[CORALE_BOOL] = MPI_C_BOOL,
-		[CORALE_COMPLEX64] = MPI_C_FLOAT_COMPLEX,
-		[CORALE_COMPLEX128] = MPI_C_DOUBLE_COMPLEX,
-		[CORALE_PAIR_FLOAT32] = MPI_FLOAT_INT,
-		[CORALE_PAIR_FLOAT64] = MPI_DOUBLE_INT,
-		[CORALE_PAIR_INT64] = MPI_LONG_INT,
-		[CORALE_PAIR_INT32] = MPI_2INT,
-		[CORALE_PAIR_INT16] = MPI_SHORT_INT,
-	};
-	_Static_assert(sizeof(types) / sizeof(*types) == CORALE_NUM_TYPES, "a datatype for each type");
-	return types[type];
-}
-
-static MPI_Op mpi_op(corale_op op)
-{
-	const MPI_Op ops[CORALE_NUM_OPS] = { MPI_SUM,  MPI_PROD,   MPI_MIN,   MPI_MAX,  MPI_OP_NULL,
-					     MPI_BAND, MPI_BOR,    MPI_BXOR,  MPI_LAND, MPI_LOR,
-					     MPI_LXOR, MPI_MINLOC, MPI_MAXLOC };
-	return op < CORALE_NUM_OPS ? ops[op] : MPI_OP_NULL;
-}
-
-static int bytes_of(const struct perf_call *call)
-{
-	return (int)(call->count * corale_type_bytes(call->type));
-}
-
-static const void *or_in_place(const struct perf_call *call, const void *where)
-{
-	return call->send == where ? MPI_IN_PLACE : call->send;
-}
-
-static unsigned char *block(const struct perf_call *call, const void *buf, int i)
-{
-	return (unsigned char *)buf + (size_t)i * call->count * corale_type_bytes(call->type);
-}
+#include "perf_coll_mpi.h"
 
 /* ---- all_reduce ---- */
 
 static int all_reduce(const struct perf_call *c)
 {
 	return corale_all_reduce(c->send, c->recv, c->count, c->type, c->op, c->job->comm, c->job->stream);
-}
-
-static int all_reduce_mpi(const struct perf_call *c)
-{
-	return MPI_Allreduce(or_in_place(c, c->recv), c->recv, (int)c->count, mpi_type(c->type),
-			     mpi_op(c->op), c->job->mpi);
 }
 
 static int one_part(int i, int source, size_t first, size_t count, struct perf_part *part)
@@ -100,12 +40,6 @@ static int all_gather(const struct perf_call *c)
 	return corale_all_gather(c->send, c->recv, c->count, c->type, c->job->comm, c->job->stream);
 }
 
-static int all_gather_mpi(const struct perf_call *c)
-{
-	return MPI_Allgather(or_in_place(c, block(c, c->recv, c->job->rank)), bytes_of(c), MPI_BYTE, c->recv,
-			     bytes_of(c), MPI_BYTE, c->job->mpi);
-}
-
 static int receives_all(const struct perf_call *c, int i, struct perf_part *part)
 {
 	return block_part(c, i, i, 0, part);
@@ -117,14 +51,6 @@ static int reduce_scatter(const struct perf_call *c)
 {
 	return corale_reduce_scatter(c->send, c->recv, c->count, c->type, c->op, c->job->comm,
 				     c->job->stream);
-}
-
-static int reduce_scatter_mpi(const struct perf_call *c)
-{
-	int in_place = c->recv == block(c, c->send, c->job->rank);
-	return MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : c->send,
-					in_place ? (void *)c->send : c->recv, (int)c->count,
-					mpi_type(c->type), mpi_op(c->op), c->job->mpi);
 }
 
 static int sends_blocks(const struct perf_call *c, int i, struct perf_part *part)
@@ -144,11 +70,6 @@ static int broadcast(const struct perf_call *c)
 	return corale_broadcast(c->send, c->recv, c->count, c->type, c->root, c->job->comm, c->job->stream);
 }
 
-static int broadcast_mpi(const struct perf_call *c)
-{
-	return MPI_Bcast(c->recv, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
-}
-
 static int sends_root(const struct perf_call *c, int i, struct perf_part *part)
 {
 	return one_part(i, c->root, 0, c->count, part) && c->job->rank == c->root;
@@ -161,21 +82,10 @@ static int receives_root(const struct perf_call *c, int i, struct perf_part *par
 
 /* ---- reduce, gather, scatter: a buffer is the root's alone ---- */
 
-static int is_root(const struct perf_call *c)
-{
-	return c->job->rank == c->root;
-}
-
 static int reduce(const struct perf_call *c)
 {
 	return corale_reduce(c->send, is_root(c) ? c->recv : NULL, c->count, c->type, c->op, c->root,
 			     c->job->comm, c->job->stream);
-}
-
-static int reduce_mpi(const struct perf_call *c)
-{
-	return MPI_Reduce(is_root(c) ? or_in_place(c, c->recv) : c->send, is_root(c) ? c->recv : NULL,
-			  (int)c->count, mpi_type(c->type), mpi_op(c->op), c->root, c->job->mpi);
 }
 
 static int root_receives_fold(const struct perf_call *c, int i, struct perf_part *part)
@@ -189,12 +99,6 @@ static int gather(const struct perf_call *c)
 			     c->job->stream);
 }
 
-static int gather_mpi(const struct perf_call *c)
-{
-	return MPI_Gather(is_root(c) ? or_in_place(c, block(c, c->recv, c->root)) : c->send, bytes_of(c),
-			  MPI_BYTE, is_root(c) ? c->recv : NULL, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
-}
-
 static int root_receives_all(const struct perf_call *c, int i, struct perf_part *part)
 {
 	return is_root(c) && receives_all(c, i, part);
@@ -204,13 +108,6 @@ static int scatter(const struct perf_call *c)
 {
 	return corale_scatter(is_root(c) ? c->send : NULL, c->recv, c->count, c->type, c->root, c->job->comm,
 			      c->job->stream);
-}
-
-static int scatter_mpi(const struct perf_call *c)
-{
-	int in_place = is_root(c) && c->recv == block(c, c->send, c->root);
-	return MPI_Scatter(is_root(c) ? c->send : NULL, bytes_of(c), MPI_BYTE,
-			   in_place ? MPI_IN_PLACE : c->recv, bytes_of(c), MPI_BYTE, c->root, c->job->mpi);
 }
 
 static int root_sends_blocks(const struct perf_call *c, int i, struct perf_part *part)
@@ -228,11 +125,6 @@ static int receives_block_of_root(const struct perf_call *c, int i, struct perf_
 static int all_to_all(const struct perf_call *c)
 {
 	return corale_all_to_all(c->send, c->recv, c->count, c->type, c->job->comm, c->job->stream);
-}
-
-static int all_to_all_mpi(const struct perf_call *c)
-{
-	return MPI_Alltoall(c->send, bytes_of(c), MPI_BYTE, c->recv, bytes_of(c), MPI_BYTE, c->job->mpi);
 }
 
 static int receives_blocks(const struct perf_call *c, int i, struct perf_part *part)
@@ -282,13 +174,6 @@ static int all_to_all_v(const struct perf_call *c)
 				   job->recv_displs, c->type, job->comm, job->stream);
 }
 
-static int all_to_all_v_mpi(const struct perf_call *c)
-{
-	const struct perf_job *job = c->job;
-	return MPI_Alltoallv(c->send, job->mpi_send_counts, job->mpi_send_displs, MPI_BYTE, c->recv,
-			     job->mpi_recv_counts, job->mpi_recv_displs, MPI_BYTE, job->mpi);
-}
-
 static int sends_edges(const struct perf_call *c, int i, struct perf_part *part)
 {
 	const struct perf_job *job = c->job;
@@ -311,14 +196,9 @@ static int receives_edges(const struct perf_call *c, int i, struct perf_part *pa
 
 /* ---- all_gather_v, reduce_scatter_v, gather_v, scatter_v ---- */
 
-static size_t own_count(const struct perf_call *c)
+size_t own_count(const struct perf_call *c)
 {
 	return block_count(c->job, c->count, c->job->rank);
-}
-
-static int own_bytes(const struct perf_call *c)
-{
-	return (int)(own_count(c) * corale_type_bytes(c->type));
 }
 
 static int all_gather_v(const struct perf_call *c)
@@ -328,24 +208,11 @@ static int all_gather_v(const struct perf_call *c)
 				   job->stream);
 }
 
-static int all_gather_v_mpi(const struct perf_call *c)
-{
-	const struct perf_job *job = c->job;
-	return MPI_Allgatherv(c->send, own_bytes(c), MPI_BYTE, c->recv, job->mpi_recv_counts,
-			      job->mpi_recv_displs, MPI_BYTE, job->mpi);
-}
-
 static int reduce_scatter_v(const struct perf_call *c)
 {
 	const struct perf_job *job = c->job;
 	return corale_reduce_scatter_v(c->send, job->send_counts, job->send_displs, c->recv, c->type, c->op,
 				       job->comm, job->stream);
-}
-
-static int reduce_scatter_v_mpi(const struct perf_call *c)
-{
-	return MPI_Reduce_scatter(c->send, c->recv, c->job->mpi_send_counts, mpi_type(c->type), mpi_op(c->op),
-				  c->job->mpi);
 }
 
 static int gather_v(const struct perf_call *c)
@@ -355,25 +222,11 @@ static int gather_v(const struct perf_call *c)
 			       job->recv_displs, c->type, c->root, job->comm, job->stream);
 }
 
-static int gather_v_mpi(const struct perf_call *c)
-{
-	const struct perf_job *job = c->job;
-	return MPI_Gatherv(c->send, own_bytes(c), MPI_BYTE, is_root(c) ? c->recv : NULL, job->mpi_recv_counts,
-			   job->mpi_recv_displs, MPI_BYTE, c->root, job->mpi);
-}
-
 static int scatter_v(const struct perf_call *c)
 {
 	const struct perf_job *job = c->job;
 	return corale_scatter_v(is_root(c) ? c->send : NULL, job->send_counts, job->send_displs, c->recv,
 				own_count(c), c->type, c->root, job->comm, job->stream);
-}
-
-static int scatter_v_mpi(const struct perf_call *c)
-{
-	const struct perf_job *job = c->job;
-	return MPI_Scatterv(is_root(c) ? c->send : NULL, job->mpi_send_counts, job->mpi_send_displs, MPI_BYTE,
-			    c->recv, own_bytes(c), MPI_BYTE, c->root, job->mpi);
 }
 
 static int sends_own(const struct perf_call *c, int i, struct perf_part *part)
@@ -409,17 +262,12 @@ static int receives_own_of_root(const struct perf_call *c, int i, struct perf_pa
 	return one_part(i, c->root, 2 * c->count * (size_t)c->job->rank, own_count(c), part);
 }
 
-static int is_uneven(const struct perf_coll *coll)
+int is_uneven(const struct perf_coll *coll)
 {
 	return strstr(coll->name, "_v") != NULL;
 }
 
 /* ---- sendrecv: to the next rank, from the previous one ---- */
-
-static int next_rank(const struct perf_call *c, int step)
-{
-	return (c->job->rank + step + c->job->size) % c->job->size;
-}
 
 static int sendrecv(const struct perf_call *c)
 {
@@ -427,12 +275,6 @@ static int sendrecv(const struct perf_call *c)
 	corale_send(c->send, c->count, c->type, next_rank(c, 1), c->job->comm, c->job->stream);
 	corale_recv(c->recv, c->count, c->type, next_rank(c, -1), c->job->comm, c->job->stream);
 	return corale_group_end(); /* returns the error of a refused call */
-}
-
-static int sendrecv_mpi(const struct perf_call *c)
-{
-	return MPI_Sendrecv(c->send, bytes_of(c), MPI_BYTE, next_rank(c, 1), 0, c->recv, bytes_of(c),
-			    MPI_BYTE, next_rank(c, -1), 0, c->job->mpi, MPI_STATUS_IGNORE);
 }
 
 static int receives_previous(const struct perf_call *c, int i, struct perf_part *part)
@@ -445,11 +287,6 @@ static int receives_previous(const struct perf_call *c, int i, struct perf_part 
 static int barrier(const struct perf_call *c)
 {
 	return corale_barrier(c->job->comm, c->job->stream);
-}
-
-static int barrier_mpi(const struct perf_call *c)
-{
-	return MPI_Barrier(c->job->mpi);
 }
 
 static int moves_nothing(const struct perf_call *c, int i, struct perf_part *part)
@@ -517,6 +354,11 @@ size_t perf_blocks(const struct perf_coll *coll, int ranks)
 								      : (size_t)coll->send_blocks;
 }
 
+double perf_bus_factor(const struct perf_job *job)
+{
+	return job->coll->bus_constant + job->coll->bus_per_rank / job->size;
+}
+
 size_t perf_recv_bytes(const struct perf_job *job, size_t count, corale_type type)
 {
 	size_t blocks = job->coll->recv_blocks == EACH ? (size_t)job->size : (size_t)job->coll->recv_blocks;
@@ -543,18 +385,4 @@ void perf_place(struct perf_call *call, const struct perf_pair *pair, int in_pla
 		call->recv = block(call, call->send, job->rank);
 	else if (job->coll->recv_blocks == EACH)
 		call->send = block(call, call->recv, job->rank);
-}
-
-int perf_mpi_can(const struct perf_call *call, const char **why_not)
-{
-	size_t largest = 2 * call->count * corale_type_bytes(call->type);
-	if (call->job->coll->has_op && mpi_type(call->type) == MPI_DATATYPE_NULL)
-		*why_not = "MPI has no such type to reduce";
-	else if (call->job->coll->has_op && mpi_op(call->op) == MPI_OP_NULL)
-		*why_not = "MPI has no such operator";
-	else if (largest * (is_uneven(call->job->coll) ? (size_t)call->job->size : 1) > INT_MAX)
-		*why_not = "MPI counts in int";
-	else
-		return 1;
-	return 0;
 }

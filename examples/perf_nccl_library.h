@@ -48,11 +48,24 @@ struct nccl_library {
 	int (*recv)(void *, size_t, int type, int peer, void *comm, void *stream);
 };
 
+struct nccl_comm {
+	struct nccl_library *library;
+	void *comm; /* NULL: not wanted */
+	struct perf_pair pair;
+	void *windows[2];
+	char name[24];
+};
+
 /* Private: a copy of it, which reads NCCL's environment anew. Ends the job where it can't be opened. */
 struct nccl_library *nccl_library_open(const struct perf_job *job, int private);
 /* Its code stays: threads of it may still be ending. */
 void nccl_library_close(struct nccl_library *library);
 void nccl_must(const struct perf_job *job, const struct nccl_library *library, int code, const char *what);
 void nccl_refuse(const struct perf_job *job, const char *what, const char *why);
+
+/* perf_nccl_calls.c: the call of a collective, with a struct nccl_comm as its peer; NULL: this NCCL has none. */
+int (*nccl_run_of(const struct nccl_library *library,
+		  const struct perf_coll *coll))(const struct perf_call *);
+int nccl_can(const struct nccl_library *library, const struct perf_call *call, const char **why_not);
 
 #endif

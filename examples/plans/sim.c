@@ -14,6 +14,7 @@
 #include "corale.h"
 #include "plan/cost/cost.h"
 #include "plan_queue.h"
+#include "sim_heap.h"
 #include "plan/choose/planner.h"
 
 struct context {
@@ -39,49 +40,13 @@ struct sim {
 	struct context *contexts;
 	int ncontexts, ncores; /* cores of one rank */
 	double slowdown; /* of work where a rank has less than one core */
-	int *heap, nheap;
+	struct sim_heap ready; /* contexts that can act, by when */
 	struct servers *servers; /* by rank */
 	double *core_free; /* by rank and core: when it is free */
 	double *arrivals; /* of the messages that one action takes */
 	struct sim_result result;
 	size_t events_capacity;
 };
-
-static int earlier(const struct sim *sim, int a, int b)
-{
-	double x = sim->contexts[a].ready_ns, y = sim->contexts[b].ready_ns;
-	return x < y || (x <= y && a < b);
-}
-
-static void swap(int *a, int *b)
-{
-	int x = *a;
-	*a = *b;
-	*b = x;
-}
-
-static void heap_push(struct sim *sim, int context)
-{
-	int i = sim->nheap++;
-	sim->heap[i] = context;
-	for (; i && earlier(sim, sim->heap[i], sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(&sim->heap[i], &sim->heap[(i - 1) / 2]);
-}
-
-static int heap_pop(struct sim *sim)
-{
-	int top = sim->heap[0], i = 0;
-	sim->heap[0] = sim->heap[--sim->nheap];
-	for (;;) {
-		int least = 2 * i + 1;
-		if (least + 1 < sim->nheap && earlier(sim, sim->heap[least + 1], sim->heap[least]))
-			least++;
-		if (least >= sim->nheap || !earlier(sim, sim->heap[least], sim->heap[i]))
-			return top;
-		swap(&sim->heap[i], &sim->heap[least]);
-		i = least;
-	}
-}
 
 /* ---- Messages --------------------------------------------------------------- */
 
@@ -158,7 +123,7 @@ static int settle(struct sim *sim, int index)
 		if (m && m->freed_ns > c->ready_ns)
 			c->ready_ns = m->freed_ns;
 	}
-	heap_push(sim, index);
+	sim_heap_push(&sim->ready, index, sim->contexts[index].ready_ns);
 	return 0;
 }
 
@@ -329,10 +294,10 @@ static int open_sim(struct sim *sim)
 	sim->slowdown = cores < 16 ? 16.0 / cores : 1;
 	sim->ncores = (int)cost_cores(sim->topo, sim->plan);
 	sim->contexts = calloc((size_t)sim->ncontexts, sizeof(*sim->contexts));
-	sim->heap = malloc((size_t)sim->ncontexts * sizeof(int));
+	sim->ready.at = malloc((size_t)sim->ncontexts * sizeof(*sim->ready.at));
 	sim->servers = calloc(ranks, sizeof(*sim->servers));
 	sim->core_free = calloc(ranks * (size_t)(sim->ncores + 1), sizeof(double));
-	if (!sim->contexts || !sim->heap || !sim->servers || !sim->core_free ||
+	if (!sim->contexts || !sim->ready.at || !sim->servers || !sim->core_free ||
 	    !queues_open(&sim->queues, queue_depth(sim->plan)))
 		return CORALE_ENOMEM;
 	sim->arrivals = sim->core_free + ranks * (size_t)sim->ncores;
@@ -352,7 +317,7 @@ static void close_sim(struct sim *sim)
 {
 	queues_close(&sim->queues);
 	free(sim->contexts);
-	free(sim->heap);
+	free(sim->ready.at);
 	free(sim->servers);
 	free(sim->core_free);
 }
@@ -377,8 +342,8 @@ static int run(struct sim *sim)
 		return CORALE_ENOTSUP;
 	for (int i = 0; i < sim->ncontexts && !ret; i++)
 		ret = next_action(sim, i);
-	while (sim->nheap && !ret)
-		ret = step(sim, heap_pop(sim));
+	while (sim->ready.n && !ret)
+		ret = step(sim, sim_heap_pop(&sim->ready));
 	for (int i = 0; i < sim->ncontexts && !ret; i++)
 		if (!sim->contexts[i].done)
 			ret = CORALE_EINTERNAL;
