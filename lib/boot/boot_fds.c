@@ -12,7 +12,10 @@
 
 #include "base/array.h"
 #include "base/descriptor.h"
+#include "base/log.h"
+#include "corale.h"
 
+enum { BACKLOG = 65535 /* the kernel's limit */ };
 static pthread_mutex_t mutex =
     PTHREAD_MUTEX_INITIALIZER; /* held while one is opened: no fork comes in between */
 static unsigned char *is_open; /* by descriptor */
@@ -38,6 +41,29 @@ int boot_fds_socket(int family)
 {
 	pthread_mutex_lock(&mutex);
 	return add(descriptor_socket(family, SOCK_STREAM));
+}
+
+int boot_fds_listen(struct boot_address *address, const char *where)
+{
+	struct sockaddr_storage name;
+	char text[BOOT_ADDRESS_TEXT];
+	socklen_t length = boot_address_to_socket(address, &name);
+	int on = 1, fd = boot_fds_socket(name.ss_family);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) || listen(fd, BACKLOG) ||
+	    getsockname(fd, (struct sockaddr *)&name, &length)) {
+		log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot listen at %s (%s): %s",
+			  boot_address_text(address, text), where,
+			  errno == EADDRINUSE ? "the port is in use by another socket"
+			  : errno == EADDRNOTAVAIL
+			      ? "this host does not have that address; rank 0 must run where it is"
+			      : strerror(errno));
+		boot_fds_close(fd);
+		return -1;
+	}
+	boot_address_from_socket((struct sockaddr *)&name, address);
+	return fd;
 }
 
 int boot_fds_accept(int listening)

@@ -6,8 +6,12 @@
 #ifndef BOOT_FDS_H
 #define BOOT_FDS_H
 
+#include "boot_wire.h"
+
 /* All are non-blocking and closed by exec. -1: see errno. */
 int boot_fds_socket(int family); /* of TCP */
+/* One that listens, or -1 after a line. The port is the kernel's choice if address has none. where: of the address, for the line. */
+int boot_fds_listen(struct boot_address *address, const char *where);
 int boot_fds_accept(int listening);
 int boot_fds_event(void);
 /* For a connected socket: small frames go at once, and a peer whose host is gone is found within a minute or two. */

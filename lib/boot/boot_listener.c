@@ -2,11 +2,9 @@
 #include "boot_listener.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -19,7 +17,7 @@
 #include "boot_group.h"
 #include "corale.h"
 
-enum { MOST_SOCKETS = 8, MOST_STRANGERS = 128, MOST_ACCEPTS = 64, BACKLOG = 65535 /* the kernel's limit */ };
+enum { MOST_SOCKETS = 8, MOST_STRANGERS = 128, MOST_ACCEPTS = 64 };
 static const int64_t PAUSE_NS = 100000000, /* without accepting, when there are no descriptors */
     LACK_NS = 60000000000; /* between two lines that say so */
 
@@ -105,18 +103,14 @@ static void say_lack(int error, int64_t now)
 	    strerror(error));
 }
 
-static int is_lack(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 static void accept_all(int fd, int64_t now)
 {
 	const int most =
 	    MOST_STRANGERS + boot_groups_await(&it.groups) + boot_source_await(it.groups.sources);
 	for (int i = 0; i < MOST_ACCEPTS; i++) {
 		int taken = boot_fds_accept(fd);
-		if (taken < 0 && is_lack(errno)) {
+		if (taken < 0 &&
+		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 			it.accept_after = now + PAUSE_NS;
 			say_lack(errno, now);
 			drop_oldest_stranger();
@@ -291,30 +285,6 @@ static void register_fork(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* A listening socket, or -1 after a line. The port is the kernel's choice if address has none. */
-static int listen_at(struct boot_address *address, const char *where)
-{
-	struct sockaddr_storage name;
-	char text[BOOT_ADDRESS_TEXT];
-	socklen_t length = boot_address_to_socket(address, &name);
-	int on = 1, fd = boot_fds_socket(name.ss_family);
-	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) || listen(fd, BACKLOG) ||
-	    getsockname(fd, (struct sockaddr *)&name, &length)) {
-		log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot listen at %s (%s): %s",
-			  boot_address_text(address, text), where,
-			  errno == EADDRINUSE ? "the port is in use by another socket"
-			  : errno == EADDRNOTAVAIL
-			      ? "this host does not have that address; rank 0 must run where it is"
-			      : strerror(errno));
-		boot_fds_close(fd);
-		return -1;
-	}
-	boot_address_from_socket((struct sockaddr *)&name, address);
-	return fd;
-}
-
 /* Under the lock. */
 static int start(const struct boot_options *o)
 {
@@ -324,7 +294,7 @@ static int start(const struct boot_options *o)
 	int ret = boot_interface_choose(o->ifname, o->family, &address, name);
 	if (ret)
 		return ret;
-	int fd = listen_at(&address, name);
+	int fd = boot_fds_listen(&address, name);
 	if (fd < 0)
 		return CORALE_ESYSTEM;
 	it.sockets[0] = (struct listening){ .fd = fd, .address = address };
@@ -376,7 +346,7 @@ static int listen_for(const struct boot_id *id)
 		    CORALE_ENOTSUP, -1,
 		    "bootstrap: groups at more than %d addresses (NCCL_COMM_ID) at the same time",
 		    MOST_SOCKETS - 1);
-	int fd = listen_at(&address, "NCCL_COMM_ID");
+	int fd = boot_fds_listen(&address, "NCCL_COMM_ID");
 	if (fd < 0)
 		return CORALE_ESYSTEM;
 	it.sockets[it.nsockets++] = (struct listening){ .fd = fd, .name = id->name, .address = address };
