@@ -33,7 +33,8 @@ static const uint8_t ops[ncclNumOps] = {
 enum { OWN_OPS = (int)CORALE_NUM_OPS - (int)ncclNumOps };
 _Static_assert(OWN_OPS >= 0, "an operator of Corale's becomes one of NCCL's");
 
-int door_type(ncclDataType_t type, corale_type *out)
+/* 0: Corale has no such type. */
+static int type_of(ncclDataType_t type, corale_type *out)
 {
 	if ((int)type < 0 || type >= ncclNumTypes)
 		return 0;
@@ -48,7 +49,8 @@ static corale_op op_of(ncclRedOp_t op)
 	return (int)op > INT_MAX - OWN_OPS ? -1 : (corale_op)op + OWN_OPS;
 }
 
-ncclRedOp_t door_premul(corale_op op)
+/* The number that a premultiplied sum of Corale's has here. */
+static ncclRedOp_t premul_of(corale_op op)
 {
 	return (ncclRedOp_t)(op - OWN_OPS);
 }
@@ -233,7 +235,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 	ncclResult_t result = door_enter(comm, "RedOpCreatePreMulSum");
 	if (result != ncclSuccess)
 		return result;
-	if (!op || !scalar || !door_type(type, &corale))
+	if (!op || !scalar || !type_of(type, &corale))
 		result = door_refuse(ncclInvalidArgument,
 				     "ncclRedOpCreatePreMulSum: a place for the operator, a scalar and a "
 				     "data type are needed (type %d)",
@@ -244,7 +246,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 	else
 		result = door_result(comm, corale_op_create_premul_sum(scalar, corale, comm->core, &made));
 	if (result == ncclSuccess)
-		*op = door_premul(made);
+		*op = premul_of(made);
 	door_leave(comm);
 	return result;
 }

@@ -158,11 +158,6 @@ static inline int door_is_empty(const struct door_call *c)
 	return !c->call.record.count && !call_is_pair(&c->call);
 }
 
-/* NULL: there is none; else Corale's type. */
-int door_type(ncclDataType_t type, corale_type *out);
-/* The number that a premultiplied sum of Corale's has here. */
-ncclRedOp_t door_premul(corale_op op);
-
 /* ---- group.c: this thread's group */
 
 int door_grouping(void);

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "log.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>

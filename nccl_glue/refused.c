@@ -4,7 +4,6 @@
 #include "refused.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "error.h"

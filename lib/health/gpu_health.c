@@ -31,10 +31,18 @@ int gpu_remote_gone(struct comm *comm, uint64_t number)
 	return -1;
 }
 
+/* One that is not known as gpu_journal_find says. */
+static struct record last_call(const struct comm *comm)
+{
+	return comm->gpu_journal
+		   ? gpu_journal_find(comm->gpu_journal, gpu_journal_last(comm->gpu_journal), -1)
+		   : (struct record){ .coll = CORALE_NUM_COLLS };
+}
+
 /* The rank for which calls that stand still wait in vain: of sends and receives one of theirs. 0, or CORALE_EPEER, reported. */
 static int find_gone(struct comm *comm)
 {
-	struct record call = gpu_last_call(comm);
+	struct record call = last_call(comm);
 	int gone = -1;
 	if (call.coll == CORALE_NUM_COLLS || !coll_is_pair(call.coll))
 		gone = gpu_remote_gone(comm, atomic_load(&comm->number));
@@ -61,7 +69,7 @@ static int find_refused(struct comm *comm)
 /* A call that the GPU has not come to waits for nobody. */
 static void look_for_stall(struct comm *comm, enum proxy_state state)
 {
-	const struct record call = gpu_last_call(comm);
+	const struct record call = last_call(comm);
 	const struct stall_wait wait = { &call, atomic_load(&comm->number), PLAN_NONE };
 	if (!comm->watch.idle_looks || state != PROXY_RUNNING)
 		comm->watch.idle_ns = wait_now_ns();
@@ -93,13 +101,6 @@ int gpu_remote_look(struct comm *comm)
 	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);
 }
 
-struct record gpu_last_call(const struct comm *comm)
-{
-	return comm->gpu_journal
-		   ? gpu_journal_find(comm->gpu_journal, gpu_journal_last(comm->gpu_journal), -1)
-		   : (struct record){ .coll = CORALE_NUM_COLLS };
-}
-
 static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
@@ -111,7 +112,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
 	const struct record call =
-	    f->number ? gpu_journal_find(comm->gpu_journal, f->number, m.peer) : gpu_last_call(comm);
+	    f->number ? gpu_journal_find(comm->gpu_journal, f->number, m.peer) : last_call(comm);
 	switch (f->code) {
 	case CORALE_EMISMATCH: /* without a difference another rank has found it, or refused a group */
 		return diagnose_mismatch(comm, &call, f->of_message || f->expected != f->got ? &m : NULL);
@@ -129,7 +130,7 @@ static int end_last_call(struct comm *comm, int code)
 {
 	if (!code)
 		return 0;
-	const struct record call = gpu_last_call(comm);
+	const struct record call = last_call(comm);
 	return code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
 					: diagnose_end(comm, &call, code);
 }

@@ -41,9 +41,6 @@ static inline int gpu_is_remote(const struct comm *comm, int rank)
 	return comm->gpu_index && comm->gpu_index[rank] >= comm->engine.locals;
 }
 
-/* The last call; one that is not known as gpu_journal_find says. */
-struct record gpu_last_call(const struct comm *comm);
-
 /* 0, or the code that ended the communicator: looks for failures of kernels, of the GPU itself and of other ranks, and reports
  * one. Any thread. */
 int gpu_failure(struct comm *comm);
