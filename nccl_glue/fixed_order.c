@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixed_order.h"
 
-
 #include "env.h"
 #include "env_map.h"
 
