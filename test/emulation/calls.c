@@ -129,6 +129,12 @@ static int is_within_send(const struct started *s)
 	return is_in_place(s) && send_count(s) > recv_count(s);
 }
 
+int call_runs_in_host(const struct test_call *c)
+{
+	return !c->zero_copy && (!c->codelet || c->codelet == &bulk_codelet || c->codelet == &chain_codelet ||
+				 coll_is_uneven(c->coll));
+}
+
 uint64_t call_signature(const struct test_call *c)
 {
 	uint64_t x =

@@ -60,6 +60,9 @@ struct started {
 /* Bytes that a call's receive buffer needs in registered memory: the most of all ranks. */
 size_t call_room(const struct test_call *call, int ranks);
 
+/* Over windows in host memory: by few blocks, or lowered. */
+int call_runs_in_host(const struct test_call *call);
+
 /* Bits of the call that all ranks must share. */
 uint64_t call_signature(const struct test_call *call);
 

@@ -129,12 +129,6 @@ static int run_scene(enum trouble trouble, int code, int ranks, struct test_call
 	return faults;
 }
 
-/* Over windows there: by few blocks, or lowered. */
-static int runs_in_host(const struct test_call *c)
-{
-	return !c->zero_copy && (!c->codelet || c->codelet == &bulk_codelet || c->codelet == &chain_codelet);
-}
-
 static int run_scenes(enum trouble trouble, int code)
 {
 	const struct test_call calls[] = {
@@ -176,7 +170,7 @@ static int run_scenes(enum trouble trouble, int code)
 	for (size_t i = test_thin ? test_seed % 2 : 0; faults >= 0 && i < sizeof(calls) / sizeof(*calls);
 	     i += test_thin ? 2 : 1) {
 		const int most = world_in_host ? 4 : !calls[i].zero_copy && (test_thin || i) ? 2 : 3;
-		if (world_in_host && !runs_in_host(&calls[i]))
+		if (world_in_host && !call_runs_in_host(&calls[i]))
 			continue;
 		for (int ranks = world_in_host ? 3 : 2; faults >= 0 && ranks <= most; ranks++) {
 			if (test_thin && trouble != MISMATCH && trouble != REPLAY &&

@@ -42,6 +42,11 @@ result $? "memory that peers can't map: messages are copied first"
 run 2 CORALE_MPI_PEER=yes FAKE_DEVICE_UNREACHED=1 FAKE_DEVICE_UNPINNED=1 "$program"_cases
 result $? "the same, and shared memory that devices don't reach"
 
+run 2 CORALE_MPI_PEER=yes "$program"_types
+result $? "types of all shapes"
+run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 FAKE_DEVICE_UNREACHED=1 "$program"_types
+result $? "types of all shapes, of memory that peers can't map"
+
 for wait in 0 1000; do
 	run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE_MPI_PEER_WAIT_US=$wait CORALE_DEBUG=info "$program"_threads "$seed" &&
 		grep -qE 'rank 1: messages by peer copies: [1-9]' "$scratch/log"
