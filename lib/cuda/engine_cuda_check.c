@@ -27,3 +27,11 @@ int engine_make_event(const struct engine *e, cudaEvent_t *out)
 {
 	return engine_check(e, cudaEventCreateWithFlags(out, cudaEventDisableTiming), "making an event");
 }
+
+int engine_layout_fits(const struct codelet_layout *l)
+{
+	const uint64_t least_slots =
+	    (uint64_t)CODELET_MAX_BLOCKS * (CODELET_SECOND + 1) * LAUNCH_SLOT_DEPTH * CODELET_LINE;
+	return l->lines_bytes && l->words_bytes && l->slots_bytes >= least_slots &&
+	       l->pair_rings >= CODELET_CHANNEL_RINGS;
+}

@@ -129,14 +129,6 @@ void engine_share_machine(struct engine *e, int max_blocks, const struct rates *
 	e->machine.resident = 2 * max_blocks < e->machine.resident ? 2 * max_blocks : e->machine.resident;
 }
 
-int engine_layout_fits(const struct codelet_layout *l)
-{
-	const uint64_t least_slots =
-	    (uint64_t)CODELET_MAX_BLOCKS * (CODELET_SECOND + 1) * LAUNCH_SLOT_DEPTH * CODELET_LINE;
-	return l->lines_bytes && l->words_bytes && l->slots_bytes >= least_slots &&
-	       l->pair_rings >= CODELET_CHANNEL_RINGS;
-}
-
 static int check_layout(const struct engine *e, size_t window_bytes)
 {
 	if (e->ranks > CODELET_MAX_RANKS)
