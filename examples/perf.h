@@ -188,8 +188,8 @@ void perf_print_help(int coll); /* perf_help.c */
 
 /* perf_values.c */
 const char *perf_registration_name(const struct perf_job *job);
-const char *perf_op_name(corale_op op);
-const char *perf_library_name(enum perf_library library);
+const char *perf_op_name(int op);
+const char *perf_library_name(int library);
 
 /* perf_coll.c */
 const char *perf_file_name(const char *path); /* without its folders */

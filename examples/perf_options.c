@@ -110,7 +110,7 @@ static int take(int c, char *value, struct perf_options *o)
 	case 'd':
 		return parse_list(value, type_name, CORALE_NUM_TYPES, o->types, &o->ntypes);
 	case 'o':
-		return parse_list(value, op_name, CORALE_NUM_OPS + 1, o->ops, &o->nops);
+		return parse_list(value, perf_op_name, CORALE_NUM_OPS + 1, o->ops, &o->nops);
 	case 'r':
 		o->root = -1;
 		return strcmp(value, "all") ? parse_int(value, 0, &o->root) : 0;
@@ -216,11 +216,11 @@ static int print_words(FILE *out, int option)
 		int option, n, is_one;
 		const char *(*name)(int);
 	} lists[] = { { 'd', CORALE_NUM_TYPES, 0, type_name },
-		      { 'o', CORALE_NUM_OPS + 1, 0, op_name },
+		      { 'o', CORALE_NUM_OPS + 1, 0, perf_op_name },
 		      { OPT_COLL, PERF_COLLS, 0, perf_coll_name },
 		      { OPT_NCCL_MODES, PERF_NCCL_MODES, 0, perf_nccl_mode_name },
 		      { OPT_DEVICE, 2, 1, device_name },
-		      { OPT_ONLY, 3, 1, library_name },
+		      { OPT_ONLY, 3, 1, perf_library_name },
 		      { OPT_BESIDE, 1, 1, product_name } };
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		if (lists[i].option != option)

@@ -18,14 +18,9 @@ static const struct {
 	{ "mulsum", "premul" },
 };
 
-const char *perf_op_name(corale_op op)
+const char *perf_op_name(int op)
 {
-	return op >= CORALE_NUM_OPS ? "premul" : corale_op_name(op);
-}
-
-const char *op_name(int op)
-{
-	return perf_op_name(op);
+	return op >= CORALE_NUM_OPS ? "premul" : corale_op_name((corale_op)op);
 }
 
 const char *type_name(int type)
@@ -113,15 +108,10 @@ int parse_modes(char *text, int *bits)
 	return 0;
 }
 
-const char *perf_library_name(enum perf_library library)
+const char *perf_library_name(int library)
 {
 	const char *const names[] = { "corale", "mpi", "nccl" };
 	return names[library];
-}
-
-const char *library_name(int library)
-{
-	return perf_library_name((enum perf_library)library);
 }
 
 const char *product_name(int i)
@@ -133,7 +123,7 @@ int parse_library(const char *text, enum perf_library *library)
 {
 	for (int i = PERF_CORALE; i <= PERF_NCCL; i++) {
 		*library = (enum perf_library)i;
-		if (strcmp(text, perf_library_name(*library)) == 0)
+		if (strcmp(text, perf_library_name(i)) == 0)
 			return 0;
 	}
 	return -1;

@@ -5,11 +5,9 @@
 
 #include "perf.h"
 
-/* The words that an option takes, by number. */
-const char *op_name(int op);
+/* The words that an option takes, by number; perf_op_name and perf_library_name are others. */
 const char *type_name(int type);
 const char *device_name(int i);
-const char *library_name(int library);
 const char *product_name(int i);
 
 int parse_size(const char *text, size_t *out);

@@ -45,12 +45,13 @@ static int end(struct coll_call *call, int failed, int error)
 
 int coll_staged(const struct coll_call *made)
 {
-	struct coll_call *call = malloc(sizeof(struct kept));
+	struct kept *kept = malloc(sizeof *kept);
 	int is_complete = !made->request;
-	if (!call) {
+	if (!kept) {
 		log_error(CORALE_ENOMEM, pmpi.rank, "no memory for a collective of device buffers");
 		return pmpi_fail(made->comm);
 	}
+	struct coll_call *call = &kept->call;
 	*call = *made;
 	if (coll_stage(call))
 		return end(call, 1, MPI_SUCCESS);
@@ -61,7 +62,6 @@ int coll_staged(const struct coll_call *made)
 		PMPI_Request_get_status(*call->request, &is_complete, MPI_STATUS_IGNORE);
 	if (is_complete && !call->is_persistent)
 		return end(call, coll_deliver(call), MPI_SUCCESS);
-	pmpi_request_add(&((struct kept *)call)->pending, *call->request, call->comm, call->is_persistent,
-			 &work, call);
+	pmpi_request_add(&kept->pending, *call->request, call->comm, call->is_persistent, &work, call);
 	return MPI_SUCCESS;
 }

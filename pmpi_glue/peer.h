@@ -139,8 +139,8 @@ struct pmpi_receiving {
 	MPI_Request send_request;
 };
 
-/* PMPI_NOT_OURS, as it is of host memory and without headers (unless is_ours), or an MPI error code. */
-int pmpi_receiving_make(const struct pmpi_incoming *in, int is_ours, struct pmpi_receiving **out);
+/* PMPI_NOT_OURS, as it is of host memory and without headers (unless is_wanted), or an MPI error code. */
+int pmpi_receiving_make(const struct pmpi_incoming *in, int is_wanted, struct pmpi_receiving **out);
 /* peer_probe.c: what is known of a message that was probed for, which is forgotten; the caller becomes a user of its communicator. NULL: it is no header, or not known. */
 struct pmpi_comm *pmpi_matched_take(MPI_Message message, MPI_Comm *comm, int *slot);
 /* Gives it to MPI. An MPI error code. */
@@ -160,11 +160,12 @@ int pmpi_peer_finish(void);
 int pmpi_peer_claim_matched(const struct pmpi_comm *headers, const MPI_Status *status);
 
 /* peer_pull.c. Of a receive that MPI has, for which a header may come: with the lock, from add to PMPI_RECEIVED. note: what MPI's completion
- * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. follow: MPI has ended its request and returned ret: until it is PMPI_RECEIVED,
+ * has brought. advance takes the lock: whether it is PMPI_RECEIVED, after what can be done for it now. await: until it is. follow: MPI has ended its request and returned ret: until it is PMPI_RECEIVED,
  * without MPI_THREAD_MULTIPLE. */
 void pmpi_pull_add(struct pmpi_receiving *r);
 void pmpi_pull_note(struct pmpi_receiving *r, const MPI_Status *status);
 int pmpi_pull_advance(struct pmpi_receiving *r);
+void pmpi_pull_await(struct pmpi_receiving *r);
 void pmpi_pull_follow(struct pmpi_receiving *r, const MPI_Status *status, int ret);
 
 /* Functions of MPI. */

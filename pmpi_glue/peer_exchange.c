@@ -25,15 +25,13 @@ static int start(struct pmpi_receiving *r, const struct pmpi_message *out)
 static void cancel(struct pmpi_receiving *r)
 {
 	MPI_Status status;
-	int turn = 0;
 	pmpi_lock();
 	PMPI_Cancel(&r->request);
 	PMPI_Wait(&r->request, &status);
 	if (r->state == PMPI_POSTED)
 		pmpi_pull_note(r, &status);
 	pmpi_unlock();
-	while (!pmpi_pull_advance(r))
-		pmpi_go_on(&turn);
+	pmpi_pull_await(r);
 }
 
 /* With MPI_PROC_NULL, from which MPI gives out requests that have one handle. */

@@ -248,15 +248,20 @@ int pmpi_pull_advance(struct pmpi_receiving *r)
 	return is_received;
 }
 
-void pmpi_pull_follow(struct pmpi_receiving *r, const MPI_Status *status, int ret)
+void pmpi_pull_await(struct pmpi_receiving *r)
 {
 	int turn = 0;
+	while (!pmpi_pull_advance(r))
+		pmpi_go_on(&turn);
+}
+
+void pmpi_pull_follow(struct pmpi_receiving *r, const MPI_Status *status, int ret)
+{
 	if (r->state == PMPI_POSTED && ret)
 		set_received(r);
 	else if (r->state == PMPI_POSTED)
 		pmpi_pull_note(r, status);
-	while (!pmpi_pull_advance(r))
-		pmpi_go_on(&turn);
+	pmpi_pull_await(r);
 }
 
 void pmpi_peer_progress(void)

@@ -270,11 +270,9 @@ static int receive(struct pmpi_receiving *r, MPI_Status *status)
 /* Until the message of a header is there. ret: receive's, or what MPI has returned without. An MPI error code. */
 static int pull(struct pmpi_receiving *r, MPI_Status *status, int ret)
 {
-	int turn = 0;
 	if (r->request == MPI_REQUEST_NULL && !ret)
 		pmpi_pull_note(r, status);
-	while (!pmpi_pull_advance(r))
-		pmpi_go_on(&turn);
+	pmpi_pull_await(r);
 	return r->request == MPI_REQUEST_NULL ? ret : PMPI_Wait(&r->request, status);
 }
 

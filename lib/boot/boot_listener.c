@@ -103,14 +103,18 @@ static void say_lack(int error, int64_t now)
 	    strerror(error));
 }
 
+static int is_lack(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void accept_all(int fd, int64_t now)
 {
 	const int most =
 	    MOST_STRANGERS + boot_groups_await(&it.groups) + boot_source_await(it.groups.sources);
 	for (int i = 0; i < MOST_ACCEPTS; i++) {
 		int taken = boot_fds_accept(fd);
-		if (taken < 0 &&
-		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		if (taken < 0 && is_lack(errno)) {
 			it.accept_after = now + PAUSE_NS;
 			say_lack(errno, now);
 			drop_oldest_stranger();

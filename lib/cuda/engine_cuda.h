@@ -15,6 +15,9 @@ int engine_check_driver(const struct engine *engine, CUresult error, const char 
 /* A stream that waits for no other one, of priority 0 or higher (less than 0); an event without a time. */
 int engine_make_stream(const struct engine *engine, int priority, cudaStream_t *out);
 int engine_make_event(const struct engine *engine, cudaEvent_t *out);
+/* A window has what the kernels' arrays and the smallest slots need; bytes that are enough for so many ranks. */
+int engine_layout_fits(const struct codelet_layout *layout);
+size_t engine_enough_window(int ranks);
 
 /* What this thread does until engine_end_spare(what engine_spare_captures returned) ends no capture of any thread: allocating, freeing, waiting. */
 static inline int engine_spare_captures(void)
@@ -38,8 +41,6 @@ void engine_share_machine(struct engine *engine, int max_blocks, const struct ra
 			  int forced);
 void engine_identify(struct engine_identity *out);
 void engine_links(const struct engine_identity *gpus, int n, enum engine_link *out);
-/* It has what the kernels' arrays and the smallest slots need. */
-int engine_layout_fits(const struct codelet_layout *layout);
 int engine_window_fds(struct engine *engine, int zero_copy, int fds[ENGINE_FDS]);
 int engine_connect(struct engine *engine, const int *fds, int zero_copy);
 void engine_close(struct engine *engine);

@@ -28,6 +28,11 @@ int engine_make_event(const struct engine *e, cudaEvent_t *out)
 	return engine_check(e, cudaEventCreateWithFlags(out, cudaEventDisableTiming), "making an event");
 }
 
+size_t engine_enough_window(int ranks)
+{
+	return ((size_t)ranks + 1) << 20;
+}
+
 int engine_layout_fits(const struct codelet_layout *l)
 {
 	const uint64_t least_slots =

@@ -110,7 +110,7 @@ int engine_host_window_works(int ranks, size_t bytes, char *why, size_t why_byte
 		    why, why_bytes,
 		    "windows of %zu bytes of host memory (CORALE_HOST_WINDOW) are too small for %d ranks; "
 		    "give at least %zu",
-		    bytes, ranks, ((size_t)ranks + 1) << 20);
+		    bytes, ranks, engine_enough_window(ranks));
 		return 0;
 	}
 	if (all <= shown)

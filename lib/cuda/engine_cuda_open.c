@@ -141,7 +141,7 @@ static int check_layout(const struct engine *e, size_t window_bytes)
 				 "cap) is too small for %d ranks: give at least %zu",
 				 window_bytes,
 				 e->machine.host_window ? "CORALE_HOST_WINDOW" : "CORALE_GPU_WINDOW",
-				 e->ranks, ((size_t)e->ranks + 1) << 20);
+				 e->ranks, engine_enough_window(e->ranks));
 	return 0;
 }
 

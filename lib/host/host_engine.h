@@ -301,7 +301,7 @@ static inline int host_lend_asks(const struct host_engine *e, int q, const struc
 }
 /* The sender: copies what readers ask for, of a channel of a run. 0, or CORALE_ESYSTEM: the buffer can't be read here either. */
 int host_lend_answer(struct host_run *run, const struct host_channel *ch);
-/* A rank that has not read what a channel lends, or PLAN_NONE. By the thread that moves the channel. */
+/* A rank that has not read what a channel lends (host_channel.referenced), or PLAN_NONE. By the thread that moves the channel. */
 int host_lend_awaits(const struct host_run *run, int channel);
 /* A call of this rank has failed, which the ranks of the node know: waits until no thread of this process loads from what the call has lent, or logs
  * that some still do. */

@@ -91,7 +91,7 @@ int host_lend_awaits(const struct host_run *run, int channel)
 {
 	struct host_engine *e = run->engine;
 	const int first = e->map.node_first[e->map.node_of[e->rank]];
-	for (int d = 0; run->channels[channel].referenced && d <= e->locals; d++) {
+	for (int d = 0; d <= e->locals; d++) {
 		for (int queue = 0; queue < run->plan->nqueues; queue++) {
 			const int q = late_reader(e, host_out(e, d, channel, queue), d);
 			if (q >= 0)
