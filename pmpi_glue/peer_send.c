@@ -97,6 +97,20 @@ static int copy_before(const struct pmpi_sending *w, int number, struct peer_slo
 	return copy_to_pool(w, number, slot) ? copy_to_arena(w, slot) : 0;
 }
 
+/* Memory of the pool that the receiver may try to map, where the program's has no handle: else all messages of it went through host memory. */
+static void offer_part(const struct pmpi_sending *w, int number, struct peer_slot *slot)
+{
+	const int is_untried = w->s.ordinal >= 0 && w->s.ordinal < PMPI_DEVICES && w->to != pmpi.rank &&
+			       peer_reach_of(w->to, pmpi.rank) == PEER_UNTRIED;
+	struct peer_part *part = is_untried ? peer_part_take(w->s.ordinal, 1) : NULL;
+	if (!part)
+		return;
+	peer_slot_keep(number, part);
+	peer_note_allocation(part->exported.id, part->memory);
+	slot->memory = part->exported;
+	slot->is_exported = 1;
+}
+
 /* Whether the program may have its buffer again before the message is matched, or no other process can read it, as far as this rank knows. */
 static int is_copied_first(const struct pmpi_sending *w, struct peer_slot *slot)
 {
@@ -122,6 +136,8 @@ static int fill(struct pmpi_sending *w)
 	slot->where = PEER_IN_MEMORY;
 	pmpi_peer.by_header++;
 	const int ret = is_copied_first(w, slot) ? copy_before(w, number, slot) : 0;
+	if (!slot->is_exported)
+		offer_part(w, number, slot);
 	if (ret) {
 		peer_slot_drop(number);
 		return ret;
@@ -183,11 +199,12 @@ static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int 
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
 	const int in_place = is_read_in_place(s, m);
+	const enum peer_reach reach = peer_reach_of(to, pmpi.rank);
 	*memory = exported(s, to);
-	if (!memory->id || peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED ||
-	    (!in_place && s->ordinal >= PMPI_DEVICES))
+	if (!memory->id || reach == PEER_NOT_REACHED || (!in_place && s->ordinal >= PMPI_DEVICES))
 		return s->bytes >= pmpi_peer.least &&
-		       (s->bytes < LEAST_PINNED || to == pmpi.rank || peer_table_pins(s->bytes));
+		       (s->bytes < LEAST_PINNED || to == pmpi.rank || peer_table_pins(s->bytes) ||
+			(reach == PEER_REACHED && s->ordinal < PMPI_DEVICES));
 	return s->bytes >= pmpi_peer.least || (in_place && !is_persistent && peer_is_used_often(memory->id));
 }
 

@@ -161,9 +161,26 @@ static int pin_mapped(void *memory, size_t bytes)
 	return 0;
 }
 
+/* Blocks of the door's own. */
+enum { MOST_OWN = 64 };
+static uint64_t own[MOST_OWN];
+static _Atomic int own_n;
+
+static int is_own(const void *p)
+{
+	int i = 0;
+	while (i < own_n && own[i] != fake_device_block(p))
+		i++;
+	return i < own_n;
+}
+
 static int alloc_memory(size_t bytes, void **memory)
 {
 	*memory = fake_device_alloc(current, bytes);
+	if (*memory && own_n < MOST_OWN) {
+		own[own_n] = fake_device_block(*memory);
+		own_n++;
+	}
 	return !*memory;
 }
 
@@ -257,7 +274,9 @@ static int query(void *stream)
 	return 1;
 }
 
-/* Of the process: a mapping has all its devices. Memory of a context of its own is not exported. */
+/*
+ * Of the process: a mapping has all its devices. Memory of a context of its own is not exported, and with FAKE_DEVICE_UNEXPORTED none of the program's, as that of cudaMallocAsync.
+ */
 struct handle {
 	long pid;
 	int descriptor;
@@ -266,7 +285,7 @@ struct handle {
 static int export_memory(const void *p, size_t bytes, struct pmpi_exported *out)
 {
 	const struct handle handle = { getpid(), fake_device_descriptor() };
-	if (fake_device_ordinal(p) == FAKE_CONTEXT ||
+	if (fake_device_ordinal(p) == FAKE_CONTEXT || (getenv("FAKE_DEVICE_UNEXPORTED") && !is_own(p)) ||
 	    fake_device_ordinal(p) != fake_device_ordinal((const char *)p + bytes - 1))
 		return 1;
 	*out = (struct pmpi_exported){ .id = fake_device_block(p), .at = fake_device_offset(p) };

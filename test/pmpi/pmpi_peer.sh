@@ -39,6 +39,9 @@ result $? "cases; no message is copied at once"
 run 2 CORALE_MPI_PEER=yes CORALE_MPI_PEER_LEAST=4 CORALE_MPI_PEER_EAGER=0 CORALE_DEBUG=info FAKE_DEVICE_UNREACHED=1 "$program"_cases &&
 	grep -qE 'rank 1: messages by peer copies: ([0-9]+) sent, \1 of them copied' "$scratch/log"
 result $? "memory that peers can't map: messages are copied first"
+run 2 CORALE_MPI_PEER=yes CORALE_DEBUG=info FAKE_DEVICE_UNEXPORTED=1 "$program"_cases &&
+	grep -qE 'rank 1: messages by peer copies: .* [1-9][0-9]+ within the GPU' "$scratch/log"
+result $? "memory without a handle: messages are copied within the GPU"
 run 2 CORALE_MPI_PEER=yes FAKE_DEVICE_UNREACHED=1 FAKE_DEVICE_UNPINNED=1 "$program"_cases
 result $? "the same, and shared memory that devices don't reach"
 
