@@ -22,7 +22,7 @@ const struct pmpi_device *pmpi_device_find(void)
 
 int pmpi_ordinal(const void *p)
 {
-	return pmpi.device && p ? pmpi.device->ordinal(p) : -1;
+	return pmpi.device && p && !pmpi_is_own(p) ? pmpi.device->ordinal(p) : -1;
 }
 
 int pmpi_ordinal_reaches(int ordinal, int memory)

@@ -80,7 +80,9 @@ const struct pmpi_device *pmpi_device_find(void);
 /* NULL: a build without CUDA. */
 extern const struct pmpi_device *const pmpi_device_gpu;
 
-/* The ordinal of the memory that p is in; -1: host memory, or the door takes no device memory. The driver is asked at each call. */
+/* Whether p is in the program's image, its heap, or the stack that the caller runs on: host memory, whatever the driver. 0: not known. Any thread. */
+int pmpi_is_own(const void *p);
+/* The ordinal of the memory that p is in; -1: host memory, or the door takes no device memory. The driver is asked at each call, but for what is the program's own. */
 int pmpi_ordinal(const void *p);
 /* Whether what runs at one ordinal takes memory of another, and of the host (-1). */
 int pmpi_ordinal_reaches(int ordinal, int memory);
