@@ -44,19 +44,22 @@ template <class Table> static inline int load_all(const Table &kernels)
 /*
  * With programmatic launch: the kernel may be brought up while its predecessor on the stream still runs, and waits for its end
  * first thing. Not behind codelets_follow: where the program destroyed the stream right after the call, such calls hung (H100, driver
- * 580.159; without programmatic launch they do not). args begin with codelet_args.
+ * 580.159; without programmatic launch they do not). In the remote domain: else fences of kernels that compute beside it wait for its stores over a link, and its fences for theirs (CUDA C
+ * Programming Guide, "Memory Synchronization Domains"). args begin with codelet_args.
  */
 static inline int launch(const void *kernel, struct grid grid, const void *args, void *stream)
 {
-	cudaLaunchAttribute attribute;
-	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-	attribute.val.programmaticStreamSerializationAllowed = 1;
+	cudaLaunchAttribute attributes[2];
+	attributes[0].id = cudaLaunchAttributeMemSyncDomain;
+	attributes[0].val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
+	attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	attributes[1].val.programmaticStreamSerializationAllowed = 1;
 	cudaLaunchConfig_t config = {};
 	config.gridDim = dim3((unsigned)grid.blocks);
 	config.blockDim = dim3((unsigned)grid.threads);
 	config.stream = (cudaStream_t)stream;
-	config.attrs = &attribute;
-	config.numAttrs = ((const codelet_args *)args)->follows ? 0 : 1;
+	config.attrs = attributes;
+	config.numAttrs = ((const codelet_args *)args)->follows ? 1 : 2;
 	void *arguments[] = { (void *)args };
 	return (int)cudaLaunchKernelExC(&config, kernel, arguments);
 }
