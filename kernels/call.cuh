@@ -434,12 +434,13 @@ __device__ static inline uint32_t call_aborted(const codelet_args &a)
 	return sync_load_host((const uint32_t *)&((const codelet_control *)window_of(a, a.rank))->abort) ? (uint32_t)CALL_ABORTED : 0;
 }
 
-/* The same for all threads of a block. Loads of one word of host memory come one after the other, so one warp's is enough. */
-__device__ static inline uint32_t block_aborted(const codelet_args &a)
+/*
+ * The same, of kernels that run over windows in host memory: there loads of one word come one after the other, a microsecond each, so that one warp's is all. Other warps wait for what
+ * does not come either, and end by call_look.
+ */
+__device__ static inline uint32_t kernel_aborted(const codelet_args &a)
 {
-	if (!a.one_polls || blockDim.x <= 32)
-		return call_aborted(a);
-	return __syncthreads_and(threadIdx.x >= 32 || !call_aborted(a)) ? 0 : (uint32_t)CALL_ABORTED;
+	return a.one_polls && (blockIdx.x || threadIdx.x >= 32) ? 0 : call_aborted(a);
 }
 
 /* ---- Headers -------------------------------------------------------------------------------------------- */
@@ -463,7 +464,7 @@ __device__ static inline bool header_agrees(const codelet_args &a, uint64_t epoc
 /* Each lane of a warp looks after some ranks: true if their headers of this epoch are here and agree, and nobody has failed. */
 __device__ static inline bool headers_arrived(const codelet_args &a, uint64_t epoch)
 {
-	bool arrived = call_aborted(a) == 0;
+	bool arrived = kernel_aborted(a) == 0;
 #pragma unroll 1
 	for (int r = (int)threadIdx.x % 32; r < a.ranks; r += 32)
 		arrived = arrived && (r == a.rank || header_agrees(a, epoch, r));

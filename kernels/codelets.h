@@ -143,6 +143,8 @@ struct codelet_state {
 	uint32_t recorded;
 	struct codelet_control alone; /* in place of a window where there is no other rank */
 	uint32_t holder; /* the last launch of which a thread has begun to hold the stream */
+	uint64_t
+	    agreed; /* the last epoch of which the first block has had all headers; for the others, over windows in host memory */
 	uint64_t done; /* what the launches that are counted have added: see codelet_args.counted */
 	/* Blocks that have ended a job that is waited for, by its number's parity; 0 in between. */
 	uint32_t worked[2];

@@ -40,10 +40,18 @@ __device__ static inline uint64_t flag_value(const connection &conn, uint64_t me
 	return call_word(conn.epoch, message + 1);
 }
 
+/* Where word i of N is, of so many bytes each: in host memory, where polls of one line come one after the other, those of neighbouring blocks lie in different lines. */
+template <uint32_t N, uint32_t BYTES> __device__ static inline uint32_t polled_at(const codelet_args &a, uint32_t i)
+{
+	constexpr uint32_t in_line = CODELET_LINE / BYTES, lines = N / in_line;
+	static_assert(N % in_line == 0, "whole lines");
+	return a.one_polls ? i % lines * in_line + i / lines : i;
+}
+
 __device__ static inline uint64_t *flag_at(const codelet_args &a, uint64_t area, const connection &conn, int window, int peer)
 {
-	return (uint64_t *)(window_of(a, window) + area) +
-	       ((uint64_t)conn.ring * (uint32_t)a.ranks + (uint32_t)peer) * CODELET_MAX_BLOCKS + conn.number;
+	const uint32_t at = polled_at<CODELET_MAX_BLOCKS, sizeof(uint64_t)>(a, conn.number);
+	return (uint64_t *)(window_of(a, window) + area) + ((uint64_t)conn.ring * (uint32_t)a.ranks + (uint32_t)peer) * CODELET_MAX_BLOCKS + at;
 }
 
 /* Set by the sender in the receiver's window. */
@@ -83,12 +91,15 @@ __device__ static inline bool wait_flag(const codelet_args &a, connection *conn,
 	return wait_ready(a, conn, peer, [&] { return sync_load_acquire(flag) >= value; });
 }
 
-/* All lanes of a warp: all ranks are known to make this call, and may be stored to. */
+/* All lanes of a warp: all ranks are known to make this call, and may be stored to. Headers in host memory are looked at by the first block, for all. */
 __device__ static inline bool warp_wait_headers(const codelet_args &a, uint64_t epoch)
 {
-	const bool good =
-		wait_until<one_warp>(a, epoch, true, [&] { return headers_arrived(a, epoch); }, [&] { return rank_without_header(a, epoch); });
+	const bool follows = a.one_polls && blockIdx.x;
+	auto arrived = [&] { return follows ? sync_load_relaxed(&a.state->agreed) >= epoch : headers_arrived(a, epoch); };
+	const bool good = wait_until<one_warp>(a, epoch, true, arrived, [&] { return rank_without_header(a, epoch); });
 	sync_fence();
+	if (good && a.one_polls && !follows)
+		sync_store_relaxed(&a.state->agreed, epoch);
 	return good;
 }
 

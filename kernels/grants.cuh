@@ -26,7 +26,8 @@ enum { READ_NUMBER = 1 };
 /* Between this rank and a peer: words that lie in the window of the one and are set by the other. */
 __device__ static inline codelet_channel_words *channel_words(const codelet_args &a, uint64_t area, int window, int peer, uint32_t channel)
 {
-	return (codelet_channel_words *)(window_of(a, window) + area) + (uint32_t)peer * CODELET_CHANNELS + channel;
+	const uint32_t at = polled_at<CODELET_CHANNELS, sizeof(codelet_channel_words)>(a, channel);
+	return (codelet_channel_words *)(window_of(a, window) + area) + (uint32_t)peer * CODELET_CHANNELS + at;
 }
 
 __device__ static inline const codelet_channel_words *grant_here(const codelet_p2p &e, const codelet_message &m, uint32_t channel)
@@ -101,7 +102,7 @@ __device__ static inline bool ref_is_here(const codelet_p2p &e, const codelet_me
 __device__ static inline bool is_granted(const codelet_args &a, const codelet_message &m, const connection &conn, const codelet_channel_words *g)
 {
 	const vector typed_bytes = sync_load_packet(g->second);
-	if (call_aborted(a) || !header_is_of(typed_bytes, conn.epoch) || word_of(typed_bytes) != codelet_typed_bytes(&m) ||
+	if (kernel_aborted(a) || !header_is_of(typed_bytes, conn.epoch) || word_of(typed_bytes) != codelet_typed_bytes(&m) ||
 	    !header_is_of(sync_load_packet(g->first), conn.epoch))
 		return false;
 	sync_fence();

@@ -186,7 +186,8 @@ __device__ static bool await_flags(const packets_run &r, const packet_op &p)
 		};
 		good = await(a, r.epoch, missing, [&](int) { return (int)peer.rank; });
 	}
-	sync_fence();
+	if (threadIdx.x < 32)
+		sync_fence();
 	return __syncthreads_and(good);
 }
 
@@ -269,7 +270,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 	if (gridDim.x == 1 && blockDim.x <= TINY_THREADS)
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
-	const uint32_t aborted = block_aborted(a.args);
+	const uint32_t aborted = kernel_aborted(a.args);
 	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
 		send_headers(a.args, epoch);
 	const packet_form form = { words, a.form == LOWERED_FAR, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) ^ a.args.tag : a.args.tag };

@@ -145,10 +145,9 @@ const struct door_env_row door_env_rows[] = {
 	UNNEEDED("NCCL_IB_CUDA_SUPPORT", REMOVED),
 
 	/* Between GPUs of a host */
-	HONOURED(
-	    "NCCL_P2P_DISABLE",
-	    "1: each rank on a GPU is a node of its own, and messages go through host memory and UCX; with "
-	    "CORALE_HOST_WINDOW the ranks of a host share host memory instead."),
+	HONOURED("NCCL_P2P_DISABLE",
+		 "1: the GPUs of a host exchange data through host memory that its ranks share; with "
+		 "CORALE_HOST_WINDOW=0 or NCCL_SHM_DISABLE=1 each is a node of its own, by UCX."),
 	LOST("NCCL_P2P_LEVEL", "GPUs reach each other's memory wherever the driver allows it.", "SYS"),
 	UNNEEDED("NCCL_IGNORE_DISABLED_P2P",
 		 "GPUs that can't reach each other's memory are on nodes of their own; nothing fails."),
@@ -158,14 +157,14 @@ const struct door_env_row door_env_rows[] = {
 	HONOURED("NCCL_SHM_DISABLE", "1: each rank in host memory is a node of its own; nodes of one host, "
 				     "GPUs' too, share no memory."),
 	UNNEEDED("NCCL_SHM_USE_CUDA_MEMCPY",
-		 "GPUs exchange data through host memory by kernels, with CORALE_HOST_WINDOW."),
+		 "GPUs without access to each other exchange data through host memory by kernels."),
 	UNNEEDED("NCCL_NVB_DISABLE", "No GPU passes on data of two others."),
 	UNNEEDED("NCCL_NVLS_ENABLE", NO_NVLS),
 	UNNEEDED("NCCL_NVLS_CHUNKSIZE", NO_NVLS),
 	UNNEEDED("NCCL_NVLS_NCHANNELS", NO_NVLS),
 	UNNEEDED("NCCL_CUMEM_ENABLE", "The library chooses how to share GPU memory between processes."),
 	UNNEEDED("NCCL_CUMEM_HOST_ENABLE",
-		 "GPUs exchange data through host memory by kernels, with CORALE_HOST_WINDOW."),
+		 "GPUs without access to each other exchange data through host memory by kernels."),
 	UNNEEDED("NCCL_IPC_USE_ABSTRACT_SOCKET",
 		 "The library chooses how processes pass each other descriptors."),
 

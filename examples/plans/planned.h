@@ -9,7 +9,7 @@
 void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 		      const struct settings *settings, const struct rates *rates);
 
-/* The same of GPUs whose windows lie in host memory, as by CORALE_HOST_WINDOW=8M where that is not set. */
+/* The same of GPUs whose windows lie in host memory, of 8 MB where CORALE_HOST_WINDOW=0. */
 void gpu_machine_init_in_host(struct gpu_machine *machine, const struct plan_map *map,
 			      const struct settings *settings, const struct rates *rates);
 

@@ -11,8 +11,7 @@
 
 enum {
 	MOST_IN_LINES = 32 << 10, /* bytes of a message */
-	MOST_FAR_WORDS =
-	    2 << 10 /* in a window in host memory, where each warp's wait slows the others' down */
+	MOST_FAR_WORDS = 8 << 10 /* in a window in host memory; larger ones are behind one flag */
 };
 
 /* A thread for each packet, in whole warps. */

@@ -17,7 +17,8 @@ enum {
 	TEAM_BYTES = 256 << 10, /* of the longest message that teams run, at least */
 	LEAST_LONG_BYTES = 1 << 20, /* of a message that leaves the lines for them */
 	MOST_IN_WORDS = 16 << 10, /* bytes of a message, over links that tear lines; */
-	MOST_IN_FAR_WORDS = 4 << 10 /* in host memory, where each warp that polls slows the others down */
+	MOST_IN_FAR_WORDS =
+	    64 << 10 /* in windows in host memory, where grants and flags take several times as long */
 };
 
 /* Both ends cut long messages for teams, which may run them. */
@@ -97,8 +98,7 @@ uint64_t launch_p2p_message(const struct gpu_machine *machine, uint64_t bytes, u
 static uint64_t most_in_words(const struct gpu_machine *machine)
 {
 	const uint64_t room = machine->rings_bytes / LAUNCH_LINE_DATA * (LAUNCH_LINE / 2 - 2),
-		       most = !machine->host_window || machine->forced == PLAN_LL ? MOST_IN_WORDS
-										  : MOST_IN_FAR_WORDS;
+		       most = machine->host_window ? MOST_IN_FAR_WORDS : MOST_IN_WORDS;
 	return room < most ? room : most;
 }
 
