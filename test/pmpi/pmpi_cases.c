@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "case_alarm.h"
+
 enum { N = 20000 };
 
 /* Persistent collectives: Open MPI has them from 5 on, though it says that it is MPI 3.1. */
@@ -623,6 +625,7 @@ static const struct {
 /* The errors of all ranks, by way of MPI alone. */
 static int run_case(int i)
 {
+	case_begin(cases[i].name, rank);
 	int wrong = cases[i].run(), all = 0;
 	PMPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (rank == 0)
@@ -648,6 +651,7 @@ int main(int argc, char **argv)
 		if (argc > 1 ? !strcmp(argv[1], cases[i].name)
 			     : (cases[i].run != die && cases[i].run != sizes && cases[i].run != left_to_mpi))
 			failed |= run_case((int)i);
+	case_begin("MPI_Finalize", rank);
 	MPI_Finalize();
 	return failed;
 }

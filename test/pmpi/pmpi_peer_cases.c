@@ -2,9 +2,8 @@
 /*
  * Cases of messages by peer copies (CORALE_MPI_PEER) that random programs do not meet; test/pmpi/pmpi_peer.sh runs them by 2 ranks.
  * Usage: pmpi_peer_cases [sender_dies | receiver_dies]   without: all others
- * Each case is named as it starts. One that takes longer than CASE_SECONDS ends the program: each rank prints where it stands.
+ * Each case is named as it starts. See case_alarm.h for one that hangs.
  */
-#include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "case_alarm.h"
 #include "pmpi_peer.h"
 
-enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8, CASE_SECONDS = 30 };
+enum { BYTES = 100000, FEW = 1000, TAG = 5, SEVERAL = 8 };
 
 static int rank, failed;
 static char *in, *out; /* device memory, BYTES */
@@ -430,19 +430,6 @@ static void receiver_dies(void)
 
 /* ---- All of them */
 
-static const char *running;
-
-static void is_late(int signal)
-{
-	void *frames[64];
-	char line[160];
-	const int n = snprintf(line, sizeof line, "# rank %d hangs in case %s:\n", rank, running);
-	if (write(STDERR_FILENO, line, (size_t)n) > 0)
-		backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
-	sleep(1); /* so that the other rank prints, too */
-	_exit(1);
-}
-
 static void run_all(void)
 {
 #define CASE(name)                                                                                           \
@@ -460,16 +447,13 @@ static void run_all(void)
 		      CASE(overlapping_receives),  CASE(overlapping_host_receives),
 		      CASE(refused_exchange),      CASE(with_gaps),
 		      CASE(freed_memory),          CASE(left_to_finalize) };
-	signal(SIGALRM, is_late);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		running = cases[i].name;
 		if (!rank)
-			fprintf(stderr, "# %s\n", running);
-		alarm(CASE_SECONDS);
+			fprintf(stderr, "# %s\n", cases[i].name);
+		case_begin(cases[i].name, rank);
 		cases[i].run();
 	}
-	running = "MPI_Finalize";
-	alarm(CASE_SECONDS);
+	case_begin("MPI_Finalize", rank);
 }
 
 int main(int argc, char **argv)

@@ -20,15 +20,23 @@ static int is_lowered_else(corale_coll coll)
 	return coll == CORALE_REDUCE || coll == CORALE_GATHER || coll == CORALE_SCATTER;
 }
 
-/* A block's room for one exchange with one peer. */
-static uint64_t room_of(int blocks, uint64_t room, corale_coll coll)
+/* A broadcast over a window in host memory: one exchange, of the whole vector. */
+static int stores_once(const struct gpu_machine *machine, corale_coll coll)
 {
-	return room / ((uint64_t)blocks * (slots_have_parts(coll) ? 2 : 1));
+	return machine->host_window && coll == CORALE_BROADCAST;
+}
+
+/* A block's room for one exchange with one peer. */
+static uint64_t room_of(const struct gpu_machine *machine, int blocks, uint64_t room, corale_coll coll)
+{
+	const int exchanges = slots_have_parts(coll) && !stores_once(machine, coll) ? 2 : 1;
+	return room / (uint64_t)(blocks * exchanges);
 }
 
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const int room = room_of(machine->max_blocks, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
+	const int room =
+	    room_of(machine, machine->max_blocks, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
 	if (machine->forced == (int)row->protocol)
 		return room;
 	return room && machine->ranks > 1 &&
@@ -62,7 +70,8 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 
 static uint64_t message_of(const struct launch *l, uint64_t room)
 {
-	const uint64_t parts = slots_owners(l->coll, l->machine->ranks),
+	const uint64_t parts =
+			   stores_once(l->machine, l->coll) ? 1 : slots_owners(l->coll, l->machine->ranks),
 		       pieces = parts * (uint64_t)l->grid.blocks * LEAST_MESSAGES;
 	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
@@ -80,7 +89,7 @@ static void cut(struct launch *l)
 		l->zero_copy = (uint8_t)(moves && l->machine->zero_copy > LAUNCH_ZERO_COPY_MOVES
 					     ? LAUNCH_ZERO_COPY_MOVES
 					     : l->machine->zero_copy);
-	const uint64_t room = room_of(l->grid.blocks, slots_room(l), l->coll);
+	const uint64_t room = room_of(l->machine, l->grid.blocks, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;

@@ -28,7 +28,9 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 {
 	(void)call;
 	const int few = machine->max_blocks <= LAUNCH_BULK_BLOCKS || machine->forced == (int)row->protocol;
-	return few && machine->ranks > 1 && room_of(machine, machine->slots_bytes) >= 2 * LAUNCH_LINE;
+	/* over a window in host memory all load what the root stores once (bulk) */
+	return few && machine->ranks > 1 && !machine->host_window &&
+	       room_of(machine, machine->slots_bytes) >= 2 * LAUNCH_LINE;
 }
 
 static uint64_t message_of(const struct gpu_machine *machine, uint64_t bytes, uint64_t room)
