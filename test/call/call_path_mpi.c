@@ -41,7 +41,13 @@ UNTRACED void pmpi_requests_progress(void)
 {
 }
 
-/* ---- The device */
+/* ---- The device: of all memory, the program's stack, too */
+
+UNTRACED int pmpi_is_own(const void *p)
+{
+	(void)p;
+	return 0;
+}
 
 static UNTRACED int ordinal(const void *p)
 {
