@@ -70,11 +70,16 @@ static int copy_to_arena(const struct pmpi_sending *w, struct peer_slot *slot)
 				      is_pinned ? PMPI_IN_PINNED : PMPI_IN_HOST, w->s.bytes, NULL);
 }
 
+/* Whether the pool has memory of the buffer's device, and the receiver has come so far with mapping it. */
+static int has_pool(const struct pmpi_buffer *s, int to, enum peer_reach reach)
+{
+	return s->ordinal >= 0 && s->ordinal < PMPI_DEVICES && peer_reach_of(to, pmpi.rank) == reach;
+}
+
 /* 1: it was not. The slot's number is w's. */
 static int copy_to_pool(const struct pmpi_sending *w, int number, struct peer_slot *slot)
 {
-	if (w->s.ordinal < 0 || w->s.ordinal >= PMPI_DEVICES ||
-	    peer_reach_of(w->to, pmpi.rank) != PEER_REACHED)
+	if (!has_pool(&w->s, w->to, PEER_REACHED))
 		return 1;
 	struct peer_part *part = peer_part_take(w->s.ordinal, w->s.bytes);
 	if (!part)
@@ -100,8 +105,7 @@ static int copy_before(const struct pmpi_sending *w, int number, struct peer_slo
 /* Memory of the pool that the receiver may try to map, where the program's has no handle: else all messages of it went through host memory. */
 static void offer_part(const struct pmpi_sending *w, int number, struct peer_slot *slot)
 {
-	const int is_untried = w->s.ordinal >= 0 && w->s.ordinal < PMPI_DEVICES && w->to != pmpi.rank &&
-			       peer_reach_of(w->to, pmpi.rank) == PEER_UNTRIED;
+	const int is_untried = w->to != pmpi.rank && has_pool(&w->s, w->to, PEER_UNTRIED);
 	struct peer_part *part = is_untried ? peer_part_take(w->s.ordinal, 1) : NULL;
 	if (!part)
 		return;
@@ -199,12 +203,12 @@ static int takes(const struct pmpi_buffer *s, const struct pmpi_message *m, int 
 	if (to < 0 || s->bytes <= PEER_HEADER || s->ordinal < 0)
 		return to >= 0 && s->bytes == PEER_HEADER;
 	const int in_place = is_read_in_place(s, m);
-	const enum peer_reach reach = peer_reach_of(to, pmpi.rank);
 	*memory = exported(s, to);
-	if (!memory->id || reach == PEER_NOT_REACHED || (!in_place && s->ordinal >= PMPI_DEVICES))
+	if (!memory->id || peer_reach_of(to, pmpi.rank) == PEER_NOT_REACHED ||
+	    (!in_place && s->ordinal >= PMPI_DEVICES))
 		return s->bytes >= pmpi_peer.least &&
 		       (s->bytes < LEAST_PINNED || to == pmpi.rank || peer_table_pins(s->bytes) ||
-			(reach == PEER_REACHED && s->ordinal < PMPI_DEVICES));
+			has_pool(s, to, PEER_REACHED));
 	return s->bytes >= pmpi_peer.least || (in_place && !is_persistent && peer_is_used_often(memory->id));
 }
 

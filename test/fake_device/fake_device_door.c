@@ -168,8 +168,9 @@ static _Atomic int own_n;
 
 static int is_own(const void *p)
 {
+	const uint64_t block = fake_device_block(p);
 	int i = 0;
-	while (i < own_n && own[i] != fake_device_block(p))
+	while (i < own_n && own[i] != block)
 		i++;
 	return i < own_n;
 }
