@@ -241,7 +241,7 @@ static int aborting_thread(void)
 
 /* ---- Buffers that are unmapped when a call has failed ---- */
 
-enum { HOLD_MS = 150, HELD_BYTES = LARGE * 4, ROUNDS = 12, SOME = 1 << 20 };
+enum { HOLD_MS = 150, LATE_MS = 3000, HELD_BYTES = LARGE * 4, ROUNDS = 12, SOME = 1 << 20 };
 
 /* How rank 1's call fails while rank 0, a thread of the same process, loads from its buffer. */
 enum way { ABORTED, ABORTED_BY_OTHER, DESTROYED, QUITS, REVOKED, MISMATCHED, WAYS, TOO_LATE = WAYS };
@@ -354,7 +354,7 @@ static void fail_lender(struct team_member *m, enum way way)
 		mprotect(held.landing + 4096, 4096, PROT_READ); /* the call looks at a byte of 64 KB */
 		held.reading = held.returned = held.early = 0;
 		held.acted = way == TOO_LATE;
-		held.patience_ms = way == TOO_LATE ? 6 * HOLD_MS : HOLD_MS;
+		held.patience_ms = way == TOO_LATE ? LATE_MS : HOLD_MS;
 	}
 	team_barrier(m);
 	if (comm && m->rank == 0)
@@ -688,7 +688,7 @@ static const struct {
 	{ "a thread whose call fails while its buffer is read", lenders_wait,
 	  "CORALE_DEBUG=none CORALE_TIMEOUT=10" },
 	{ "a thread whose deadline comes while its buffer is read", late_lender_waits,
-	  "CORALE_DEBUG=none CORALE_TIMEOUT=0.5" },
+	  "CORALE_DEBUG=none CORALE_TIMEOUT=2" }, /* below LATE_MS */
 	{ "buffers unmapped after a mismatch", unmapped_after_mismatch,
 	  "CORALE_DEBUG=none CORALE_TIMEOUT=10" },
 	{ "buffers unmapped after a mismatch, 2 nodes", unmapped_after_mismatch,
