@@ -269,6 +269,15 @@ static int check_ranks(const struct plan_request *request, const struct topo *to
 	return 0;
 }
 
+/* As uneven_as_edges: GPUs move the blocks of v-forms as messages. */
+static void take_as_messages(struct plan_request *request)
+{
+	if (!coll_is_uneven(request->coll) || request->coll == CORALE_ALL_TO_ALL_V)
+		return;
+	printf("%s: GPUs run it by the messages of an all_to_all_v\n", coll_table[request->coll].name);
+	request->coll = CORALE_ALL_TO_ALL_V;
+}
+
 int main(int argc, char **argv)
 {
 	struct plan_request request = { .coll = CORALE_ALL_REDUCE,
@@ -297,7 +306,9 @@ int main(int argc, char **argv)
 		return ret;
 	ret = check_ranks(&request, topo);
 	if (!ret) {
-		if (!plan_gpus_open(&gpus, topo, settings, &defaults.gpus, &planner))
+		if (plan_gpus_open(&gpus, topo, settings, &defaults.gpus, &planner))
+			take_as_messages(&request);
+		else
 			planner_init(&planner, topo, settings);
 		ret = plan_report(&request, &planner, &gpus) ? 1 : 0;
 	}

@@ -93,6 +93,10 @@ result $? "names the algorithms without room for their connections, and lists no
 
 [ "$("$plan" -n -s 0 "rank:4" all_reduce 64MB | sed 1q)" = "$("$plan" -n -s 0 "rank:4" all_reduce 64M | sed 1q)" ] && "$plan" "rank:4" all_reduce 64B >/dev/null
 result $? "units with B"
+for coll in all_gather_v reduce_scatter_v gather_v scatter_v; do
+	"$plan" -n "gpu:2" $coll >"$scratch/out" && grep -q "^$coll: GPUs run it by the messages of an all_to_all_v" "$scratch/out" && grep -q ' p2p FIFO ' "$scratch/out"
+	result $? "$coll on GPUs"
+done
 [ "$("$plan" --version)" = "$("${top_builddir:-.}/examples/corale-info" --version)" ]
 result $? "--version"
 
