@@ -42,5 +42,5 @@ int thin_keeps(uint64_t i, unsigned one_in)
 
 int thin_takes_case(uint64_t i)
 {
-	return thin_step() == 1 ? thin_takes(i, 2) : thin_keeps(i, thin_step() < 10 ? 2 : 3);
+	return thin_step() == 1 ? thin_takes(i, 3) : thin_keeps(i, 3);
 }

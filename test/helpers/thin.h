@@ -25,7 +25,7 @@ int thin_takes(uint64_t i, unsigned one_in);
 
 /* The same of lists that are not thinned by a step: with TEST_THIN one of each so many, by TEST_SEED. */
 int thin_keeps(uint64_t i, unsigned one_in);
-/* The same of cases that are few and long: with TEST_THIN or TEST_DRAW one of each two, or of each three where TEST_THIN is 10 or more. */
+/* The same of cases that are few and long: with TEST_THIN or TEST_DRAW one of each three. */
 int thin_takes_case(uint64_t i);
 
 #endif
