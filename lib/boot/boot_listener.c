@@ -119,9 +119,7 @@ static void accept_all(int fd, int64_t now)
 			say_lack(errno, now);
 			drop_oldest_stranger();
 		}
-		if (taken < 0)
-			return;
-		struct boot_conn *c = boot_conn_new(taken);
+		struct boot_conn *c = taken < 0 ? NULL : boot_conn_new(taken);
 		if (!c)
 			return;
 		c->next = it.conns;
@@ -138,10 +136,8 @@ static void read_conn(struct boot_conn *c)
 {
 	while (c->state == BOOT_CONN_NEW || c->state == BOOT_CONN_MEMBER) {
 		enum frame_status status = frame_read(&c->reader, c->fd);
-		if (status == FRAME_MORE)
-			return;
 		if (status != FRAME_WHOLE) {
-			c->state = BOOT_CONN_DEAD;
+			c->state = status == FRAME_MORE ? c->state : BOOT_CONN_DEAD;
 			return;
 		}
 		boot_groups_frame(&it.groups, c);
@@ -181,8 +177,7 @@ static void watch(struct watched *w, int fd, int events)
 /* Under the lock. */
 static int prepare(struct watched *w)
 {
-	int64_t now = wait_now_ns();
-	int is_paused = now < it.accept_after;
+	const int is_paused = wait_now_ns() < it.accept_after;
 	if (!array_grow(&w->fds, &w->room, (size_t)(1 + it.nsockets + it.nconns), sizeof(*w->fds)))
 		return 0;
 	w->n = 0;
