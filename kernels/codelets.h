@@ -59,13 +59,18 @@ enum {
 	CODELET_FILLED_DEPTH = 6 /* and before there are more rings; 64 at most */
 };
 
-/* One ring of a pair, at each of its ends: in the window of the rank that sends, and of the one that receives. */
+/* One ring of a pair as one of its ends sees it, in GPU memory behind its codelet_state: by [peer][ring]. */
 struct codelet_ring_end {
-	uint64_t taken; /* slots taken out: set by the receiver at the sender, not for each one */
 	uint64_t sent, received; /* slots, by this end */
 	uint16_t send_at, receive_at; /* the slot's place in the ring that comes next */
 	uint16_t unsignalled; /* taken out, and not yet signalled */
 	uint16_t pad;
+};
+
+/* What its receiver has taken out, which says so in the sender's window, not for each slot: by [receiver][ring]. A sector each, as a warp polls each. */
+struct codelet_ring_taken {
+	uint64_t slots;
+	uint64_t pad[3];
 };
 
 /* Flags and acknowledgements of their own, each word written by one rank only. */
@@ -79,7 +84,7 @@ enum codelet_ring {
 
 struct codelet_layout {
 	uint32_t ranks;
-	uint64_t headers, refs, flags, acks, grants, message_refs, ring_ends, words, lines, rings,
+	uint64_t headers, refs, flags, acks, grants, message_refs, rings_taken, words, lines, rings,
 	    slots; /* offsets in a window */
 	uint64_t bytes; /* of all */
 	uint64_t words_bytes, lines_bytes; /* of one sender in one half */
@@ -344,7 +349,7 @@ struct codelet_group {
 	uint32_t short_bytes; /* at most, of a message in lines whatever its receiver's buffer; */
 	uint32_t long_bytes; /* of one in lines to a receiver without a registered buffer */
 	uint64_t read_bytes; /* at least, of a message that its receiver may read where it lies; 0: of none */
-	uint32_t ring_ends, ring_slots; /* offsets */
+	uint32_t rings_taken, ring_slots; /* offsets */
 };
 
 PLAN_FN int codelet_group_blocks(const struct codelet_group *g)
@@ -614,8 +619,8 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 		slots = CODELET_RING_DEPTH;
 	l->pair_rings = codelet_cut_rings(slots);
 	l->ring_depth = (uint32_t)(slots / l->pair_rings < 64 ? slots / l->pair_rings : 64);
-	l->ring_ends = at;
-	at += (uint64_t)ranks * l->pair_rings * sizeof(struct codelet_ring_end);
+	l->rings_taken = at;
+	at += (uint64_t)ranks * l->pair_rings * sizeof(struct codelet_ring_taken);
 	at = plan_round(at, 4096);
 	rest = budget > at ? budget - at : 0;
 	l->words_bytes = 2 * codelet_turns(rest * 2 / 15 / (others + 1));
@@ -629,6 +634,13 @@ PLAN_FN void codelet_layout_init(struct codelet_layout *l, int ranks, uint64_t b
 	l->slots = at;
 	l->slots_bytes = (budget > at ? budget - at : 0) / others / 4096 * 4096;
 	l->bytes = at + others * l->slots_bytes;
+}
+
+/* Of a rank's codelet_state, with the ends of its rings. */
+static inline size_t codelet_state_bytes(const struct codelet_layout *l)
+{
+	return sizeof(struct codelet_state) +
+	       (size_t)l->ranks * l->pair_rings * sizeof(struct codelet_ring_end);
 }
 
 /* What is launched behind it on a stream comes after all that had been counted when it was launched. */

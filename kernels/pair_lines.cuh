@@ -23,7 +23,6 @@ struct pair_lines {
 /* A ring at this end, and what of the message is this thread's in it. */
 struct line_ring {
 	uint32_t number;
-	codelet_ring_end *end;
 	unsigned char *slots; /* this thread's packet of the first one, at the receiver */
 	uint64_t count; /* slots of the ring, of all messages */
 	uint32_t at; /* the next one's place */
@@ -36,10 +35,16 @@ enum { AT_ONCE = CODELET_RING_DEPTH }; /* slots under way of a warp, where no ro
 /* What a slot holds. WHOLE_LINES: it is filled, and the data lies at a multiple of 16. */
 enum slot_form { LINES, WHOLE_LINES, WORDS };
 
-__device__ static inline codelet_ring_end *ring_end_of(const pair_lines &p, int owner, int other, uint32_t ring)
+__device__ static inline codelet_ring_end *ring_end_of(const pair_lines &p, uint32_t ring)
 {
-	codelet_ring_end *ends = (codelet_ring_end *)(window_of(p.g->args, owner) + p.g->ring_ends);
-	return ends + (uint32_t)other * p.g->rings + ring;
+	return (codelet_ring_end *)(p.g->args.state + 1) + (uint32_t)p.m->peer * p.g->rings + ring;
+}
+
+/* What its receiver has taken out, in the sender's window. */
+__device__ static inline uint64_t *taken_of(const pair_lines &p, int sender, int receiver, uint32_t ring)
+{
+	codelet_ring_taken *taken = (codelet_ring_taken *)(window_of(p.g->args, sender) + p.g->rings_taken);
+	return &taken[(uint32_t)receiver * p.g->rings + ring].slots;
 }
 
 /* In lines whole ones. Of words each slot has one that holds no data. */
@@ -55,9 +60,8 @@ __device__ static inline line_ring ring_of(const pair_lines &p, uint32_t number)
 	const codelet_group &g = *p.g;
 	const int sender = p.m->sending ? g.args.rank : p.m->peer, receiver = p.m->sending ? p.m->peer : g.args.rank;
 	const uint64_t slots = ((uint64_t)codelet_index(sender, receiver) * g.rings + number) * g.depth;
-	codelet_ring_end *end = ring_end_of(p, g.args.rank, p.m->peer, number);
+	const codelet_ring_end *end = ring_end_of(p, number);
 	return { number,
-		 end,
 		 window_of(g.args, receiver) + g.ring_slots + slots * CODELET_LINE_SLOT + threadIdx.x % 32 * 16,
 		 p.m->sending ? end->sent : end->received,
 		 p.m->sending ? end->send_at : end->receive_at,
@@ -193,7 +197,8 @@ template <class Ready> __device__ static inline bool await_pair(const pair_lines
 template <int N, slot_form FORM> __device__ static inline bool send_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
 {
 	const uint32_t typed_bytes = codelet_typed_bytes_in_line(p.m), depth = p.g->depth, step = p.g->rings;
-	uint64_t taken = sync_load_relaxed(&r->end->taken);
+	const uint64_t *from = taken_of(p, p.g->args.rank, p.m->peer, r->number);
+	uint64_t taken = sync_load_relaxed(from);
 	for (uint32_t s = first, n; s < end; s += n * step, r->count += n, r->at = slot_after(p, r->at, n)) {
 		vector v[N];
 		n = slots_until(p, s, end, N);
@@ -203,7 +208,7 @@ template <int N, slot_form FORM> __device__ static inline bool send_slots(const 
 				v[u] = load_packet<FORM>(p, s + u * step);
 		auto has_room = [&] { return taken + depth >= r->count + n && !p.aborted; };
 		if (!__all_sync(~0u, has_room()) && !await_pair(p, [&] {
-			    taken = sync_load_relaxed(&r->end->taken);
+			    taken = sync_load_relaxed(from);
 			    return has_room();
 		    }))
 			return false;
@@ -224,7 +229,7 @@ __device__ static inline void signal_taken(const pair_lines &p, line_ring *r, ui
 		return;
 	r->unsignalled = 0;
 	if (threadIdx.x % 32 == 0)
-		sync_store_relaxed(&ring_end_of(p, p.m->peer, p.g->args.rank, r->number)->taken, r->count + slots);
+		sync_store_relaxed(taken_of(p, p.m->peer, p.g->args.rank, r->number), r->count + slots);
 }
 
 template <int N, slot_form FORM> __device__ static inline bool receive_slots(const pair_lines &p, line_ring *r, uint32_t first, uint32_t end)
@@ -275,13 +280,14 @@ __device__ static inline void keep_ring(const pair_lines &p, const line_ring &r)
 	__syncwarp(); /* all lanes have read it */
 	if (threadIdx.x % 32)
 		return;
+	codelet_ring_end *end = ring_end_of(p, r.number);
 	if (p.m->sending) {
-		r.end->sent = r.count;
-		r.end->send_at = (uint16_t)r.at;
+		end->sent = r.count;
+		end->send_at = (uint16_t)r.at;
 	} else {
-		r.end->received = r.count;
-		r.end->receive_at = (uint16_t)r.at;
-		r.end->unsignalled = (uint16_t)r.unsignalled;
+		end->received = r.count;
+		end->receive_at = (uint16_t)r.at;
+		end->unsignalled = (uint16_t)r.unsignalled;
 	}
 }
 

@@ -89,8 +89,9 @@ int engine_connect(struct engine *e, const int *fds, int zero_copy)
 
 static int make_state(struct engine *e, double timeout_s)
 {
-	int ret = engine_malloc(e, sizeof(*e->state), (void **)&e->state);
-	struct codelet_state *first = calloc(1, sizeof(*first));
+	const size_t bytes = codelet_state_bytes(&e->layout);
+	int ret = engine_malloc(e, bytes, (void **)&e->state);
+	struct codelet_state *first = calloc(1, bytes);
 	if (!ret && !first)
 		ret = log_error(CORALE_ENOMEM, e->world_rank, "no memory for an engine's state");
 	if (!ret) {
@@ -100,7 +101,7 @@ static int make_state(struct engine *e, double timeout_s)
 		first->waits = e->waits;
 		*e->hold = (uint32_t)e->holds;
 		first->timeout_ns = (uint64_t)(timeout_s * 1e9);
-		ret = engine_put(e, e->state, first, sizeof(*first));
+		ret = engine_put(e, e->state, first, bytes);
 	}
 	free(first);
 	return ret;
@@ -269,7 +270,7 @@ void engine_close(struct engine *e)
 		cudaEventDestroy(e->copied);
 	engine_close_lists(e);
 	engine_close_remote(e);
-	engine_mfree(e, e->state, sizeof(*e->state));
+	engine_mfree(e, e->state, codelet_state_bytes(&e->layout));
 	engine_control_close(e);
 	free(e->handles);
 	free(e->mapped);

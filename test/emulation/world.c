@@ -92,12 +92,13 @@ static void count_messages(const struct world *w, int rank, uint64_t messages)
 	struct codelet_state *s = w->engines[rank].state;
 	unsigned char *window = w->windows + (size_t)rank * w->engines[rank].stride;
 	struct codelet_header *headers = (struct codelet_header *)(window + w->layout.headers);
-	struct codelet_ring_end *ends = (struct codelet_ring_end *)(window + w->layout.ring_ends);
+	struct codelet_ring_taken *taken = (struct codelet_ring_taken *)(window + w->layout.rings_taken);
+	struct codelet_ring_end *ends = (struct codelet_ring_end *)(s + 1);
 	for (int peer = 0; peer < w->engines[rank].ranks; peer++)
 		for (int channel = 0; channel < CODELET_CHANNELS; channel++)
 			s->pair_sent[channel][peer] = s->pair_received[channel][peer] = messages;
 	for (size_t i = 0; i < (size_t)w->layout.ranks * w->layout.pair_rings; i++)
-		ends[i].taken = ends[i].sent = ends[i].received = messages;
+		taken[i].slots = ends[i].sent = ends[i].received = messages;
 	for (uint32_t i = 0; i < 2 * w->layout.ranks; i++)
 		headers[i].epoch_c = headers[i].epoch_d = (uint32_t)messages;
 }
@@ -127,7 +128,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->base =
 	    (CUdeviceptr)(w->windows + (size_t)(rank - e->rank) * stride); /* of the node's first rank */
 	e->stride = stride;
-	e->state = calloc(1, sizeof(*e->state));
+	e->state = calloc(1, codelet_state_bytes(&w->layout));
 	e->failure = calloc(1, sizeof(*e->failure));
 	e->abort = calloc(1, sizeof(*e->abort));
 	e->hold = calloc(1, sizeof(*e->hold));
@@ -155,7 +156,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	memset(window + w->layout.words, 0xff, w->layout.lines - w->layout.words);
 	count_messages(w, rank, p->first_message);
 	gpu_whole(window + w->layout.headers, w->layout.flags - w->layout.headers, 8);
-	gpu_whole(window + w->layout.grants, w->layout.ring_ends - w->layout.grants, 8);
+	gpu_whole(window + w->layout.grants, w->layout.rings_taken - w->layout.grants, 8);
 	gpu_whole(window + w->layout.lines, w->layout.slots - w->layout.lines,
 		  p->torn_lines || world_in_host ? 8 : CODELET_LINE);
 	return 0;

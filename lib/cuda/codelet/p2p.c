@@ -32,7 +32,7 @@ static void begin_p2p(const struct engine *e, const struct codelet_args *args, e
 	cut_slots(&e->machine, &g->group, e->layout.slots_bytes);
 	g->group.rings = (uint16_t)e->layout.pair_rings;
 	g->group.depth = (uint16_t)e->layout.ring_depth;
-	g->group.ring_ends = (uint32_t)e->layout.ring_ends;
+	g->group.rings_taken = (uint32_t)e->layout.rings_taken;
 	g->group.ring_slots = (uint32_t)e->layout.rings;
 	g->group.short_bytes = (uint32_t)launch_short_lines(&e->machine);
 	g->group.long_bytes = (uint32_t)launch_long_lines(&e->machine);
