@@ -246,8 +246,8 @@ void add_ready(struct warp *w)
 {
 	if (w->place >= 0)
 		return;
-	if (nready == most_ready) {
-		most_ready = most_ready ? 2 * most_ready : 64;
+	if (nready == most_ready) { /* whoever makes room is ordered with nobody: there is room for many */
+		most_ready = most_ready ? 2 * most_ready : (int)RECORDS;
 		ready_warps = (struct warp **)realloc(ready_warps, (size_t)most_ready * sizeof(*ready_warps));
 		if (!ready_warps)
 			abort();

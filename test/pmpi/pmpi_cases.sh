@@ -15,7 +15,7 @@ run()
 {
 	local ranks=$1
 	shift
-	timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" $recovery -n "$ranks" env LD_PRELOAD="$door:$device" "$@" >"$scratch/log" 2>&1 </dev/null
+	timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" $recovery -n "$ranks" env LD_PRELOAD="$door:$device" TEST_CASE_SECONDS="$(busy_seconds 45)" "$@" >"$scratch/log" 2>&1 </dev/null
 }
 
 recovery=

@@ -18,7 +18,7 @@ run()
 {
 	local ranks=$1
 	shift
-	timeout -k 5 "$(busy_seconds 40)" "$MPIRUN" -n "$ranks" env "$@" >"$scratch/log" 2>&1 </dev/null
+	timeout -k 5 "$(busy_seconds 40)" "$MPIRUN" -n "$ranks" env TEST_CASE_SECONDS="$(busy_seconds 30)" "$@" >"$scratch/log" 2>&1 </dev/null
 }
 
 for ranks in 2 3 4; do
