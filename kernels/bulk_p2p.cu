@@ -246,9 +246,9 @@ __device__ static inline void open_to_send(const codelet_p2p &all, list_lane *l)
 		next_channel(all, l);
 		return;
 	}
-	if (!is_granted(a, m, l->e.path, grant))
+	uint64_t granted;
+	if (!is_granted(a, m, l->e.path, grant, &granted))
 		return;
-	const uint64_t granted = word_of(sync_load_packet(grant->first));
 	if (codelet_is_target(granted))
 		set_direct(l, LANE_PUSHES, target_of(all, granted, m.peer), gridDim.x < l->channels ? gridDim.x : l->channels);
 	else

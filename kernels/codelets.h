@@ -473,7 +473,8 @@ struct codelet_lowered {
 	uint16_t nfar;
 	uint16_t first_channel; /* of its connections to them */
 	uint16_t threads; /* of a block; in slots at least two for each rank of the list */
-	uint8_t receives_from_all; /* each rank receives something from each other one */
+	uint8_t all_receive_from_all,
+	    receives_from_all; /* each rank, and this one, receive something from each other one */
 	uint8_t element; /* bytes of one, where type_folds_lowered: by slots only; else 0 */
 	int32_t world; /* ranks of all nodes */
 	uint32_t

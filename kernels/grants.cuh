@@ -98,39 +98,37 @@ __device__ static inline bool ref_is_here(const codelet_p2p &e, const codelet_me
 	return abort_word(a) == 0;
 }
 
-/* One thread: whether a channel is granted. A grant of another count or type is none: the receiver ends the call. */
-__device__ static inline bool is_granted(const codelet_args &a, const codelet_message &m, const connection &conn, const codelet_channel_words *g)
+/* One thread: whether a channel is granted, and then the place. A grant of another count or type is none: the receiver ends the call. Both words are loaded at one time. */
+__device__ static inline bool is_granted(const codelet_args &a, const codelet_message &m, const connection &conn, const codelet_channel_words *g, uint64_t *place)
 {
-	const vector typed_bytes = sync_load_packet(g->second);
-	if (kernel_aborted(a) || !header_is_of(typed_bytes, conn.epoch) || word_of(typed_bytes) != codelet_typed_bytes(&m) ||
-	    !header_is_of(sync_load_packet(g->first), conn.epoch))
+	const vector first = sync_load_packet(g->first), typed_bytes = sync_load_packet(g->second);
+	if (kernel_aborted(a) || !header_is_of(first, conn.epoch) || !header_is_of(typed_bytes, conn.epoch) ||
+	    word_of(typed_bytes) != codelet_typed_bytes(&m))
 		return false;
 	sync_fence();
+	*place = word_of(first);
 	return true;
 }
 
 enum { CHANNEL_IS_READ = 1 /* a place that is none: its receiver has read the channel */ };
 
-/* The whole block: waits for the grant of a channel, or until its receiver has read it. Both words stay until this channel has stored all, so all threads find the same. */
+/* The whole block, whose first thread waits for the grant of a channel, or until its receiver has read it. */
 __device__ static inline bool await_grant(const codelet_p2p &e, const codelet_message &m, connection *conn, uint64_t *place)
 {
 	const codelet_args &a = e.group.args;
 	const codelet_channel_words *g = grant_here(e, m, conn->number);
 	const uint64_t *ack = codelet_may_be_read(&e.group, m.bytes) ? ack_of(a, *conn, a.rank, m.peer) : nullptr;
-	auto is_read = [&] { return ack && sync_load_acquire(ack) >= flag_value(*conn, READ_NUMBER); };
-	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, conn, m.peer, [&] { return is_read() || is_granted(a, m, *conn, g); })))
-		return false;
-	auto place_now = [&] { return is_read() ? (uint64_t)CHANNEL_IS_READ : word_of(sync_load_packet(g->first)); };
-	if (!a.one_polls) {
-		*place = place_now();
+	uint64_t *found = shared_object<uint64_t>();
+	auto ready = [&] {
+		if (!ack || sync_load_acquire(ack) < flag_value(*conn, READ_NUMBER))
+			return is_granted(a, m, *conn, g, found);
+		*found = CHANNEL_IS_READ;
 		return true;
-	}
-	uint64_t *found = shared_object<uint64_t>(); /* one thread's load of host memory, for all */
-	if (threadIdx.x == 0)
-		*found = place_now();
-	__syncthreads();
+	};
+	if (!warp_group_agrees(whole_block(), threadIdx.x || wait_ready(a, conn, m.peer, ready)))
+		return false;
 	*place = *found;
-	__syncthreads();
+	__syncthreads(); /* the next message's may be found */
 	return true;
 }
 

@@ -271,7 +271,7 @@ template <int TYPE> __global__ __launch_bounds__(LOWERED_THREADS, 1) void lowere
 		sync_next_kernel();
 	const uint64_t epoch = call_epoch(a.args);
 	const uint32_t aborted = kernel_aborted(a.args);
-	if (!a.receives_from_all) /* else a rank knows of all others by what it receives */
+	if (!a.all_receive_from_all) /* a rank knows of all others by what it receives, or by headers */
 		send_headers(a.args, epoch);
 	const packet_form form = { words, a.form == LOWERED_FAR, (uint32_t)epoch, words ? (uint32_t)(epoch ^ epoch >> 32) ^ a.args.tag : a.args.tag };
 	const packets_run r = { a, s, form, epoch, channel, aborted };

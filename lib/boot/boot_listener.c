@@ -137,7 +137,8 @@ static void read_conn(struct boot_conn *c)
 	while (c->state == BOOT_CONN_NEW || c->state == BOOT_CONN_MEMBER) {
 		enum frame_status status = frame_read(&c->reader, c->fd);
 		if (status != FRAME_WHOLE) {
-			c->state = status == FRAME_MORE ? c->state : BOOT_CONN_DEAD;
+			if (status != FRAME_MORE)
+				c->state = BOOT_CONN_DEAD;
 			return;
 		}
 		boot_groups_frame(&it.groups, c);

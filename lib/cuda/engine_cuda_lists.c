@@ -128,7 +128,10 @@ int engine_add_list(struct engine *e, struct lowered *l, int *index)
 		return ret;
 	}
 	lists->list[lists->n++] =
-	    (struct engine_list){ .host = *l, .memory = lists->memory + lists->used, .nfar = nfar };
+	    (struct engine_list){ .host = *l,
+				  .memory = lists->memory + lists->used,
+				  .nfar = nfar,
+				  .receives_from_all = lowered_receives_from_all(l, e->rank, e->ranks) };
 	for (int i = 0; i < nfar && i < CODELET_FEW_FAR; i++)
 		lists->list[lists->n - 1].few_far[i] = far_peers[i];
 	lists->used += list_bytes(l);

@@ -49,6 +49,7 @@ struct engine_list {
 	const unsigned char *memory; /* its operations, then its peers, then those of other nodes */
 	int nfar; /* ranks of other nodes in it */
 	int16_t few_far[CODELET_FEW_FAR]; /* the first of them */
+	int receives_from_all; /* inside a node: this rank receives something from each other one */
 	uint32_t open; /* channels whose connections to them are, a bit each */
 };
 

@@ -134,9 +134,12 @@ void lower_ahead(struct lowered *lowered, int first_far, int ahead);
 /* Whether lists are within these limits: looked up on a few ranks of each kind, as plans are alike on all nodes of a size. */
 int lower_fits(const struct plan *plan, const struct plan_map *map);
 
+/* Whether a rank receives something from each other one. */
+int lowered_receives_from_all(const struct lowered *lowered, int rank, int ranks);
+
 struct lowered_messages {
 	uint16_t most[PLAN_MAX_QUEUES]; /* of a queue, from one rank to one other */
-	int receives_from_all; /* each rank receives something from each other one */
+	int all_receive_from_all; /* each rank receives something from each other one */
 };
 
 /*

@@ -89,19 +89,27 @@ static int receives_from(const struct lowered *list, int rank)
 	return 0;
 }
 
+int lowered_receives_from_all(const struct lowered *lowered, int rank, int ranks)
+{
+	int all = 1;
+	for (int from = 0; all && from < ranks; from++)
+		all = from == rank || receives_from(lowered, from);
+	return all;
+}
+
 int lower_messages(const struct plan *plan, const struct plan_map *map, int root,
 		   struct lowered_messages *out)
 {
 	struct lowered list;
 	const char *why;
 	int ret = 0;
-	*out = (struct lowered_messages){ .receives_from_all = 1 };
+	*out = (struct lowered_messages){ .all_receive_from_all = 1 };
 	for (int r = 0; !ret && r < map->ranks; r++) {
 		ret = lower_plan(plan, map, r, root, &list, &why);
 		if (!ret && !add_messages(&list, r, out->most))
 			ret = CORALE_ENOTSUP;
-		for (int from = 0; !ret && out->receives_from_all && from < map->ranks; from++)
-			out->receives_from_all = from == r || receives_from(&list, from);
+		out->all_receive_from_all =
+		    !ret && out->all_receive_from_all && lowered_receives_from_all(&list, r, map->ranks);
 		lowered_free(&list); /* also after an error: then it is empty */
 	}
 	return ret;

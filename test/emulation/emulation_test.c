@@ -490,6 +490,7 @@ static const struct emulated_case {
 	{ "every plan, lowered", test_lowered, 0 },
 	{ "every plan, lowered, over a link that tears lines", test_lowered_by_words, 0 },
 	{ "lowered plans in turn with codelets", test_lowered_in_turn, 0 },
+	{ "lowered plans of a root, one after the other", test_lowered_rooted, 0 },
 	{ "counts of an edge that differ, lowered", test_lowered_counts, 0 },
 	{ "more messages than an epoch numbers, lowered", test_lowered_many_messages, 0 },
 	{ "remote: every plan", test_remote_lowered, 0 },

@@ -40,6 +40,7 @@ int test_lowered(void);
 int test_lowered_by_words(void);
 int test_lowered_counts(void);
 int test_lowered_in_turn(void);
+int test_lowered_rooted(void);
 int test_lowered_many_messages(void);
 
 struct world_params;

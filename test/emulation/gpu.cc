@@ -151,14 +151,14 @@ char world_order;
 
 struct lane *now;
 struct warp **ready_warps;
-int nready, most_ready;
+int nready;
 uint64_t state_of_random, turns, first_turn, next_late = NEVER;
 
 struct range ranges[MOST_RANGES], recorded[MOST_RANGES], one_polls;
 int nranges, nrecorded;
 struct gpu_launched *launches;
 struct gpu_store *stores;
-size_t nlaunches, most_launches, nstores, most_stores;
+size_t nlaunches, most_launches, nstores, most_stores, most_ready;
 
 /* ---- Random numbers, order -------------------------------------------------------------------------------- */
 
@@ -246,12 +246,7 @@ void add_ready(struct warp *w)
 {
 	if (w->place >= 0)
 		return;
-	if (nready == most_ready) { /* whoever makes room is ordered with nobody: there is room for many */
-		most_ready = most_ready ? 2 * most_ready : (int)RECORDS;
-		ready_warps = (struct warp **)realloc(ready_warps, (size_t)most_ready * sizeof(*ready_warps));
-		if (!ready_warps)
-			abort();
-	}
+	ready_warps = (struct warp **)grown(ready_warps, (size_t)nready, &most_ready, sizeof(*ready_warps));
 	w->place = nready;
 	ready_warps[nready++] = w;
 }

@@ -187,6 +187,29 @@ int test_lowered_in_turn(void)
 	return script_run(s);
 }
 
+/* A root that only sends, or only receives, could be calls ahead of the others, or behind them: places are stored to again two calls later. */
+int test_lowered_rooted(void)
+{
+	static const struct {
+		corale_coll coll;
+		const char *algo;
+	} calls[] = { { CORALE_BROADCAST, "flat" },
+		      { CORALE_REDUCE, "oneshot" },
+		      { CORALE_GATHER, "flat" },
+		      { CORALE_SCATTER, "flat" } };
+	struct script *s =
+	    script_new(of_ranks(3, (struct way){ .words = (int)(test_seed / 2 % 2) }), test_seed);
+	s->most_pause = 20000;
+	for (int i = 0; i < (test_thin ? 16 : 80); i++) {
+		const size_t k = (test_seed + (size_t)i / 8) % COUNT(calls);
+		struct test_call c = call_by(NULL, calls[k].coll, CORALE_INT32, 200);
+		c.row = row_find(c.coll, calls[k].algo);
+		c.in_lines = 1;
+		script_add(s, c);
+	}
+	return script_run(s);
+}
+
 /* ---- Counts of an edge that its ends don't agree on --------------------------------------------------------- */
 
 struct astray {

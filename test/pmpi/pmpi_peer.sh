@@ -61,7 +61,7 @@ dies()
 {
 	case $("$MPIRUN" --version 2>&1) in
 	*"Open MPI"* | *OpenRTE*)
-		timeout -k 5 "$(busy_seconds 40)" "$MPIRUN" --enable-recovery -n 2 env CORALE_MPI_PEER=yes "$program"_cases "$1" >"$scratch/log" 2>&1 </dev/null
+		timeout -k 5 "$(busy_seconds 40)" "$MPIRUN" --enable-recovery -n 2 env TEST_CASE_SECONDS="$(busy_seconds 30)" CORALE_MPI_PEER=yes "$program"_cases "$1" >"$scratch/log" 2>&1 </dev/null
 		grep -qE "$2" "$scratch/log"
 		result $? "$1: the other rank's call ends within a second"
 		;;

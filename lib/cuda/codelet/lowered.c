@@ -58,7 +58,8 @@ static int cut_lines(const struct engine *e, const struct call *c, const struct 
 						     : codelet_lines(message) * CODELET_LINE);
 	const uint64_t places = lay_rings(plan, launch->messages, l);
 	l->form = is_far ? LOWERED_FAR : words_only ? LOWERED_LL : LOWERED_LL128;
-	l->receives_from_all = launch->messages->receives_from_all != 0;
+	l->all_receive_from_all = launch->messages->all_receive_from_all != 0;
+	l->receives_from_all = e->lists.list[launch->list].receives_from_all != 0;
 	l->threads = (uint16_t)threads_for(l->args.slot_bytes);
 	l->args.area = (uint32_t)e->layout.lines;
 	l->args.area_bytes = (uint32_t)e->layout.lines_bytes;

@@ -11,7 +11,8 @@
 enum {
 	LEAST_ALONE = 1 << 20, /* of a call, instead of a lowered plan */
 	LEAST_MESSAGES = 4, /* of each block, in all; */
-	IN_FLIGHT = 3 /* at a time: both where they are not too short */
+	LEAST_STORED_ONCE = 16, /* the same where all others load what the root has stored; */
+	IN_FLIGHT = 3 /* at a time: all where they are not too short */
 };
 
 /* Without a codelet for small calls. */
@@ -70,9 +71,10 @@ static double us(const struct row *row, const struct gpu_machine *machine, const
 
 static uint64_t message_of(const struct launch *l, uint64_t room)
 {
-	const uint64_t parts =
-			   stores_once(l->machine, l->coll) ? 1 : slots_owners(l->coll, l->machine->ranks),
-		       pieces = parts * (uint64_t)l->grid.blocks * LEAST_MESSAGES;
+	const uint64_t messages = stores_once(l->machine, l->coll)
+				      ? LEAST_STORED_ONCE
+				      : slots_owners(l->coll, l->machine->ranks) * LEAST_MESSAGES,
+		       pieces = messages * (uint64_t)l->grid.blocks;
 	return slots_team_message(l->bytes, pieces, room, IN_FLIGHT);
 }
 

@@ -18,7 +18,7 @@ enum {
 	LEAST_LONG_BYTES = 1 << 20, /* of a message that leaves the lines for them */
 	MOST_IN_WORDS = 16 << 10, /* bytes of a message, over links that tear lines; */
 	MOST_IN_FAR_WORDS =
-	    64 << 10 /* in windows in host memory, where grants and flags take several times as long */
+	    128 << 10 /* in windows in host memory, where grants and flags take several times as long */
 };
 
 /* Both ends cut long messages for teams, which may run them. */
