@@ -6,9 +6,7 @@ if [ -z "$MPIRUN" ]; then
 	echo "1..0 # SKIP this build has no MPI"
 	exit 0
 fi
-number=0
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
 
 # try DESCRIPTION RANKS PROGRAM ARGUMENT...: must end with status 0.
 try()

@@ -5,9 +5,7 @@
 door=$top_builddir/.libs/libcorale_pmpi.so
 launcher=$(command -v "$MPIRUN")
 [ -f "$door" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-number=0
+. "$top_srcdir/test/run/tap.sh"
 
 compiler() { echo "${launcher%/*}/$(basename "$MPIRUN" | sed "s/mpirun\|mpiexec/$1/")"; } # of the launcher's MPI
 

@@ -7,8 +7,7 @@ device=$top_builddir/.libs/libfake_device.so
 launcher=$(command -v "$MPIRUN")
 mpifort=${launcher%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
 [ -f "$door" ] && [ -f "$device" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
 echo end >"$scratch/nothing.f90" # Debian's mpifort is there without the compiler that it calls
 "$mpifort" -o "$scratch/nothing" "$scratch/nothing.f90" >/dev/null 2>&1 || { echo "1..0 # SKIP no compiler of MPI programs in Fortran"; exit; }
 number=0

@@ -6,8 +6,7 @@ door=$top_builddir/.libs/libcorale_pmpi.so
 device=$top_builddir/.libs/libfake_device.so
 program=$top_builddir/test/pmpi/pmpi_wrong
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
 ranks=3
 number=0
 

@@ -11,10 +11,8 @@ program=$1
 source=$(find "$top_srcdir/test" -name "$(basename "${program%.mpi}").c")
 shapes=${TEST_SHAPES:-$(sed -n 's/.*shapes: *\([0-9: ]*[0-9]\).*/\1/p' "$source" | head -n 1)}
 . "$top_srcdir/test/run/launcher-env.sh"
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "$top_srcdir/test/run/tap.sh"
 
-number=0
 status=0
 for shape in ${shapes:-4:2}; do
 	ranks=${shape%%:*}
