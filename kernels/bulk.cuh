@@ -203,9 +203,7 @@ __device__ static __noinline__ void bulk_copy_far(uint32_t thread, uint32_t thre
 /* All ranks are known to make this call, and may be stored to. */
 __device__ static inline bool bulk_wait_headers(const codelet_args &a, const bulk_call *b)
 {
-	const bool good = warp_wait_headers(a, b->exchange[0].epoch);
-	__syncwarp();
-	return good;
+	return warp_wait_headers(a, b->exchange[0].epoch);
 }
 
 /* seen: how far the words of this lane's ranks were known to be, 0 at first. */

@@ -98,10 +98,9 @@ __device__ static inline bool warp_wait_headers(const codelet_args &a, uint64_t 
 	auto arrived = [&] { return follows ? sync_load_relaxed(&a.state->agreed) >= epoch : headers_arrived(a, epoch); };
 	const bool good = wait_until<one_warp>(a, epoch, true, arrived, [&] { return rank_without_header(a, epoch); });
 	sync_fence();
-	if (good && a.one_polls && !follows) {
-		__syncwarp(); /* each lane has seen its ranks' headers, and says so for all */
+	__syncwarp(); /* each lane has seen its ranks' headers, and goes on, or says so, for all */
+	if (good && a.one_polls && !follows)
 		sync_store_relaxed(&a.state->agreed, epoch);
-	}
 	return good;
 }
 

@@ -3,7 +3,6 @@
 #include "emulation_test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/collectives.h"
 #include "test/helpers/op_sets.h"
@@ -167,20 +166,14 @@ int test_lowered_in_turn(void)
 		{ &fifo_codelet, CORALE_ALL_TO_ALL_V, "" }, { NULL, CORALE_ALL_TO_ALL_V, "pairwise" },
 		{ &fifo_codelet, CORALE_ALL_GATHER, "" },   { NULL, CORALE_BROADCAST, "scatter" }
 	};
-	int rows;
-	const struct row *algo = row_table(&rows);
 	struct script *s = script_new(of_ranks(3, (struct way){ 0 }), test_seed);
 	s->most_pause = 500;
 	for (int i = 0; i < (test_thin ? 8 : 40); i++) {
 		size_t k = (size_t)(i * 3) % COUNT(calls);
-		struct test_call c = { .codelet = calls[k].codelet,
-				       .coll = calls[k].coll,
-				       .type = CORALE_INT32 };
-		for (c.row = 0; c.row < rows - 1 && !c.codelet; c.row++)
-			if (algo[c.row].coll == c.coll && !strcmp(algo[c.row].name, calls[k].algo))
-				break;
+		struct test_call c =
+		    call_by(calls[k].codelet, calls[k].coll, CORALE_INT32, i % 5 == 4 ? 3 : 4000);
+		c.row = c.codelet ? 0 : row_find(c.coll, calls[k].algo);
 		c.in_lines = i % 2;
-		c.count = i % 5 == 4 ? 3 : 4000;
 		c.root = c.coll == CORALE_BROADCAST ? i % 3 : 0;
 		script_add(s, c);
 	}

@@ -11,29 +11,24 @@ fi
 # try DESCRIPTION RANKS PROGRAM ARGUMENT...: must end with status 0.
 try()
 {
-	number=$((number + 1))
 	description=$1 ranks=$2 program=$top_builddir/examples/$3
 	shift 3
-	if output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null); then
-		echo "ok $number - $description"
-	else
-		echo "not ok $number - $description"
-	fi
+	output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null)
+	result $? "$description"
 	echo "$output" | sed 's/^/# /'
 }
 
 # refuse DESCRIPTION WORDS RANKS PROGRAM ARGUMENT...: must end with another status, and these words in its output.
 refuse()
 {
-	number=$((number + 1))
 	description=$1 words=$2 ranks=$3 program=$top_builddir/examples/$4
 	shift 4
 	output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" 2>&1 </dev/null)
 	status=$?
 	case $status,$output in
-	0,*|124,*|137,*) echo "not ok $number - $description" ;;
-	*"$words"*) echo "ok $number - $description" ;;
-	*) echo "not ok $number - $description" ;;
+	0,*|124,*|137,*) result 1 "$description" ;;
+	*"$words"*) result 0 "$description" ;;
+	*) result 1 "$description" ;;
 	esac
 	echo "$output" | sed 's/^/# /'
 }
@@ -42,18 +37,16 @@ refuse()
 # and so are as many at the end of each printed line.
 timed()
 {
-	number=$((number + 1))
 	description=$1 columns=$2 ranks=$3 program=$top_builddir/examples/$4
 	shift 4
-	raw=$(mktemp) || exit 1
+	raw=$scratch/raw
 	output=$(timeout -k 5 240 "$MPIRUN" -n "$ranks" "$program" "$@" --raw "$raw" 2>&1 </dev/null) &&
 		awk -F '\t' -v wanted="$columns" 'NR == 2 { for (i = 1; i <= NF; i++) at[$i] = i }
 			NR > 2 { lines++; for (n = split(wanted, name, " "); n; n--) if (!(name[n] in at) || $at[name[n]] <= 0) bad = 1 }
 			END { exit bad || !lines }' "$raw" &&
 		echo "$output" | awk -v wanted="$columns" '/^ +[0-9]/ { lines++; for (n = split(wanted, name, " "); n; n--) if ($(NF - n + 1) <= 0) bad = 1 }
 			END { exit bad || !lines }'
-	[ $? = 0 ] && word=ok || word="not ok"
-	echo "$word $number - $description"
+	result $? "$description"
 	echo "$output" | sed 's/^/# /'
 	sed 's/^/# /' "$raw"
 	rm -f "$raw"
@@ -62,32 +55,25 @@ timed()
 # says DESCRIPTION PATTERN: the last program printed a line of that form.
 says()
 {
-	number=$((number + 1))
-	echo "$output" | grep -qx "$2" || printf 'not '
-	echo "ok $number - $1"
+	echo "$output" | grep -qx "$2"
+	result $? "$1"
 }
 
 # readable DESCRIPTION: no line of the last program is longer than 100 characters, and no value is 0.00.
 readable()
 {
-	number=$((number + 1))
-	echo "$output" | awk 'length > 100 || / 0\.0+( |$)/ { print "# " $0; bad = 1 } /^ +[0-9]/ { lines++ } END { exit bad || !lines }' || printf 'not '
-	echo "ok $number - $1"
+	echo "$output" | awk 'length > 100 || / 0\.0+( |$)/ { print "# " $0; bad = 1 } /^ +[0-9]/ { lines++ } END { exit bad || !lines }'
+	result $? "$1"
 }
 
 # plan_refuses DESCRIPTION WORDS ARGUMENT...: corale-plan ends with status 2, these words on standard error and nothing on standard output.
 plan_refuses()
 {
-	number=$((number + 1))
 	description=$1 words=$2
 	shift 2
 	output=$("$top_builddir/examples/corale-plan" "$@" 2>&1 >"$scratch/plan")
-	[ $? = 2 ] && [ ! -s "$scratch/plan" ] || printf 'not '
-	case $output in
-	*"$words"*) ;;
-	*) printf 'not ' ;;
-	esac
-	echo "ok $number - $description"
+	[ $? = 2 ] && [ ! -s "$scratch/plan" ] && case $output in *"$words"*) ;; *) false ;; esac
+	result $? "$description"
 	echo "# $output"
 }
 
@@ -149,10 +135,9 @@ for path in $(find "$top_builddir/examples" -maxdepth 1 -type f -perm -u+x \( ! 
 	says "$example --version has one" "corale [0-9]*\.[0-9]*\.[0-9]*"
 done
 if command -v python3 >/dev/null; then
-	number=$((number + 1))
 	nodes=$top_srcdir/examples/nccl/check_nodes.py
-	python3 "$nodes" --help | grep -q 'check_nodes.py' && python3 "$nodes" --version | grep -q '^check_nodes' || printf 'not '
-	echo "ok $number - check_nodes.py --help and --version"
+	python3 "$nodes" --help | grep -q 'check_nodes.py' && python3 "$nodes" --version | grep -q '^check_nodes'
+	result $? "check_nodes.py --help and --version"
 fi
 refuse "graphs on the host" "needs --device cuda" 2 corale_all_reduce_perf -G 8
 refuse "NCCL on the host" "needs --device cuda" 2 corale_all_reduce_perf --vs-nccl libnccl.so.2
@@ -168,13 +153,11 @@ CORALE_NODE_SIZE=1 timed "MPI alone, several collectives" "one_us" 2 corale_all_
 	--coll all_reduce,reduce_scatter,broadcast,gather,barrier -b 8 -e 512 -f 64 -n 5
 try "Corale, all collectives in one run, as JSON" 2 corale_all_reduce_perf --coll all -b 8 -e 512 -f 64 -n 5 -J "$scratch/json"
 readable "its lines"
-number=$((number + 1))
-grep -q '^{"coll": "all_to_all", "bytes": 512, "count": 64, "type": "float32", "op": "none", "root": -1, "us": [0-9.]*, .*"one_us": [0-9.]*' "$scratch/json" || printf 'not '
-echo "ok $number - a line of it"
+grep -q '^{"coll": "all_to_all", "bytes": 512, "count": 64, "type": "float32", "op": "none", "root": -1, "us": [0-9.]*, .*"one_us": [0-9.]*' "$scratch/json"
+result $? "a line of it"
 if command -v python3 >/dev/null; then
-	number=$((number + 1))
-	python3 -c 'import json, sys; run = json.load(open(sys.argv[1])); assert run["ranks"] == 2 and len(run["lines"]) == 29' "$scratch/json" || printf 'not '
-	echo "ok $number - all of it"
+	python3 -c 'import json, sys; run = json.load(open(sys.argv[1])); assert run["ranks"] == 2 and len(run["lines"]) == 29' "$scratch/json"
+	result $? "all of it"
 fi
 refuse "NCCL alone without its library" "--only nccl needs" 2 corale_all_reduce_perf --only nccl
 refuse "MPI alone with registered buffers" "-R registers buffers" 2 corale_all_reduce_perf --only mpi --vs-mpi -R 1

@@ -7,10 +7,8 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 ranks=2
 [ "$gpus" -gt 2 ] && ranks=$gpus
 [ "$gpus" -gt 8 ] && ranks=8
-output=$(mktemp) || exit 1
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$output" "$scratch"' EXIT
-number=0
+. "$top_srcdir/test/run/tap.sh"
+output=$scratch/output
 
 tell() # RESULT TEXT
 {

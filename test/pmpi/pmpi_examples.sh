@@ -6,6 +6,7 @@ door=$top_builddir/.libs/libcorale_pmpi.so
 launcher=$(command -v "$MPIRUN")
 [ -f "$door" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
 . "$top_srcdir/test/run/tap.sh"
+reasons=$scratch/log
 
 compiler() { echo "${launcher%/*}/$(basename "$MPIRUN" | sed "s/mpirun\|mpiexec/$1/")"; } # of the launcher's MPI
 
@@ -19,13 +20,9 @@ residual()
 
 check() # description; "" without the door is not a residual
 {
-	number=$((number + 1))
-	if [ -n "$want" ] && [ "$got" = "$want" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1: residual '$got', wanted '$want'"
-		tail -n 20 "$scratch/log" | sed 's/^/# /'
-	fi
+	echo "residual '$got', wanted '$want'" >>"$scratch/log"
+	[ -n "$want" ] && [ "$got" = "$want" ]
+	result $? "$1"
 }
 
 # compile NAME COMPILER SOURCE OPTION...
@@ -41,9 +38,7 @@ compile()
 program()
 {
 	if ! compile "$@" -foffload=disable && ! compile "$@"; then
-		number=$((number + 1))
-		echo "not ok $number - $1 compiles"
-		tail -n 20 "$scratch/log" | sed 's/^/# /'
+		result 1 "$1 compiles"
 		return
 	fi
 	residual 1 "$1"
@@ -61,7 +56,6 @@ echo end >"$scratch/nothing.f90"
 if "$(compiler mpifort)" -o "$scratch/nothing" "$scratch/nothing.f90" >"$scratch/log" 2>&1; then
 	program jacobi_fortran mpifort "$(cd "$top_srcdir" && pwd)/examples/mpi/jacobi.f90"
 else
-	number=$((number + 1))
-	echo "ok $number - jacobi_fortran # SKIP no compiler of MPI programs in Fortran"
+	skip jacobi_fortran "no compiler of MPI programs in Fortran"
 fi
 echo "1..$number"

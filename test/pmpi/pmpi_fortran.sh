@@ -10,21 +10,17 @@ mpifort=${launcher%/*}/$(basename "$MPIRUN" | sed 's/mpirun\|mpiexec/mpifort/')
 . "$top_srcdir/test/run/tap.sh"
 echo end >"$scratch/nothing.f90" # Debian's mpifort is there without the compiler that it calls
 "$mpifort" -o "$scratch/nothing" "$scratch/nothing.f90" >/dev/null 2>&1 || { echo "1..0 # SKIP no compiler of MPI programs in Fortran"; exit; }
-number=0
 
 # run NAME OPTION...: every case of the program, as one.
 run()
 {
 	local name=$1
 	shift
-	number=$((number + 1))
-	if "$mpifort" -g -fallow-argument-mismatch -ffree-line-length-none "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
-		timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n 2 env TEST_FOLDER="$scratch" LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.10$' "$scratch/log"; then
-		echo "ok $number - $name"
-	else
-		echo "not ok $number - $name"
-		{ grep '^not ok' "$scratch/log"; tail -n 30 "$scratch/log"; } | cut -c-300 | sed 's/^/# /'
-	fi
+	"$mpifort" -g -fallow-argument-mismatch -ffree-line-length-none "$@" -J "$scratch" -o "$scratch/program" "$top_srcdir/test/pmpi/pmpi_fortran.F90" "$device" >"$scratch/log" 2>&1 &&
+		timeout -k 5 "$(busy_seconds 60)" "$MPIRUN" -n 2 env TEST_FOLDER="$scratch" LD_PRELOAD="$door:$device" "$scratch/program" >"$scratch/log" 2>&1 </dev/null && grep -q '^1\.\.10$' "$scratch/log"
+	local status=$?
+	result $status "$name"
+	[ $status = 0 ] || { grep '^not ok' "$scratch/log"; tail -n 30 "$scratch/log"; } | cut -c-300 | sed 's/^/# /'
 }
 
 run "use mpi"

@@ -8,7 +8,6 @@ program=$top_builddir/test/pmpi/pmpi_wrong
 [ -f "$door" ] && [ -x "$program" ] || { echo "1..0 # SKIP no MPI door in this build"; exit; }
 . "$top_srcdir/test/run/tap.sh"
 ranks=3
-number=0
 
 # compare DESCRIPTION FILE MEMORY [VARIABLE=VALUE]...
 compare()
@@ -20,14 +19,10 @@ compare()
 	for ((i = 0; i < ranks && status == 0; i++)); do
 		[ "$(wc -l <"$scratch/$file.$i")" -ge 300 ] && diff "$scratch/without.$i" "$scratch/$file.$i" >>"$scratch/log" || status=1
 	done
-	number=$((number + 1))
-	if [ $status = 0 ]; then
-		echo "ok $number - $description"
-	else
-		echo "not ok $number - $description"
-		tail -n 1 "$scratch/$file.0" | sed 's/^/# last: /'
-		grep -v '^$' "$scratch/log" | tail -n 20 | sed 's/^/# /'
-	fi
+	result $status "$description"
+	[ $status = 0 ] && return
+	tail -n 1 "$scratch/$file.0" | sed 's/^/# last: /'
+	grep -v '^$' "$scratch/log" | tail -n 20 | sed 's/^/# /'
 }
 
 compare "$ranks ranks without the door" without host
