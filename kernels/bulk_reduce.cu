@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds by few CUDA blocks (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. One team of a block scatters, one folds what has come for
+ * Folds through slots (bulk.cuh): reduce_scatter by one exchange; all_reduce and reduce by two. One team of a block scatters, one folds what has come for
  * this rank, in rank order, and sends the result on, and one gathers the results of the others.
  */
 #include <cuda_runtime.h>
 
 #include "launch.cuh"
 #include "bulk_parts.cuh"
-#include "fifo_reduce.cuh"
 #include "zero_copy.cuh"
+
+enum { BATCH = 4 }; /* ranks whose vectors a thread loads at a time */
 
 /* Vectors of each rank that a lane loads before it folds the first: sums of 8-bit floats take many registers. */
 template <int TYPE> static constexpr int folded_together = vector_is_float<TYPE> && vector_element_bytes<TYPE> == 1 ? 1 : 2;
@@ -32,6 +33,20 @@ __device__ static inline bool folds_for_root(const codelet_args &a)
 	return a.root >= 0 && !root_folds(a);
 }
 
+/* What a rank has for another one, into a slot. */
+template <int TYPE, uint32_t N = IN_FLIGHT>
+__device__ static void put_input(const codelet_args &a, const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+	if (a.op != CORALE_NUM_OPS) {
+		copy<N>(w, to, from, bytes, true);
+		return;
+	}
+	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
+		unsigned n = bytes - at < 16 ? (unsigned)(bytes - at) : 16;
+		*(vector *)(to + at) = premultiply<TYPE>(a, load_user<true>(from + at, n));
+	}
+}
+
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	return bulk_scatter(a, t, b, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
@@ -43,6 +58,12 @@ template <int TYPE> __device__ static bool scatter(const codelet_args &a, const 
 
 enum : uint64_t { NOWHERE = ~(uint64_t)0 };
 enum { MOST_FOLDED = 1 << 30 /* bytes of a message of what is read in place */ };
+
+/* A message of every rank. */
+struct inputs {
+	const unsigned char *own, *others; /* others: in rank order, */
+	uint64_t stride; /* so many bytes from each other */
+};
 
 /*
  * What the workers fold, and where the result goes: into recv, unless that is NULL, and to the peers, so far behind their receive buffers' begin or their first slots, unless
@@ -235,7 +256,7 @@ template <int TYPE> __device__ static void fold_aligned(const codelet_args &a, c
 	}
 }
 
-/* As fold_vector: slots are aligned, and hold whole vectors. */
+/* One vector of all ranks; so many of its bytes are there. Slots are aligned, and hold whole vectors. */
 template <int TYPE>
 __device__ static __forceinline__ vector fold_any_vector(const codelet_args &a, const bulk_call *b, const inputs &in, uint64_t at, unsigned n)
 {

@@ -653,8 +653,6 @@ struct codelet_follow {
 /* Each loads its file's kernels, so that no later launch waits for it. 0 or a cudaError_t. */
 int codelets_load_one_shot(void);
 int codelets_load_two_shot(void);
-int codelets_load_fifo_reduce(void);
-int codelets_load_direct(void);
 int codelets_load_p2p(void);
 int codelets_load_fifo_moves(void);
 int codelets_load_fifo_broadcast(void);
@@ -676,14 +674,10 @@ int codelets_one_shot_few_long(const struct codelet_args *args, struct grid grid
 int codelets_two_shot_few(const struct codelet_args *args, struct grid grid, int type, void *stream);
 int codelets_one_shot(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
-/* reduce_scatter; all_reduce, which has no blocks */
-int codelets_fifo_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
-/* all_reduce into registered memory */
-int codelets_direct(const struct codelet_args *args, struct grid grid, int type, void *stream);
 /* all_gather, all_to_all; broadcast */
 int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
 int codelets_fifo_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
-/* By few blocks, through slots: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
+/* Through slots, or from the ranks' buffers: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
 int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
 int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
 int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);

@@ -195,19 +195,6 @@ __device__ static inline range message(range piece, uint64_t slot_bytes, uint64_
 	return { piece.at + first, left < slot_bytes ? left : slot_bytes };
 }
 
-/* ---- All peers of a rank ----------------------------------------------------------------------------------- */
-
-/* One thread a peer waits for its message c; all threads learn how that went. */
-__device__ static inline bool wait_data(const codelet_args &a, const warp_group &w, connection *conn, uint64_t c)
-{
-	bool good = true;
-	for (int k = 1 + (int)w.thread; k < a.ranks; k += (int)w.threads) {
-		const int peer = peer_after(a, k);
-		good = good && wait_flag(a, conn, flag_of(a, *conn, peer, a.rank), flag_value(*conn, c), peer);
-	}
-	return warp_group_agrees(w, good);
-}
-
 /* ---- One peer ------------------------------------------------------------------------------------------- */
 
 /* The warp group's first thread waits for all. */

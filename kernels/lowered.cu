@@ -13,7 +13,7 @@
 #include "lowered.cuh"
 #include "remote.cuh"
 #include "shared.cuh"
-#include "fifo_reduce.cuh"
+#include "fifo.cuh"
 #include "vector_other.cuh"
 
 static_assert((int)LOWERED_THREADS / 2 >= (int)CODELET_MAX_RANKS, "a thread for each peer in both halves of a block");
@@ -23,6 +23,7 @@ struct prepared {
 	lowered_slice src, dst;
 };
 
+enum { BATCH = 4 }; /* sources whose vectors a thread loads at a time */
 enum : uint32_t { FEW_SOURCES = 8 /* of an operation, whose messages of few bytes are taken out before it */ };
 
 struct slots_state {

@@ -166,7 +166,7 @@ template <bool UNALIGNED> __global__ __launch_bounds__(CODELET_THREADS) void one
 	exchange<CORALE_UINT8, UNALIGNED, false>(a);
 }
 
-/* SUMS: of sums of vectors, the smallest calls, for which the operator and blocks are left out. */
+/* SUMS: of sums of vectors, the smallest calls, for which the operator and blocks are left out: 0.16 us of 1.8 to 2.4 (2 H200). */
 template <int TYPE, bool SUMS> __global__ LEAN void one_shot_few(const __grid_constant__ codelet_args a)
 {
 	exchange_few<TYPE, true, !SUMS>(a, SUMS ? CORALE_SUM : a.op);

@@ -231,7 +231,7 @@ template <int TYPE> __global__ __launch_bounds__(CODELET_THREADS) void two_shot(
 	run_two_shot<fold_form<TYPE>, TYPE, true>(a);
 }
 
-/* SUMS: of sums in one piece, the smallest calls, for which the operator and further pieces are left out. */
+/* SUMS: of sums in one piece, the smallest calls, for which the operator and further pieces are left out: 0.35 us of 4.7 to 16 (2 H200). */
 template <int TYPE, bool SUMS>
 __global__ MODEST void two_shot_few(const __grid_constant__ codelet_args a)
 {

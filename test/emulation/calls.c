@@ -234,7 +234,7 @@ int call_start_on(struct started *s, struct world *w, int rank, const struct tes
 	struct gpu_launch prepared = { .cut.machine = &e->machine };
 	struct launch *launch = &prepared.cut;
 	*launch = (struct launch){ .machine = &e->machine,
-				   .codelet = codelet_of_kind(c->codelet, launched, c->place != 0),
+				   .codelet = codelet_of_kind(c->codelet, launched),
 				   .coll = launched,
 				   .bytes = coll_is_uneven(launched) ? 0 : count * element,
 				   .words = type_in_words(c->type) != 0,

@@ -150,13 +150,8 @@ static int slots(corale_coll coll, const struct codelet *codelet, int blocks)
 
 static int all_reduce_slots(void)
 {
-	int faults = slots(CORALE_ALL_REDUCE, &fifo_codelet, 1);
-	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, &fifo_codelet, 2);
-}
-
-static int reduce_scatter_slots(void)
-{
-	return slots(CORALE_REDUCE_SCATTER, &fifo_codelet, 1);
+	int faults = slots(CORALE_ALL_REDUCE, &bulk_codelet, 1);
+	return faults || test_thin ? faults : slots(CORALE_ALL_REDUCE, &bulk_codelet, 2);
 }
 
 static int edges_of_counts(void)
@@ -201,8 +196,8 @@ static int slots_cut_anew(void)
 	struct script *s = script_new(p, test_seed);
 	for (int i = 0; i < (test_thin ? 2 : 6); i++)
 		for (size_t k = 0; k < COUNT(colls); k++)
-			script_add(s, call_by(i % 2 && k < 3 ? &bulk_codelet : &fifo_codelet, colls[k],
-					      CORALE_FLOAT32, 8000 + 100 * k));
+			script_add(s, call_by(i % 2 && k < 3 ? &bulk_codelet : test_slots_codelet(colls[k]),
+					      colls[k], CORALE_FLOAT32, 8000 + 100 * k));
 	return script_run(s);
 }
 
@@ -213,8 +208,6 @@ static int registered(void)
 	int faults = 0;
 	for (size_t i = 0; !faults && i < COUNT(colls); i++)
 		faults = slots_into(colls[i], &fifo_codelet, test_thin ? 1 : 2, 1 + test_seed % 2);
-	for (int in_place = 1; !faults && in_place <= (test_thin ? 1 : 2); in_place++)
-		faults = slots_into(CORALE_ALL_REDUCE, &fifo_codelet, 1, in_place);
 	return faults;
 }
 
@@ -365,7 +358,8 @@ static int slots_wrap(void)
 		p.first_epoch = firsts[f];
 		struct script *s = script_new(p, test_seed);
 		for (int i = 0; i < 18; i++)
-			script_add(s, call_by(&fifo_codelet, colls[i % 3], CORALE_INT32, 3000));
+			script_add(
+			    s, call_by(test_slots_codelet(colls[i % 3]), colls[i % 3], CORALE_INT32, 3000));
 		faults = script_run(s);
 	}
 	return faults;
@@ -413,8 +407,6 @@ static const struct emulated_case {
 	{ "fewer threads than vectors", few_blocks, 0 },
 	{ "all_reduce in two exchanges", all_reduce_two_shot, 0 },
 	{ "all_reduce beyond the packets' room", all_reduce_pieces, 0 },
-	{ "all_reduce through slots", all_reduce_slots, 0 },
-	{ "reduce_scatter through slots", reduce_scatter_slots, 0 },
 	{ "edges", edges, 0 },
 	{ "bulk", bulk, 0 },
 	{ "teams: edges", edges_of_counts, BY_TEAMS },

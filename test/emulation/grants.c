@@ -322,10 +322,10 @@ int test_slots_in_use(void)
 		const struct codelet *codelet;
 	} calls[] = {
 		{ CORALE_ALL_GATHER, &fifo_codelet },     { CORALE_ALL_TO_ALL, &fifo_codelet },
-		{ CORALE_REDUCE_SCATTER, &fifo_codelet }, { CORALE_ALL_REDUCE, &fifo_codelet },
 		{ CORALE_BROADCAST, &fifo_codelet },      { CORALE_ALL_TO_ALL_V, &fifo_codelet },
-		{ CORALE_ALL_GATHER, &bulk_codelet },     { CORALE_ALL_REDUCE, &bulk_codelet },
-		{ CORALE_BROADCAST, &bulk_codelet },      { CORALE_BROADCAST, &chain_codelet },
+		{ CORALE_REDUCE_SCATTER, &bulk_codelet }, { CORALE_ALL_REDUCE, &bulk_codelet },
+		{ CORALE_ALL_GATHER, &bulk_codelet },     { CORALE_BROADCAST, &bulk_codelet },
+		{ CORALE_BROADCAST, &chain_codelet },
 	};
 	int faults = 0;
 	for (size_t i = 0; !faults && i < sizeof(calls) / sizeof(*calls); i++) {

@@ -160,7 +160,7 @@ int test_lowered_in_turn(void)
 		corale_coll coll;
 		const char *algo;
 	} calls[] = {
-		{ NULL, CORALE_ALL_REDUCE, "twoshot" },     { &fifo_codelet, CORALE_ALL_REDUCE, "" },
+		{ NULL, CORALE_ALL_REDUCE, "twoshot" },     { &bulk_codelet, CORALE_ALL_REDUCE, "" },
 		{ NULL, CORALE_ALL_GATHER, "ring" },        { &one_shot_codelet, CORALE_ALL_REDUCE, "" },
 		{ &fifo_codelet, CORALE_BROADCAST, "" },    { NULL, CORALE_ALL_TO_ALL, "pairwise" },
 		{ &fifo_codelet, CORALE_ALL_TO_ALL_V, "" }, { NULL, CORALE_ALL_TO_ALL_V, "pairwise" },
@@ -271,7 +271,7 @@ int test_lowered_many_messages(void)
 					.count = CHUNKS * CHUNK / 4,
 					.root = 3 };
 	const struct test_call packets = call_by(&one_shot_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 100);
-	const struct test_call slots = call_by(&fifo_codelet, CORALE_REDUCE_SCATTER, CORALE_INT32, 3000);
+	const struct test_call slots = call_by(&bulk_codelet, CORALE_REDUCE_SCATTER, CORALE_INT32, 3000);
 	if (test_thin) /* the long call is what this is about */
 		return 0;
 	struct script *s = script_new(p, test_seed);

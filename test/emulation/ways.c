@@ -100,7 +100,7 @@ static int through_scratch(struct world_params p, corale_coll coll, int place)
 	static const size_t counts[] = { 1, 9000, 31, 2500 };
 	int sums = coll_folds(coll);
 	struct script *s = script_new(p, test_seed);
-	struct test_call c = { .coll = coll, .codelet = &fifo_codelet };
+	struct test_call c = { .coll = coll, .codelet = test_slots_codelet(coll) };
 	s->most_pause = 300;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
 		if (coll == CORALE_BROADCAST)
@@ -126,7 +126,7 @@ static int after_copies(struct world_params p, corale_coll coll, int place)
 	struct test_call c = { .coll = coll, .type = CORALE_INT32, .scratch = 1 };
 	s->most_pause = 3000;
 	for (int i = 0; i < (test_thin ? 4 : 12); i++) {
-		c.codelet = i % 2 ? &fifo_codelet : &copies_codelet;
+		c.codelet = i % 2 ? test_slots_codelet(coll) : &copies_codelet;
 		c.count = counts[i / 2 % 2];
 		c.place = (size_t)(place && i % 2);
 		script_add(s, c);
@@ -174,11 +174,9 @@ static const struct way {
 	{ &one_shot_codelet, CORALE_ALL_REDUCE, 130, 5, 0 },
 	{ &one_shot_codelet, CORALE_REDUCE_SCATTER, 130, 5, 0 },
 	{ &two_shot_codelet, CORALE_ALL_REDUCE, 700, 5, 0 },
-	{ &fifo_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
-	{ &fifo_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
-	{ &fifo_codelet, CORALE_ALL_REDUCE, 5000, 3, 0 },
-	{ &fifo_codelet, CORALE_ALL_REDUCE, 5000, 3, 1 },
 	{ &bulk_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 0 },
+	{ &bulk_codelet, CORALE_REDUCE_SCATTER, 3000, 3, 1 },
+	{ &bulk_codelet, CORALE_ALL_REDUCE, 5000, 3, 0 },
 	{ &bulk_codelet, CORALE_ALL_REDUCE, 5000, 3, 1 },
 	{ &bulk_codelet, CORALE_REDUCE, 5000, 3, 0 },
 };
@@ -225,9 +223,8 @@ int test_premultiplied(void)
 
 /* Blocks of none to one and a half times the count, whose places are odd; by each codelet of a reduce_scatter, and lowered. */
 static const struct way uneven[] = { { &one_shot_codelet, CORALE_REDUCE_SCATTER_V, 90, 5, 0 },
-				     { &fifo_codelet, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
-				     { &fifo_codelet, CORALE_REDUCE_SCATTER_V, 3000, 3, 1 },
 				     { &bulk_codelet, CORALE_REDUCE_SCATTER_V, 1500, 3, 0 },
+				     { &bulk_codelet, CORALE_REDUCE_SCATTER_V, 3000, 3, 1 },
 				     { &copies_codelet, CORALE_REDUCE_SCATTER_V, 5000, 4, 1 } };
 
 /* In place everywhere, at the front and elsewhere. */

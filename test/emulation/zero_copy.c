@@ -64,12 +64,11 @@ static struct world_params params_of(int ranks, enum exports_kind kind)
 /* Between others: by slots, packets and calls that are not zero-copy. */
 static struct test_call other_call(int i)
 {
-	const struct test_call c =
-	    call_by(i % 3 == 0   ? &fifo_codelet
-		    : i % 3 == 1 ? &bulk_codelet
-				 : &one_shot_codelet,
-		    i % 2 ? CORALE_ALL_REDUCE : CORALE_ALL_GATHER, CORALE_INT32, i % 3 == 2 ? 100 : 3000);
-	return c;
+	const corale_coll coll = i % 2 ? CORALE_ALL_REDUCE : CORALE_ALL_GATHER;
+	return call_by(i % 3 == 0   ? test_slots_codelet(coll)
+		       : i % 3 == 1 ? &bulk_codelet
+				    : &one_shot_codelet,
+		       coll, CORALE_INT32, i % 3 == 2 ? 100 : 3000);
 }
 
 static int run_of(int ranks, enum exports_kind kind, int calls)

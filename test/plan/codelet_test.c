@@ -122,9 +122,9 @@ static int two_shot_able(const struct question *q)
 	       (q->coll == CORALE_BROADCAST && q->machine.ranks > 1 && q->machine.ranks <= CODELET_FEW_RANKS);
 }
 
-static int always_able(const struct question *q)
+static int fifo_able(const struct question *q)
 {
-	return 1;
+	return !is_sum(q->coll);
 }
 
 static int copies_able(const struct question *q)
@@ -136,8 +136,9 @@ static int copies_able(const struct question *q)
 
 static int bulk_able(const struct question *q)
 {
-	return q->machine.ranks > 1 && q->machine.max_blocks <= 32 && q->coll != CORALE_ALL_TO_ALL_V &&
-	       q->machine.slots_bytes > 0;
+	const uint64_t exchanges = has_blocks(q->coll) ? 1 : 2;
+	return (is_sum(q->coll) || (q->machine.ranks > 1 && q->machine.max_blocks <= 32)) &&
+	       q->coll != CORALE_ALL_TO_ALL_V && q->machine.slots_bytes / exchanges >= 2 * CODELET_LINE;
 }
 
 static int chain_able(const struct question *q)
@@ -152,7 +153,7 @@ static int able(const struct question *q, const struct codelet *codelet)
 		const struct codelet *codelet;
 		int (*able)(const struct question *);
 	} known[] = { { &one_shot_codelet, one_shot_able }, { &two_shot_codelet, two_shot_able },
-		      { &fifo_codelet, always_able },       { &copies_codelet, copies_able },
+		      { &fifo_codelet, fifo_able },         { &copies_codelet, copies_able },
 		      { &bulk_codelet, bulk_able },         { &chain_codelet, chain_able } };
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (known[i].codelet == codelet)
@@ -197,15 +198,12 @@ static void check_free_choice(const struct question *q)
 	}
 }
 
-/* Slots take what goes to registered memory, too. */
-static int can_by(struct question q, enum plan_protocol protocol)
+static int can_by(const struct question *q, enum plan_protocol protocol)
 {
 	const struct row *row = NULL;
-	if (protocol == PLAN_FIFO)
-		q.memory &= PLAN_MEMORY_SCRATCH;
-	const struct plan_call call = call_of(&q);
-	while ((row = row_next_codelet(q.coll, row)))
-		if (row->protocol == protocol && row_us(row, &q.machine, &call) >= 0)
+	const struct plan_call call = call_of(q);
+	while ((row = row_next_codelet(q->coll, row)))
+		if (row->protocol == protocol && row_us(row, &q->machine, &call) >= 0)
 			return 1;
 	return 0;
 }
@@ -216,8 +214,8 @@ static void check_forced(struct question q)
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
 		q.machine.forced = p;
 		const struct row *row = chosen_row(&q);
-		if (can_by(q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
-						     : choice(&q) != free_choice)
+		if (can_by(&q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
+						      : choice(&q) != free_choice)
 			complain(&q, choice(&q), "was chosen where a protocol was forced");
 	}
 	q.machine.forced = 0;
@@ -254,9 +252,9 @@ static void check_sizes(struct question *q)
 		if (left_packets && chosen == &one_shot_codelet && i > 2)
 			complain(q, chosen, "is chosen again for a larger call");
 		left_packets |= chosen != &one_shot_codelet;
-		int wants = wants_scratch(q, &fifo_codelet);
+		int wants = wants_scratch(q, test_slots_codelet(q->coll));
 		if (wanted && !wants && i > 4)
-			complain(q, &fifo_codelet, "wants scratch for a smaller call only");
+			complain(q, test_slots_codelet(q->coll), "wants scratch for a smaller call only");
 		wanted |= wants;
 	}
 }
@@ -285,7 +283,8 @@ UNIT_TEST(test_small_windows)
 {
 	for (int ranks = 1; ranks <= CODELET_MAX_RANKS; ranks += 7)
 		check_machine(machine_of(ranks, (uint64_t)4 << 20));
-	check_machine((struct gpu_machine){ .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1 });
+	check_machine((struct gpu_machine){
+	    .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1, .slots_bytes = 512 });
 }
 
 /* As few as the policy `efficient` leaves; what is given goes first. */
@@ -567,7 +566,8 @@ UNIT_TEST(test_list_of_codelets)
 static void check_rates(const struct row *row)
 {
 	for (int ranks = 2; ranks <= 4; ranks += 2) {
-		const struct codelet_rate rate = row->codelet->rate(row, ranks);
+		const struct gpu_machine machine = machine_of(ranks, WINDOW);
+		const struct codelet_rate rate = row->codelet->rate(row, &machine);
 		assert_true(rate.of[RATES_UNKNOWN].start_us > rate.of[RATES_HOPPER].start_us);
 		assert_true(rate.of[RATES_UNKNOWN].gbs < rate.of[RATES_HOPPER].gbs);
 		assert_true(rate.of[RATES_UNKNOWN].gbs > 0);
@@ -607,7 +607,7 @@ static int is_refused(corale_coll coll, int codelets, const char *proto, const c
 	snprintf(s.proto, sizeof s.proto, "%s", proto);
 	snprintf(s.algo, sizeof s.algo, "%s", algo);
 	gpu_machine_apply(&machine, &s);
-	return machine.refused[coll] >> codelet_of_kind(&fifo_codelet, coll, 0)->index & 1;
+	return machine.refused[coll] >> codelet_of_kind(&fifo_codelet, coll)->index & 1;
 }
 
 UNIT_TEST(test_settings)
@@ -728,10 +728,6 @@ UNIT_TEST(test_print)
 	assert_int_equal(list.n, 2);
 	assert_memory_equal(text, "one_shot LL128 to ", 18);
 	assert_non_null(strstr(text, "; then fifo FIFO"));
-	q.machine.forced = PLAN_DIRECT;
-	choices_of_codelets(&q.machine, q.coll, 1, 1, &list);
-	assert_int_equal(choices_print(&list, text, sizeof text), strlen("fifo DIRECT"));
-	assert_string_equal(text, "fifo DIRECT");
 	q.machine.forced = PLAN_FIFO; /* into registered memory, too */
 	choices_of_codelets(&q.machine, q.coll, 1, 1, &list);
 	choices_print(&list, text, sizeof text);

@@ -10,8 +10,8 @@
  * limit, 32, 16, 8 and 4 blocks have 11, 34, 71 and 79 % of the calls' time hidden (docs/lab/gpu-tables.md). */
 enum { EFFICIENT_BLOCKS = 4 };
 
-static const char *const protocols[PLAN_PROTOCOLS] = { "any",    "LL", "LL128", "SENTINEL", "FIFO",
-						       "DIRECT", "CE", "BULK",  "granted" };
+static const char *const protocols[PLAN_PROTOCOLS] = { "any",  "LL", "LL128", "SENTINEL",
+						       "FIFO", "CE", "BULK",  "granted" };
 
 const char *plan_protocol_name(enum plan_protocol protocol)
 {

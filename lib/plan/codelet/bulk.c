@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Messages through slots, folded or moved, by few blocks whose warps divide the work: what fifo runs, for calls from about 1 MB on. Protocol BULK.
- */
+/* Messages through slots, folded or moved, by blocks whose warps divide the work, for calls from about 1 MB on. What is only moved has a kernel for many blocks (fifo.c). Protocol BULK. */
 #include "cut.h"
 
 #include <stdio.h>
@@ -21,37 +19,50 @@ static int is_lowered_else(corale_coll coll)
 	return coll == CORALE_REDUCE || coll == CORALE_GATHER || coll == CORALE_SCATTER;
 }
 
+/* With no other codelet that takes calls of any size. */
+static int is_alone(corale_coll coll)
+{
+	return coll_folds(coll) && coll != CORALE_REDUCE;
+}
+
 /* A broadcast over a window in host memory: one exchange, of the whole vector. */
 static int stores_once(const struct gpu_machine *machine, corale_coll coll)
 {
 	return machine->host_window && coll == CORALE_BROADCAST;
 }
 
-/* A block's room for one exchange with one peer. */
-static uint64_t room_of(const struct gpu_machine *machine, int blocks, uint64_t room, corale_coll coll)
+/* Of a sender's room, for one exchange. */
+static uint64_t room_of(const struct gpu_machine *machine, uint64_t room, corale_coll coll)
 {
-	const int exchanges = slots_have_parts(coll) && !stores_once(machine, coll) ? 2 : 1;
-	return room / (uint64_t)(blocks * exchanges);
+	return slots_have_parts(coll) && !stores_once(machine, coll) ? room / 2 : room;
+}
+
+/* Each with room for two messages. */
+static int most_blocks(const struct gpu_machine *machine, uint64_t room)
+{
+	const uint64_t fitting = room / (2 * LAUNCH_LINE);
+	return fitting < (uint64_t)machine->max_blocks ? (int)fitting : machine->max_blocks;
 }
 
 static int can(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const int room =
-	    room_of(machine, machine->max_blocks, machine->slots_bytes, row->coll) >= 2 * LAUNCH_LINE;
+	const int room = most_blocks(machine, room_of(machine, machine->slots_bytes, row->coll));
 	if (machine->forced == (int)row->protocol)
 		return room;
-	return room && machine->ranks > 1 &&
-	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || zero_copy_pays(row, machine, call)) &&
+	return room && (machine->ranks > 1 || is_alone(row->coll)) &&
+	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || is_alone(row->coll) ||
+		zero_copy_pays(row, machine, call)) &&
 	       (!is_lowered_else(row->coll) || row->codelet->sent(row, machine, call->bytes) >= LEAST_ALONE);
 }
 
-/* Measured with 8 to 32 blocks behind libnccl.so, 4 H100. */
-static struct codelet_rate rate(const struct row *row, int ranks)
+/* Measured with 8 to 32 blocks behind libnccl.so, 4 H100; all_reduce with 132 on 2 H200. */
+static struct codelet_rate rate(const struct row *row, const struct gpu_machine *machine)
 {
-	(void)ranks;
 	switch (row->coll) {
 	case CORALE_ALL_REDUCE:
-		return codelet_rate(22, 330, 33, 220, 2, RATES_TEAM_FOLDING);
+		return machine->ranks == 2 && machine->max_blocks > LAUNCH_BULK_BLOCKS
+			   ? codelet_rate(22, 362, 33, 241, 2, RATES_TEAM_FOLDING)
+			   : codelet_rate(22, 330, 33, 220, 2, RATES_TEAM_FOLDING);
 	case CORALE_REDUCE:
 		return codelet_rate(29, 220, 43, 147, 2, RATES_TEAM_FOLDING);
 	case CORALE_REDUCE_SCATTER:
@@ -85,17 +96,18 @@ static uint64_t message_of(const struct launch *l, uint64_t room)
 static void cut(struct launch *l)
 {
 	const int moves = zero_copy_block(l->coll) == RATES_READ_MOVING;
+	const uint64_t room = room_of(l->machine, slots_room(l), l->coll);
+	l->grid.blocks = most_blocks(l->machine, room);
 	if (l->zero_copy && l->grid.blocks > LAUNCH_BULK_BLOCKS)
 		l->grid.blocks = LAUNCH_BULK_BLOCKS;
 	if (l->zero_copy)
 		l->zero_copy = (uint8_t)(moves && l->machine->zero_copy > LAUNCH_ZERO_COPY_MOVES
 					     ? LAUNCH_ZERO_COPY_MOVES
 					     : l->machine->zero_copy);
-	const uint64_t room = room_of(l->machine, l->grid.blocks, slots_room(l), l->coll);
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;
-	slots_cut_teams(l, room, message_of(l, room));
+	slots_cut_teams(l, room / (uint64_t)l->grid.blocks, message_of(l, room / (uint64_t)l->grid.blocks));
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)

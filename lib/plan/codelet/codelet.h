@@ -46,8 +46,8 @@ struct codelet {
 	int (*can)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 	/* Modelled time of a call that it can run. */
 	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
-	/* Its rate among so many ranks: of two it differs from that of more. */
-	struct codelet_rate (*rate)(const struct row *row, int ranks);
+	/* Its rate: among two ranks it differs from that among more. */
+	struct codelet_rate (*rate)(const struct row *row, const struct gpu_machine *machine);
 	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch. */
 	double (*sent)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 	uint64_t (*pieces)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
@@ -77,6 +77,9 @@ struct codelet_speed codelet_speed_of(const struct row *row, const struct gpu_ma
 double codelet_gbs(const struct codelet_speed *speed, const struct gpu_machine *machine);
 /* Modelled time: start, further pieces, and the bytes at the rate of the link or of a kernel's blocks, whichever is lower. */
 double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
+/* The same at another rate than the row's. */
+double codelet_us_at(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call,
+		     const struct codelet_rate *rate);
 /* A call of one piece. */
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 /* Bytes that leave a GPU: a vector to each other rank; the parts of a reduce-scatter and an all-gather. */

@@ -58,9 +58,9 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return has_scratch || (!coll_folds(row->coll) && row_copies_direct(machine, call));
 }
 
-static struct codelet_rate rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, const struct gpu_machine *machine)
 {
-	(void)row, (void)ranks;
+	(void)row, (void)machine;
 	return codelet_rate(17.5, 392, 26, 261, 1, RATES_MOVING);
 }
 

@@ -23,7 +23,7 @@ enum {
 	LAUNCH_WORK_THREADS = 1024, /* of work beside copies, at most */
 	LAUNCH_BULK_THREADS = 640, /* of a block: 20 warps */
 	LAUNCH_BULK_BLOCKS =
-	    32, /* at most, of calls by teams of warps: each fills an SM; with more nothing was measured */
+	    32, /* by teams of warps, each of which fills an SM, at most; calls that fold have as many as there may be */
 	LAUNCH_ZERO_COPY_BLOCKS = 16, /* at most, of calls that read the peers' buffers: more gain nothing; */
 	LAUNCH_ZERO_COPY_MOVES =
 	    10, /* of blocks of data, which they load once and do not fold: the others copy the rank's own */
@@ -45,12 +45,7 @@ enum {
 	ONE_SHOT_FEW_LONG
 }; /* any ranks and addresses; few ranks, a packet a thread; threads take turns */
 enum { TWO_SHOT_ANY, TWO_SHOT_FEW }; /* few ranks, and all broadcasts */
-enum {
-	FIFO_REDUCE,
-	FIFO_DIRECT,
-	FIFO_MOVES,
-	FIFO_BROADCAST
-}; /* folds; of which results go into registered memory; blocks; broadcast */
+enum { FIFO_MOVES, FIFO_BROADCAST };
 enum { BULK_REDUCE, BULK_MOVES, BULK_BROADCAST };
 enum { P2P_LISTS, P2P_BULK }; /* lists of messages with blocks of their own; all blocks serve all lists */
 

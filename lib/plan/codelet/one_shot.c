@@ -19,7 +19,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 		packets_piece(machine->lines_bytes, 0, 1, 1, machine->max_blocks));
 }
 
-static struct codelet_rate rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, const struct gpu_machine *machine)
 {
 	const int blocks = has_blocks(row->coll);
 	struct codelet_rate rate = codelet_rate(1.8, 260, 2.7, 173, 1, RATES_MOVING);
@@ -27,7 +27,7 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 		rate = codelet_rate(3.5, 320, 5.3, 213, 1, RATES_MOVING_BLOCKS);
 	if (coll_folds(row->coll))
 		rate.block = RATES_FOLDING_BLOCKS;
-	else if (!blocks && coll_is_rooted(row->coll) && ranks > 2)
+	else if (!blocks && coll_is_rooted(row->coll) && machine->ranks > 2)
 		rate.block = RATES_SCATTERING;
 	return rate;
 }

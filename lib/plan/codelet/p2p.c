@@ -34,10 +34,10 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row->coll != CORALE_ALL_TO_ALL || machine->many_far;
 }
 
-static struct codelet_rate rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, const struct gpu_machine *machine)
 {
 	(void)row;
-	return slots_rate_of_moves(ranks);
+	return slots_rate_of_moves(machine->ranks);
 }
 
 /* Over nodes it is preferred to all other rows that can run the call. */

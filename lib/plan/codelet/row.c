@@ -19,15 +19,20 @@ struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unk
 				      block };
 }
 
+/* Through slots, where there is no registered memory. */
+static int has_slots(const struct row *row)
+{
+	return row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK;
+}
+
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int over_nodes = (row->traits & ROW_OVER_NODES) != 0;
 	const int refused = !over_nodes && machine->refused[call->coll] >> row->codelet->index & 1;
 	/* In host memory small calls are lowered: by words, or data behind a flag. */
 	const int is_small =
-	    machine->host_window && !over_nodes &&
-	    (row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK) &&
-	    (int)row->protocol != machine->forced && !coll_is_uneven(call->coll) &&
+	    machine->host_window && !over_nodes && has_slots(row) && (int)row->protocol != machine->forced &&
+	    !coll_is_uneven(call->coll) &&
 	    row->codelet->sent(row, machine, call->bytes) * (uint64_t)(machine->ranks - 1) < LEAST_IN_HOST;
 	if (over_nodes != machine->over_nodes || refused || is_small ||
 	    !row->codelet->can(row, machine, call))
@@ -47,12 +52,11 @@ int row_copies_direct(const struct gpu_machine *machine, const struct plan_call 
 	return (call->memory & PLAN_MEMORY_EXPORTED) || (row_is_registered(call) && no_other_way);
 }
 
-/* By BULK what more ranks than the root receive. */
+/* What more ranks than the root receive. */
 static int can_store_direct(const struct row *row)
 {
-	const int bulk = row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_BROADCAST ||
-			 (coll_moves(row->coll) && !coll_is_rooted(row->coll));
-	return row->protocol == PLAN_DIRECT || (row->protocol == PLAN_BULK && bulk);
+	return has_slots(row) && (row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_BROADCAST ||
+				  (coll_moves(row->coll) && !coll_is_rooted(row->coll)));
 }
 
 int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -61,9 +65,7 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 		return coll_folds(call->coll) || !row_copies_direct(machine, call);
 	const int direct = row_stores_direct(row, machine, call);
 	const int stages = coll_folds(call->coll) || (coll_moves(call->coll) && !direct);
-	const int slots =
-	    row->protocol == PLAN_FIFO || row->protocol == PLAN_DIRECT || row->protocol == PLAN_BULK;
-	return slots && stages &&
+	return has_slots(row) && stages &&
 	       row->codelet->sent(row, machine, call->bytes) >= (double)machine->rates->scratch_bytes;
 }
 
@@ -78,12 +80,18 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */
 
-struct codelet_speed codelet_speed_of(const struct row *row, const struct gpu_machine *machine)
+static struct codelet_speed speed_at(const struct row *row, const struct gpu_machine *machine,
+				     const struct codelet_rate *rate)
 {
 	const struct rates *rates = machine->rates;
-	const struct codelet_rate rate = row->codelet->rate(row, machine->ranks);
-	return (struct codelet_speed){ rate.of[rates->generation].gbs * rates->faster,
-				       row->codelet->engine == PLAN_CE ? 0 : rates->block_gbs[rate.block] };
+	return (struct codelet_speed){ rate->of[rates->generation].gbs * rates->faster,
+				       row->codelet->engine == PLAN_CE ? 0 : rates->block_gbs[rate->block] };
+}
+
+struct codelet_speed codelet_speed_of(const struct row *row, const struct gpu_machine *machine)
+{
+	const struct codelet_rate rate = row->codelet->rate(row, machine);
+	return speed_at(row, machine, &rate);
 }
 
 double codelet_gbs(const struct codelet_speed *speed, const struct gpu_machine *machine)
@@ -92,16 +100,22 @@ double codelet_gbs(const struct codelet_speed *speed, const struct gpu_machine *
 	return speed->block_gbs == 0 || speed->link_gbs <= blocks_gbs ? speed->link_gbs : blocks_gbs;
 }
 
-double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+double codelet_us_at(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call,
+		     const struct codelet_rate *rate)
 {
 	const struct codelet *codelet = row->codelet;
 	const struct rates *rates = machine->rates;
-	const struct codelet_rate rate = codelet->rate(row, machine->ranks);
-	const struct codelet_speed speed = codelet_speed_of(row, machine);
-	const double start_us = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us,
+	const struct codelet_speed speed = speed_at(row, machine, rate);
+	const double start_us = rate->of[rates->generation].start_us + rate->exchanges * rates->later_us,
 		     pieces = (double)codelet->pieces(row, machine, call->bytes);
-	return (start_us < 0 ? 0 : start_us) + rate.of[rates->generation].piece_us * (pieces - 1) +
+	return (start_us < 0 ? 0 : start_us) + rate->of[rates->generation].piece_us * (pieces - 1) +
 	       codelet->sent(row, machine, call->bytes) / codelet_gbs(&speed, machine) / 1e3;
+}
+
+double codelet_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
+{
+	const struct codelet_rate rate = row->codelet->rate(row, machine);
+	return codelet_us_at(row, machine, call, &rate);
 }
 
 uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

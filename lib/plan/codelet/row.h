@@ -19,10 +19,9 @@ enum plan_protocol {
 	PLAN_LL128, /* lines of 128 bytes with a flag */
 	PLAN_SENTINEL, /* words in which all ones mean empty */
 	PLAN_FIFO, /* slots and flags */
-	PLAN_DIRECT, /* stores into registered memory, and flags */
 	PLAN_COPIED, /* copy engines ("CE") */
 	PLAN_BULK, /* slots and flags, by few blocks */
-	PLAN_GRANTED, /* LL128, FIFO or DIRECT: the receiver chooses when the call runs */
+	PLAN_GRANTED, /* LL128 or FIFO: the receiver chooses when the call runs */
 	PLAN_PROTOCOLS
 };
 
@@ -96,7 +95,7 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 /* 1 if it stores into the peers' receive buffers, where memory says that all ranks' are registered. */
 int row_stores_direct(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 
-/* "LL", "LL128", "SENTINEL", "FIFO", "DIRECT", "CE", "BULK"; "any", "granted". */
+/* "LL", "LL128", "SENTINEL", "FIFO", "CE", "BULK"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
 /* The protocol that CORALE_PROTO names: LL, or that of a row with a codelet; 0: none. */
 enum plan_protocol plan_protocol_forced(const char *name);

@@ -14,7 +14,7 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	return row->protocol == PLAN_SENTINEL ? call->words : !call->words;
 }
 
-static struct codelet_rate rate(const struct row *row, int ranks)
+static struct codelet_rate rate(const struct row *row, const struct gpu_machine *machine)
 {
 	static const struct codelet_rate
 	    pair = { { [RATES_HOPPER] = { 3.3, 353, 0.3 }, [RATES_UNKNOWN] = { 5, 235, 0.5 } },
@@ -24,8 +24,9 @@ static struct codelet_rate rate(const struct row *row, int ranks)
 			2,
 			RATES_FOLDING };
 	if (row->coll == CORALE_BROADCAST)
-		return codelet_rate(4, 280, 6, 187, 2, ranks > 2 ? RATES_SCATTERING : RATES_PAIR_MOVING);
-	return ranks == 2 ? pair : several;
+		return codelet_rate(4, 280, 6, 187, 2,
+				    machine->ranks > 2 ? RATES_SCATTERING : RATES_PAIR_MOVING);
+	return machine->ranks == 2 ? pair : several;
 }
 
 static uint64_t pieces(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

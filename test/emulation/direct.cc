@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels/direct.cu as C++. */
-#include <cuda_runtime.h>
-
-#include "launch.h"
-#include "sync.h"
-
-#include "../../kernels/direct.cu"
