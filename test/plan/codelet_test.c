@@ -203,7 +203,7 @@ static int can_by(const struct question *q, enum plan_protocol protocol)
 	const struct row *row = NULL;
 	const struct plan_call call = call_of(q);
 	while ((row = row_next_codelet(q->coll, row)))
-		if (row->protocol == protocol && row_us(row, &q->machine, &call) >= 0)
+		if (row_is_by(row, protocol) && row_us(row, &q->machine, &call) >= 0)
 			return 1;
 	return 0;
 }
@@ -214,7 +214,7 @@ static void check_forced(struct question q)
 	for (int p = PLAN_LL128; p < PLAN_GRANTED; p++) {
 		q.machine.forced = p;
 		const struct row *row = chosen_row(&q);
-		if (can_by(&q, (enum plan_protocol)p) ? !row || (int)row->protocol != p
+		if (can_by(&q, (enum plan_protocol)p) ? !row || !row_is_by(row, p)
 						      : choice(&q) != free_choice)
 			complain(&q, choice(&q), "was chosen where a protocol was forced");
 	}

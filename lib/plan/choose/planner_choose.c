@@ -216,7 +216,7 @@ static const struct row *least_of(const struct gpu_machine *machine, int protoco
 	const struct row *best = NULL, *row = NULL;
 	double best_us = 0;
 	while ((row = row_next_codelet(call->coll, row))) {
-		if (protocol && (int)row->protocol != protocol)
+		if (protocol && !row_is_by(row, protocol))
 			continue;
 		const double us = row_us(row, machine, call);
 		if (us < 0 || (best && us >= best_us))
@@ -227,22 +227,13 @@ static const struct row *least_of(const struct gpu_machine *machine, int protoco
 	return best;
 }
 
-/* Slots take what goes to registered memory, too. */
-static const struct row *forced_row(const struct gpu_machine *machine, const struct plan_call *call)
-{
-	struct plan_call c = *call;
-	if (machine->forced == PLAN_FIFO)
-		c.memory &= PLAN_MEMORY_SCRATCH;
-	return machine->forced ? least_of(machine, machine->forced, &c) : NULL;
-}
-
 const struct row *planner_codelet(const struct gpu_machine *machine, const struct plan_call *call)
 {
 	const int copies =
 	    machine->zero_ctas && coll_moves(call->coll) && call->memory & PLAN_MEMORY_REGISTERED;
-	const struct row *best = forced_row(machine, call);
-	if (!best && copies && !machine->forced)
-		best = least_of(machine, PLAN_COPIED, call);
+	const struct row *best = NULL;
+	if (machine->forced || copies)
+		best = least_of(machine, machine->forced ? machine->forced : PLAN_COPIED, call);
 	return best ? best : least_of(machine, 0, call);
 }
 

@@ -24,7 +24,9 @@ enum {
 /* Both ends cut long messages for teams, which may run them. */
 static int has_teams(const struct gpu_machine *machine)
 {
-	return machine->forced ? machine->forced == PLAN_BULK : machine->max_blocks <= LAUNCH_BULK_BLOCKS;
+	if (machine->forced && machine->forced != PLAN_FIFO)
+		return machine->forced == PLAN_BULK;
+	return machine->max_blocks <= LAUNCH_BULK_BLOCKS;
 }
 
 /* An all_to_all between nodes is a codelet's only where its messages exceed a lowered list. */

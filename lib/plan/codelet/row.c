@@ -40,6 +40,11 @@ double row_us(const struct row *row, const struct gpu_machine *machine, const st
 	return row->codelet->us(row, machine, call);
 }
 
+int row_is_by(const struct row *row, int protocol)
+{
+	return (int)row->protocol == protocol || (protocol == PLAN_FIFO && row->protocol == PLAN_BULK);
+}
+
 int row_is_registered(const struct plan_call *call)
 {
 	return call->memory & PLAN_MEMORY_REGISTERED;

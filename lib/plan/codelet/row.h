@@ -97,6 +97,8 @@ int row_stores_direct(const struct row *row, const struct gpu_machine *machine, 
 
 /* "LL", "LL128", "SENTINEL", "FIFO", "CE", "BULK"; "any", "granted". */
 const char *plan_protocol_name(enum plan_protocol protocol);
+/* 1 if a row moves data by a protocol: FIFO has two shapes, one of which has a name of its own, BULK. */
+int row_is_by(const struct row *row, int protocol);
 /* The protocol that CORALE_PROTO names: LL, or that of a row with a codelet; 0: none. */
 enum plan_protocol plan_protocol_forced(const char *name);
 /* 1 if CORALE_PROTO says that no line is used. */
