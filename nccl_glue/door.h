@@ -182,8 +182,11 @@ void door_forget_buffers(ncclComm_t comm);
 
 /* ---- limits.c */
 
+/* Where nothing says how many blocks a kernel has: several communicators at work side by side must fit on a GPU, and four of these do on 132 processors. Measured: docs/nccl.md. */
+enum { DOOR_BLOCKS = 32 };
+
 /* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (fixed_order.h), which no
- * number of blocks changes here, so that limits nothing. */
+ * number of blocks changes here, so that limits nothing. 0: nothing says it. */
 int door_max_blocks(const struct door_config *config, int pinned);
 
 #endif

@@ -4,9 +4,6 @@
 #include "door.h"
 #include "env.h"
 
-/* Several communicators at work side by side must fit on a GPU: four of these do on 132 processors. Measured: docs/nccl.md. */
-enum { DEFAULT_BLOCKS = 32 };
-
 int door_max_blocks(const struct door_config *config, int pinned)
 {
 	const struct settings *settings;
@@ -18,5 +15,5 @@ int door_max_blocks(const struct door_config *config, int pinned)
 		return settings->max_ctas;
 	if (asked > 0)
 		return asked;
-	return least > DEFAULT_BLOCKS ? least : DEFAULT_BLOCKS;
+	return least > DOOR_BLOCKS ? least : 0;
 }

@@ -20,7 +20,9 @@
 static int most_blocks(const struct comm *comm)
 {
 	const struct settings *s = &comm->settings;
-	const int given = plan_most_blocks(s->max_ctas, s->cta_policy == SETTINGS_CTA_EFFICIENT);
+	const int without = comm->host_window ? 0 : comm->traits.most_blocks,
+		  given = plan_most_blocks(s->max_ctas ? s->max_ctas : without,
+					   s->cta_policy == SETTINGS_CTA_EFFICIENT);
 	return comm->host_window ? plan_most_blocks_in_host(given) : given;
 }
 

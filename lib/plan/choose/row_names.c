@@ -65,7 +65,9 @@ void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codel
 
 int plan_most_blocks_in_host(int given)
 {
-	return given && given < PLAN_HOST_WINDOW_BLOCKS ? given : PLAN_HOST_WINDOW_BLOCKS;
+	if (!given)
+		return PLAN_HOST_WINDOW_BLOCKS;
+	return given < PLAN_MOST_HOST_WINDOW_BLOCKS ? given : PLAN_MOST_HOST_WINDOW_BLOCKS;
 }
 
 int plan_most_blocks(int given, int efficient)
