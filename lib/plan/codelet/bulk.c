@@ -19,12 +19,6 @@ static int is_lowered_else(corale_coll coll)
 	return coll == CORALE_REDUCE || coll == CORALE_GATHER || coll == CORALE_SCATTER;
 }
 
-/* With no other codelet that takes calls of any size. */
-static int is_alone(corale_coll coll)
-{
-	return coll_folds(coll) && coll != CORALE_REDUCE;
-}
-
 /* A broadcast over a window in host memory: one exchange, of the whole vector. */
 static int stores_once(const struct gpu_machine *machine, corale_coll coll)
 {
@@ -49,8 +43,8 @@ static int can(const struct row *row, const struct gpu_machine *machine, const s
 	const int room = most_blocks(machine, room_of(machine, machine->slots_bytes, row->coll));
 	if (machine->forced == (int)row->protocol)
 		return room;
-	return room && (machine->ranks > 1 || is_alone(row->coll)) &&
-	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || is_alone(row->coll) ||
+	return room && (machine->ranks > 1 || slots_are_of_bulk(row->coll)) &&
+	       (machine->max_blocks <= LAUNCH_BULK_BLOCKS || slots_are_of_bulk(row->coll) ||
 		zero_copy_pays(row, machine, call)) &&
 	       (!is_lowered_else(row->coll) || row->codelet->sent(row, machine, call->bytes) >= LEAST_ALONE);
 }

@@ -31,6 +31,8 @@ int packets_have_few_ranks(const struct launch *launch);
 
 /* A vector in parts, by two exchanges; else blocks, by one. */
 int slots_have_parts(corale_coll coll);
+/* Only bulk takes these calls through slots, so with any number of blocks: others are fifo's or lowered where there are more than LAUNCH_BULK_BLOCKS. */
+int slots_are_of_bulk(corale_coll coll);
 /* Ranks that own a part, all but a root; 1: all data are blocks. */
 uint64_t slots_owners(corale_coll coll, int ranks);
 /* As struct codelet has them. */

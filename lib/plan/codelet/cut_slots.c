@@ -9,6 +9,11 @@ int slots_have_parts(corale_coll coll)
 	return coll == CORALE_ALL_REDUCE || coll == CORALE_BROADCAST || coll == CORALE_REDUCE;
 }
 
+int slots_are_of_bulk(corale_coll coll)
+{
+	return coll_folds(coll) && coll != CORALE_REDUCE;
+}
+
 uint64_t slots_owners(corale_coll coll, int ranks)
 {
 	return slots_have_parts(coll) && ranks > 1 ? (uint64_t)(ranks - coll_is_rooted(coll)) : 1;

@@ -12,7 +12,7 @@ int zero_copy_pays(const struct row *row, const struct gpu_machine *machine, con
 	if (!machine->zero_copy || machine->ranks < 2 || machine->ranks > LAUNCH_ZERO_COPY_RANKS ||
 	    row_stores_direct(row, machine, call))
 		return 0;
-	return (machine->max_blocks > LAUNCH_BULK_BLOCKS && row->coll != CORALE_ALL_REDUCE) ||
+	return (machine->max_blocks > LAUNCH_BULK_BLOCKS && !slots_are_of_bulk(row->coll)) ||
 	       zero_copy_us(row, machine, call) < codelet_us(row, machine, call);
 }
 
