@@ -34,11 +34,11 @@ __device__ static inline bool folds_for_root(const codelet_args &a)
 }
 
 /* What a rank has for another one, into a slot. */
-template <int TYPE, uint32_t N = IN_FLIGHT>
+template <int TYPE>
 __device__ static void put_input(const codelet_args &a, const warp_group &w, unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
 	if (a.op != CORALE_NUM_OPS) {
-		copy<N>(w, to, from, bytes, true);
+		copy<BULK_IN_FLIGHT>(w, to, from, bytes, true);
 		return;
 	}
 	for (uint64_t at = w.thread * 16; at < bytes; at += w.threads * 16) {
@@ -50,7 +50,7 @@ __device__ static void put_input(const codelet_args &a, const warp_group &w, uns
 template <int TYPE> __device__ static bool scatter(const codelet_args &a, const bulk_team &t, const bulk_call *b)
 {
 	return bulk_scatter(a, t, b, false, [&](int to) { return owns(a, to) && to != a.rank; }, [&](int to, uint32_t m, const range &part) {
-		put_input<TYPE, BULK_IN_FLIGHT>(a, t.workers, bulk_slot_there(a, b, 0, to, m), a.send + part.at, part.bytes);
+		put_input<TYPE>(a, t.workers, bulk_slot_there(a, b, 0, to, m), a.send + part.at, part.bytes);
 	});
 }
 

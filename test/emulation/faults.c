@@ -149,7 +149,6 @@ static int run_scenes(enum trouble trouble, int code)
 		  .count = 2000,
 		  .in_lines = 1 }, /* in host memory: plain data behind a flag */
 		call_by(&fifo_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
-		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_REDUCE, CORALE_INT32, 2000),

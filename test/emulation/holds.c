@@ -185,7 +185,6 @@ static int run_scenes(enum trouble trouble)
 		call_by(&two_shot_codelet, CORALE_ALL_REDUCE, CORALE_FLOAT32, 100),
 		call_by(&fifo_codelet, CORALE_ALL_GATHER, CORALE_INT32, 2000),
 		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
-		call_by(&bulk_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 2000),
 		call_by(&fifo_codelet, CORALE_ALL_TO_ALL_V, CORALE_INT32, 1000),
 		call_by(&copies_codelet, CORALE_ALL_GATHER, CORALE_INT32, 300),
 		call_by(&copies_codelet, CORALE_ALL_REDUCE, CORALE_INT32, 600),

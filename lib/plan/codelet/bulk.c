@@ -101,7 +101,8 @@ static void cut(struct launch *l)
 	l->variant = l->coll == CORALE_BROADCAST ? BULK_BROADCAST
 		     : coll_folds(l->coll)       ? BULK_REDUCE
 						 : BULK_MOVES;
-	slots_cut_teams(l, room / (uint64_t)l->grid.blocks, message_of(l, room / (uint64_t)l->grid.blocks));
+	const uint64_t each = room / (uint64_t)l->grid.blocks;
+	slots_cut_teams(l, each, message_of(l, each));
 }
 
 static size_t print(const struct launch *l, char *buf, size_t bytes)

@@ -19,10 +19,9 @@ struct codelet_rate codelet_rate(double hopper_us, double hopper_gbs, double unk
 				      block };
 }
 
-/* Through slots, where there is no registered memory. */
-static int has_slots(const struct row *row)
+int row_is_by(const struct row *row, int protocol)
 {
-	return row->protocol == PLAN_FIFO || row->protocol == PLAN_BULK;
+	return (int)row->protocol == protocol || (protocol == PLAN_FIFO && row->protocol == PLAN_BULK);
 }
 
 double row_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -31,18 +30,13 @@ double row_us(const struct row *row, const struct gpu_machine *machine, const st
 	const int refused = !over_nodes && machine->refused[call->coll] >> row->codelet->index & 1;
 	/* In host memory small calls are lowered: by words, or data behind a flag. */
 	const int is_small =
-	    machine->host_window && !over_nodes && has_slots(row) && (int)row->protocol != machine->forced &&
-	    !coll_is_uneven(call->coll) &&
+	    machine->host_window && !over_nodes && row_is_by(row, PLAN_FIFO) &&
+	    (int)row->protocol != machine->forced && !coll_is_uneven(call->coll) &&
 	    row->codelet->sent(row, machine, call->bytes) * (uint64_t)(machine->ranks - 1) < LEAST_IN_HOST;
 	if (over_nodes != machine->over_nodes || refused || is_small ||
 	    !row->codelet->can(row, machine, call))
 		return -1;
 	return row->codelet->us(row, machine, call);
-}
-
-int row_is_by(const struct row *row, int protocol)
-{
-	return (int)row->protocol == protocol || (protocol == PLAN_FIFO && row->protocol == PLAN_BULK);
 }
 
 int row_is_registered(const struct plan_call *call)
@@ -60,8 +54,9 @@ int row_copies_direct(const struct gpu_machine *machine, const struct plan_call 
 /* What more ranks than the root receive. */
 static int can_store_direct(const struct row *row)
 {
-	return has_slots(row) && (row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_BROADCAST ||
-				  (coll_moves(row->coll) && !coll_is_rooted(row->coll)));
+	return row_is_by(row, PLAN_FIFO) &&
+	       (row->coll == CORALE_ALL_REDUCE || row->coll == CORALE_BROADCAST ||
+		(coll_moves(row->coll) && !coll_is_rooted(row->coll)));
 }
 
 int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
@@ -70,7 +65,7 @@ int row_uses_scratch(const struct row *row, const struct gpu_machine *machine, c
 		return coll_folds(call->coll) || !row_copies_direct(machine, call);
 	const int direct = row_stores_direct(row, machine, call);
 	const int stages = coll_folds(call->coll) || (coll_moves(call->coll) && !direct);
-	return has_slots(row) && stages &&
+	return row_is_by(row, PLAN_FIFO) && stages &&
 	       row->codelet->sent(row, machine, call->bytes) >= (double)machine->rates->scratch_bytes;
 }
 

@@ -71,7 +71,7 @@ struct plan_call {
 /* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
  * few as are right beside computing. */
 int plan_most_blocks(int given, int efficient);
-/* The same over windows in host memory; never 0, which is what programs ask for that leave it open. */
+/* The same over windows in host memory; given: 0 if nothing says it. Never 0. */
 int plan_most_blocks_in_host(int given);
 
 #endif
