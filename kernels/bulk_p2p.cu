@@ -494,7 +494,7 @@ __device__ static bool run_short_list(const codelet_p2p &all)
 	const codelet_args &a = g.args;
 	const uint32_t list = blockIdx.x % g.in_lines, number = blockIdx.x / g.in_lines, blocks = (gridDim.x - list + g.in_lines - 1) / g.in_lines;
 	const codelet_message *m = &all.messages[all.first[g.lists - g.in_lines + list]];
-	pair_lines p = { &g, m, { *pair_counter(a, *m, number), number, g.most_channels, CODELET_PAIRS }, kernel_aborted(a) };
+	pair_lines p = { &g, m, { *pair_counter(a, *m, number), number, g.most_channels, CODELET_PAIRS }, messages_aborted(a) };
 	for (bool more = true; more; p.m++) {
 		more = p.m->more;
 		p.path.epoch++;

@@ -443,6 +443,13 @@ __device__ static inline uint32_t kernel_aborted(const codelet_args &a)
 	return a.one_polls && (blockIdx.x || threadIdx.x >= 32) ? 0 : call_aborted(a);
 }
 
+/* The same for messages, which wait for no headers: over windows in host memory other warps look whether this GPU has recorded a failure. A replay runs
+ * on another stream beside the kernel that failed, and may not count what that one counts. */
+__device__ static inline uint32_t messages_aborted(const codelet_args &a)
+{
+	return kernel_aborted(a) | (a.one_polls && sync_load_host(&a.state->recorded) ? (uint32_t)CALL_ABORTED : 0);
+}
+
 /* ---- Headers -------------------------------------------------------------------------------------------- */
 
 /* By the first threads of the first block: one line to each other rank. */

@@ -16,7 +16,7 @@ struct list_block {
 	const codelet_group *g;
 	const codelet_p2p *all; /* NULL if all of them go in lines */
 	uint32_t number, blocks; /* this block's, of how many */
-	uint32_t aborted; /* kernel_aborted */
+	uint32_t aborted; /* messages_aborted */
 };
 
 /* A sender whose slots were granted waits for the first channel's first acknowledgement: the receiver has read the count line, which the next
@@ -315,7 +315,7 @@ __device__ static connection connection_of_block(const list_block &b)
 template <holds HOLDS> __global__ __launch_bounds__(CODELET_THREADS, 2) void pairs(const __grid_constant__ codelet_p2p e)
 {
 	sync_previous_kernel();
-	list_block b = { &e.group, &e, 0, 0, kernel_aborted(e.group.args) };
+	list_block b = { &e.group, &e, 0, 0, messages_aborted(e.group.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(e.group, &b)]];
 	if (run_pairs<HOLDS>(b, m, connection_of_block(b)))
 		call_count(e.group.args);
@@ -328,7 +328,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p
 	if (REMOTE && !remote_begin_call(e.group.args, e.remote, remote_abort_word(e.group.args), e.begins))
 		return;
 	const codelet_group &g = e.group;
-	list_block b = { &g, &e, 0, 0, kernel_aborted(g.args) };
+	list_block b = { &g, &e, 0, 0, messages_aborted(g.args) };
 	const codelet_message *m = &e.messages[e.first[list_of_block(g, &b)]];
 	connection conn = connection_of_block(b);
 	bool good;
@@ -351,7 +351,7 @@ template <bool REMOTE> __global__ __launch_bounds__(CODELET_THREADS, 2) void p2p
 __global__ __launch_bounds__(CODELET_THREADS) void p2p_few(const __grid_constant__ codelet_few_messages f)
 {
 	sync_previous_kernel();
-	list_block b = { &f.group, nullptr, 0, 0, kernel_aborted(f.group.args) };
+	list_block b = { &f.group, nullptr, 0, 0, messages_aborted(f.group.args) };
 	const codelet_message *m = &f.messages[list_of_block(f.group, &b)];
 	if (run_pairs<SMALL>(b, m, connection_of_block(b)))
 		call_count(f.group.args);

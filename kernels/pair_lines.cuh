@@ -17,7 +17,7 @@ struct pair_lines {
 	const codelet_group *g;
 	const codelet_message *m;
 	connection path; /* its epoch: the pair's count of messages */
-	uint32_t aborted; /* kernel_aborted */
+	uint32_t aborted; /* messages_aborted */
 };
 
 /* A ring at this end, and what of the message is this thread's in it. */

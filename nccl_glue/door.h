@@ -188,5 +188,7 @@ enum { DOOR_BLOCKS = 32 };
 /* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (fixed_order.h), which no
  * number of blocks changes here, so that limits nothing. 0: nothing says it. */
 int door_max_blocks(const struct door_config *config, int pinned);
+/* What raises the most of them where nothing says it. */
+int door_least_blocks(const struct door_config *config);
 
 #endif

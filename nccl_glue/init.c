@@ -126,7 +126,8 @@ static int create_core(struct ncclComm *comm, const struct settings *settings, i
 	if (comm->device->is_gpu)
 		config.max_channels = door_max_blocks(&comm->config, in_order);
 	const struct comm_traits traits = { .holds = 1,
-					    .most_blocks = DOOR_BLOCKS,
+					    .usual_blocks = DOOR_BLOCKS,
+					    .least_blocks = door_least_blocks(&comm->config),
 					    .no_scratch = 1,
 					    .scratch = settings->nccl_scratch,
 					    .leaves_quietly = 1,

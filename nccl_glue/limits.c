@@ -7,13 +7,16 @@
 int door_max_blocks(const struct door_config *config, int pinned)
 {
 	const struct settings *settings;
-	const int asked = pinned ? 0 : door_env_max_ctas(), given = config->min_ctas,
-		  least = given > door_env_min_ctas() ? given : door_env_min_ctas();
+	const int asked = pinned ? 0 : door_env_max_ctas();
 	if (config->max_ctas > 0 && !pinned)
 		return config->max_ctas;
 	if (!door_settings(&settings) && settings->max_ctas > 0)
 		return settings->max_ctas;
-	if (asked > 0)
-		return asked;
-	return least > DOOR_BLOCKS ? least : 0;
+	return asked > 0 ? asked : 0;
+}
+
+int door_least_blocks(const struct door_config *config)
+{
+	const int of_all = door_env_min_ctas();
+	return config->min_ctas > of_all ? config->min_ctas : of_all;
 }

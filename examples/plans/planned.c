@@ -7,13 +7,14 @@
 #include "net/connections.h"
 #include "plan/codelet/launch.h"
 
-void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
-		      const struct settings *settings, const struct rates *rates)
+static void init(struct gpu_machine *machine, const struct plan_map *map, const struct settings *settings,
+		 const struct rates *rates, int in_host)
 {
 	struct codelet_layout layout;
-	const int given =
-		      plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT),
-		  resident = 2 * rates->blocks, ranks = map->max_node_size;
+	const struct plan_blocks_asked asked = { .given = settings->max_ctas,
+						 .efficient = settings->cta_policy == SETTINGS_CTA_EFFICIENT,
+						 .in_host = in_host };
+	const int given = plan_most_blocks(&asked), resident = 2 * rates->blocks, ranks = map->max_node_size;
 	codelet_layout_init(&layout, ranks,
 			    settings->gpu_window < settings->memory_cap ? settings->gpu_window
 									: settings->memory_cap);
@@ -32,14 +33,18 @@ void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
 	gpu_machine_settings(machine, map, settings);
 }
 
+void gpu_machine_init(struct gpu_machine *machine, const struct plan_map *map,
+		      const struct settings *settings, const struct rates *rates)
+{
+	init(machine, map, settings, rates, 0);
+}
+
 void gpu_machine_init_in_host(struct gpu_machine *machine, const struct plan_map *map,
 			      const struct settings *settings, const struct rates *rates)
 {
 	struct settings of_host = *settings;
 	of_host.gpu_window = settings->host_window ? settings->host_window : (size_t)8 << 20;
-	of_host.max_ctas = plan_most_blocks_in_host(
-	    plan_most_blocks(settings->max_ctas, settings->cta_policy == SETTINGS_CTA_EFFICIENT));
-	gpu_machine_init(machine, map, &of_host, rates);
+	init(machine, map, &of_host, rates, 1);
 	machine->host_window = machine->words_only = 1;
 	machine->scratch_bytes = 0;
 	memset(machine->refused, 0, sizeof machine->refused);

@@ -20,10 +20,12 @@
 static int most_blocks(const struct comm *comm)
 {
 	const struct settings *s = &comm->settings;
-	const int without = comm->host_window ? 0 : comm->traits.most_blocks,
-		  given = plan_most_blocks(s->max_ctas ? s->max_ctas : without,
-					   s->cta_policy == SETTINGS_CTA_EFFICIENT);
-	return comm->host_window ? plan_most_blocks_in_host(given) : given;
+	const struct plan_blocks_asked asked = { .given = s->max_ctas,
+						 .usual = comm->traits.usual_blocks,
+						 .least = comm->traits.least_blocks,
+						 .efficient = s->cta_policy == SETTINGS_CTA_EFFICIENT,
+						 .in_host = comm->host_window };
+	return plan_most_blocks(&asked);
 }
 
 static int open_engine(struct comm *comm)

@@ -44,7 +44,7 @@ struct shared_plan {
 struct comm_traits {
 	int holds; /* on a GPU a failed call keeps its stream until the communicator is aborted or destroyed, or the process
 		      exits: nothing behind it computes with what did not arrive */
-	int most_blocks; /* of a kernel, where no setting says it and windows lie in GPU memory; 0: as many as there is room for */
+	int usual_blocks, least_blocks; /* as plan_blocks_asked has them */
 	int no_scratch; /* on a GPU no call makes scratch, as the host would wait for other ranks; one rank that says so suffices */
 	size_t scratch; /* then: bytes of it at most that are made with the communicator */
 	int leaves_quietly; /* a process that ends has left, as by corale_comm_destroy: a call fails when it waits for that rank */

@@ -287,15 +287,24 @@ UNIT_TEST(test_small_windows)
 	    .rates = rates_of_default_gpu(), .ranks = 4, .max_blocks = 1, .slots_bytes = 512 });
 }
 
+#define blocks_of(...) plan_most_blocks(&(struct plan_blocks_asked){ __VA_ARGS__ })
+
 /* As few as the policy `efficient` leaves; what is given goes first. */
 UNIT_TEST(test_few_blocks)
 {
-	const int few = plan_most_blocks(0, 1);
+	const int few = blocks_of(.efficient = 1);
 	assert_in_range(few, 1, 8);
-	assert_int_equal(plan_most_blocks(0, 0), 0);
-	assert_int_equal(plan_most_blocks(few + 12, 1), few + 12);
-	assert_int_equal(plan_most_blocks(1, 1), 1);
-	assert_int_equal(plan_most_blocks(16, 0), 16);
+	assert_int_equal(blocks_of(.in_host = 0), 0);
+	assert_int_equal(blocks_of(.given = few + 12, .efficient = 1), few + 12);
+	assert_int_equal(blocks_of(.given = 1, .usual = 32, .least = 16), 1);
+	assert_int_equal(blocks_of(.usual = 32, .efficient = 1), few);
+	assert_int_equal(blocks_of(.least = 40), 0); /* all are more */
+	assert_int_equal(blocks_of(.usual = 32, .least = 16), 32);
+	assert_int_equal(blocks_of(.usual = 32, .least = 40), 40);
+	assert_int_equal(blocks_of(.usual = 32, .in_host = 1), PLAN_HOST_WINDOW_BLOCKS);
+	assert_int_equal(blocks_of(.usual = 32, .least = 12, .in_host = 1), 12);
+	assert_int_equal(blocks_of(.given = 32, .in_host = 1), PLAN_MOST_HOST_WINDOW_BLOCKS);
+	assert_int_equal(blocks_of(.given = 3, .least = 12, .in_host = 1), 3);
 	for (int ranks = 1; ranks <= 8; ranks++) {
 		struct gpu_machine machine = machine_of(ranks, WINDOW);
 		machine.max_blocks = few;

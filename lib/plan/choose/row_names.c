@@ -63,14 +63,14 @@ void gpu_machine_refuse(struct gpu_machine *machine, const struct codelet *codel
 		machine->refused[coll] |= 1u << codelet->index;
 }
 
-int plan_most_blocks_in_host(int given)
+int plan_most_blocks(const struct plan_blocks_asked *asked)
 {
-	if (!given)
-		return PLAN_HOST_WINDOW_BLOCKS;
-	return given < PLAN_MOST_HOST_WINDOW_BLOCKS ? given : PLAN_MOST_HOST_WINDOW_BLOCKS;
-}
-
-int plan_most_blocks(int given, int efficient)
-{
-	return given || !efficient ? given : EFFICIENT_BLOCKS;
+	int most = asked->in_host ? PLAN_HOST_WINDOW_BLOCKS : asked->usual;
+	if (asked->efficient)
+		most = EFFICIENT_BLOCKS;
+	if (most && most < asked->least)
+		most = asked->least;
+	if (asked->given)
+		most = asked->given;
+	return asked->in_host && most > PLAN_MOST_HOST_WINDOW_BLOCKS ? PLAN_MOST_HOST_WINDOW_BLOCKS : most;
 }

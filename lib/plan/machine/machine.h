@@ -68,10 +68,16 @@ struct plan_call {
 	int unaligned; /* enum plan_alignment: the launch's alone, as ranks may differ */
 };
 
-/* The most blocks of a kernel, 0: all that the GPU has room for. given: by the caller, 0: none. efficient: where none is given, as
- * few as are right beside computing. */
-int plan_most_blocks(int given, int efficient);
-/* The same over windows in host memory; given: 0 if nothing says it. Never 0. */
-int plan_most_blocks_in_host(int given);
+/* What says how many blocks a kernel has at most; 0: nothing. */
+struct plan_blocks_asked {
+	int given; /* by the caller: goes first */
+	int usual; /* over windows in GPU memory, where none is given */
+	int least; /* raises what is usual, or efficient */
+	int efficient; /* where none is given, as few as are right beside computing */
+	int in_host; /* windows lie in host memory */
+};
+
+/* 0: all that the GPU has room for. */
+int plan_most_blocks(const struct plan_blocks_asked *asked);
 
 #endif
