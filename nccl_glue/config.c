@@ -6,47 +6,45 @@
 
 enum { UNSET = NCCL_CONFIG_UNDEF_INT, MAX_CTAS = DOOR_MAX_CTAS };
 
-/* A field of ncclConfig_t: since which version its bytes have a meaning, and which values NCCL accepts. Bits are for nvlsHostMode, which
- * is a mask or INT_MAX. */
+enum { HAS_EFFECT = 0, IGNORED = 1, IS_MASK_OR_MAX = 2, IS_STRING = 4 };
+
+/* A field of ncclConfig_t: since which version its bytes have a meaning, and which values of a number NCCL accepts. */
 struct field {
 	const char *name;
-	size_t offset;
+	size_t offset, bytes;
 	unsigned since;
 	int low, high;
-	unsigned ignored; /* its bit in struct door_config, 0: it has an effect */
-	bool bits;
+	unsigned flags;
 };
 
-#define FIELD(name) #name, offsetof(ncclConfig_t, name)
-static const struct field numbers[] = {
-	{ FIELD(blocking), 21400, 0, 1, 0, false },
-	{ FIELD(cgaClusterSize), 21700, 0, INT_MAX, DOOR_CGA_CLUSTER_SIZE, false },
-	{ FIELD(minCTAs), 21700, 1, INT_MAX, 0, false },
-	{ FIELD(maxCTAs), 21700, 1, INT_MAX, 0, false },
-	{ FIELD(splitShare), 21800, 0, 1, DOOR_SPLIT_SHARE, false },
-	{ FIELD(trafficClass), 22600, INT_MIN, INT_MAX, DOOR_TRAFFIC_CLASS, false },
-	{ FIELD(collnetEnable), 22700, 0, 1, DOOR_COLLNET_ENABLE, false },
-	{ FIELD(CTAPolicy), 22700, 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO, 0, false },
-	{ FIELD(shrinkShare), 22700, 0, 1, DOOR_SHRINK_SHARE, false },
-	{ FIELD(nvlsCTAs), 22700, 1, INT_MAX, DOOR_NVLS_CTAS, false },
-	{ FIELD(nChannelsPerNetPeer), 22800, 1, MAX_CTAS, DOOR_CHANNELS_PER_NET_PEER, false },
-	{ FIELD(nvlinkCentricSched), 22800, 0, 1, DOOR_NVLINK_CENTRIC_SCHED, false },
-	{ FIELD(graphUsageMode), 22900, 0, 2, DOOR_GRAPH_USAGE_MODE, false },
-	{ FIELD(numRmaCtx), 22900, 0, INT_MAX, DOOR_NUM_RMA_CTX, false },
-	{ FIELD(maxP2pPeers), 23000, 1, INT_MAX, DOOR_MAX_P2P_PEERS, false },
-	{ FIELD(graphStreamOrdering), 23005, 0, 1, DOOR_GRAPH_STREAM_ORDERING, false },
-	{ FIELD(launchOrderImplicit), 23100, 0, 1, DOOR_LAUNCH_ORDER_IMPLICIT, false },
-	{ FIELD(numRmaSig), 23100, 0, INT_MAX, DOOR_NUM_RMA_SIG, false },
-	{ FIELD(rmaEagerInit), 23100, 0, 1, DOOR_RMA_EAGER_INIT, false },
-	{ FIELD(hostCftMode), 23100, ncclHostCftEnable, ncclHostCftFallback, DOOR_HOST_CFT_MODE, false },
-	{ FIELD(nvlsHostMode), 23200, 0, 3, DOOR_NVLS_HOST_MODE, true },
+#define FIELD(name) #name, offsetof(ncclConfig_t, name), sizeof(((ncclConfig_t *)0)->name)
+static const struct field fields[] = {
+	{ FIELD(blocking), 21400, 0, 1, HAS_EFFECT },
+	{ FIELD(cgaClusterSize), 21700, 0, INT_MAX, IGNORED },
+	{ FIELD(minCTAs), 21700, 1, INT_MAX, HAS_EFFECT },
+	{ FIELD(maxCTAs), 21700, 1, INT_MAX, HAS_EFFECT },
+	{ FIELD(splitShare), 21800, 0, 1, IGNORED },
+	{ FIELD(trafficClass), 22600, INT_MIN, INT_MAX, IGNORED },
+	{ FIELD(collnetEnable), 22700, 0, 1, IGNORED },
+	{ FIELD(CTAPolicy), 22700, 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO, HAS_EFFECT },
+	{ FIELD(shrinkShare), 22700, 0, 1, IGNORED },
+	{ FIELD(nvlsCTAs), 22700, 1, INT_MAX, IGNORED },
+	{ FIELD(nChannelsPerNetPeer), 22800, 1, MAX_CTAS, IGNORED },
+	{ FIELD(nvlinkCentricSched), 22800, 0, 1, IGNORED },
+	{ FIELD(graphUsageMode), 22900, 0, 2, IGNORED },
+	{ FIELD(numRmaCtx), 22900, 0, INT_MAX, IGNORED },
+	{ FIELD(maxP2pPeers), 23000, 1, INT_MAX, IGNORED },
+	{ FIELD(graphStreamOrdering), 23005, 0, 1, IGNORED },
+	{ FIELD(launchOrderImplicit), 23100, 0, 1, IGNORED },
+	{ FIELD(numRmaSig), 23100, 0, INT_MAX, IGNORED },
+	{ FIELD(rmaEagerInit), 23100, 0, 1, IGNORED },
+	{ FIELD(hostCftMode), 23100, ncclHostCftEnable, ncclHostCftFallback, IGNORED },
+	{ FIELD(nvlsHostMode), 23200, 0, 3, IGNORED | IS_MASK_OR_MAX },
+	{ FIELD(netName), 21700, 0, 0, IGNORED | IS_STRING },
+	{ FIELD(commName), 22700, 0, 0, IS_STRING },
 };
-/* Their names are strings: low, high and bits mean nothing. */
-static const struct field strings[] = {
-	{ FIELD(netName), 21700, 0, 0, DOOR_NET_NAME, false },
-	{ FIELD(commName), 22700, 0, 0, 0, false },
-};
-enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), STRINGS = sizeof(strings) / sizeof(strings[0]) };
+_Static_assert(sizeof(ncclConfig_t) <= offsetof(ncclConfig_t, blocking) + 32 * sizeof(int), "each has a bit");
+enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 static const ncclConfig_t unset_config = NCCL_CONFIG_INITIALIZER;
 
@@ -58,29 +56,19 @@ static int number_of(const ncclConfig_t *config, const struct field *field)
 	return value;
 }
 
-static const char *string_of(const ncclConfig_t *config, const struct field *field)
+static bool is_set(const ncclConfig_t *config, const struct field *field)
 {
-	const char *value;
-
-	memcpy(&value, (const char *)config + field->offset, sizeof(value));
-	return value;
+	return memcmp((const char *)config + field->offset, (const char *)&unset_config + field->offset,
+		      field->bytes) != 0;
 }
 
 static bool fits(const struct field *field, int value)
 {
 	return value == UNSET || (value >= field->low && value <= field->high) ||
-	       (field->bits && value == INT_MAX);
+	       (field->flags & IS_MASK_OR_MAX && value == INT_MAX);
 }
 
-/* Drops what stands in a field that the program's struct, by its size or version, does not have. */
-static void drop_unknown(ncclConfig_t *config, const struct field *field, size_t field_bytes, size_t size)
-{
-	if (config->version < field->since || size < field->offset + field_bytes)
-		memcpy((char *)config + field->offset, (const char *)&unset_config + field->offset,
-		       field_bytes);
-}
-
-/* Makes of the program's struct, of any version, one of the newest. */
+/* Makes of the program's struct, of any version, one of the newest: drops what stands in fields that it does not have, by its size or version. */
 static ncclConfig_t modern(const ncclConfig_t *given)
 {
 	ncclConfig_t config = unset_config;
@@ -89,10 +77,10 @@ static ncclConfig_t modern(const ncclConfig_t *given)
 	config.magic = 0;
 	memcpy(&size, given, sizeof(size));
 	memcpy(&config, given, size < sizeof(config) ? size : sizeof(config));
-	for (int i = 0; i < NUMBERS; i++)
-		drop_unknown(&config, &numbers[i], sizeof(int), size);
-	for (int i = 0; i < STRINGS; i++)
-		drop_unknown(&config, &strings[i], sizeof(const char *), size);
+	for (const struct field *f = fields; f < fields + FIELDS; f++)
+		if (config.version < f->since || size < f->offset + f->bytes)
+			memcpy((char *)&config + f->offset, (const char *)&unset_config + f->offset,
+			       f->bytes);
 	return config;
 }
 
@@ -105,9 +93,8 @@ static bool refuse(const ncclConfig_t *config, char *why, size_t bytes)
 			 config->magic, NCCL_API_MAGIC);
 		return true;
 	}
-	for (int i = 0; i < NUMBERS; i++) {
-		const struct field *field = &numbers[i];
-		int value = number_of(config, field);
+	for (const struct field *field = fields; field < fields + FIELDS; field++) {
+		const int value = field->flags & IS_STRING ? UNSET : number_of(config, field);
 		if (fits(field, value))
 			continue;
 		if (field->high == INT_MAX)
@@ -142,11 +129,6 @@ static int policy(int value)
 	return value & NCCL_CTA_POLICY_ZERO ? NCCL_CTA_POLICY_ZERO : value;
 }
 
-static void copy_name(char *name, const char *given)
-{
-	snprintf(name, DOOR_NAME_BYTES, "%s", given ? given : "");
-}
-
 ncclResult_t door_config_read(const ncclConfig_t *given, struct door_config *out, char *why, size_t bytes)
 {
 	ncclConfig_t config = given ? modern(given) : unset_config;
@@ -158,26 +140,11 @@ ncclResult_t door_config_read(const ncclConfig_t *given, struct door_config *out
 	out->min_ctas = ctas(config.minCTAs);
 	out->max_ctas = ctas(config.maxCTAs);
 	out->cta_policy = config.CTAPolicy == UNSET ? NCCL_CTA_POLICY_DEFAULT : policy(config.CTAPolicy);
-	copy_name(out->name, config.commName);
-	copy_name(out->net_name, config.netName);
-	for (int i = 0; i < NUMBERS; i++)
-		if (number_of(&config, &numbers[i]) != UNSET)
-			out->ignored |= numbers[i].ignored;
-	for (int i = 0; i < STRINGS; i++)
-		if (string_of(&config, &strings[i]))
-			out->ignored |= strings[i].ignored;
+	snprintf(out->name, sizeof(out->name), "%s", config.commName ? config.commName : "");
+	for (const struct field *f = fields; f < fields + FIELDS; f++)
+		if (f->flags & IGNORED && is_set(&config, f))
+			out->ignored |= DOOR_FIELD_BIT(f->offset);
 	return ncclSuccess;
-}
-
-/* Appends the name of a field that was given in vain. */
-static int append(const struct field *field, unsigned ignored, int count, char *text, size_t bytes)
-{
-	size_t used = strlen(text);
-
-	if (!(field->ignored & ignored))
-		return count;
-	snprintf(text + used, bytes - used, "%s%s", count ? ", " : "", field->name);
-	return count + 1;
 }
 
 int door_config_ignored(const struct door_config *config, char *text, size_t bytes)
@@ -185,10 +152,11 @@ int door_config_ignored(const struct door_config *config, char *text, size_t byt
 	int count = 0;
 
 	text[0] = '\0';
-	for (int i = 0; i < NUMBERS; i++)
-		count = append(&numbers[i], config->ignored, count, text, bytes);
-	for (int i = 0; i < STRINGS; i++)
-		count = append(&strings[i], config->ignored, count, text, bytes);
+	for (const struct field *f = fields; f < fields + FIELDS; f++) {
+		const size_t used = strlen(text);
+		if (DOOR_FIELD_BIT(f->offset) & config->ignored)
+			snprintf(text + used, bytes - used, "%s%s", count++ ? ", " : "", f->name);
+	}
 	return count;
 }
 

@@ -8,27 +8,8 @@
 
 enum { DOOR_NAME_BYTES = 128, DOOR_MAX_CTAS = 64 };
 
-/* Fields that are accepted and have no effect. One bit each. */
-enum {
-	DOOR_CGA_CLUSTER_SIZE = 1 << 0,
-	DOOR_NET_NAME = 1 << 1,
-	DOOR_SPLIT_SHARE = 1 << 2,
-	DOOR_TRAFFIC_CLASS = 1 << 3,
-	DOOR_COLLNET_ENABLE = 1 << 4,
-	DOOR_SHRINK_SHARE = 1 << 5,
-	DOOR_NVLS_CTAS = 1 << 6,
-	DOOR_CHANNELS_PER_NET_PEER = 1 << 7,
-	DOOR_NVLINK_CENTRIC_SCHED = 1 << 8,
-	DOOR_GRAPH_USAGE_MODE = 1 << 9,
-	DOOR_NUM_RMA_CTX = 1 << 10,
-	DOOR_MAX_P2P_PEERS = 1 << 11,
-	DOOR_GRAPH_STREAM_ORDERING = 1 << 12,
-	DOOR_LAUNCH_ORDER_IMPLICIT = 1 << 13,
-	DOOR_NUM_RMA_SIG = 1 << 14,
-	DOOR_RMA_EAGER_INIT = 1 << 15,
-	DOOR_HOST_CFT_MODE = 1 << 16,
-	DOOR_NVLS_HOST_MODE = 1 << 17
-};
+/* A field's bit in struct door_config. */
+#define DOOR_FIELD_BIT(offset) (1u << ((offset)-offsetof(ncclConfig_t, blocking)) / sizeof(int))
 
 struct door_config {
 	int blocking; /* 0 or 1 */
@@ -36,7 +17,6 @@ struct door_config {
 	int cta_policy; /* NCCL_CTA_POLICY_DEFAULT, _EFFICIENCY or _ZERO: never two */
 	unsigned ignored; /* the fields that were given and have no effect */
 	char name[DOOR_NAME_BYTES]; /* the communicator's, "" if none; cut if too long */
-	char net_name[DOOR_NAME_BYTES]; /* for messages alone */
 };
 
 /* Reads given (NULL: nothing is set) into out. ncclInvalidArgument where NCCL refuses too: then why has the reason, for the caller to
