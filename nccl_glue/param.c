@@ -72,75 +72,41 @@ static const char *bound(const char *call, ncclParamHandle_t handle, const void 
 	return name;
 }
 
-/* The text of a number that has a value. */
-static const char *number_text(const char *call, ncclParamHandle_t handle, const void *out, const char **name)
+/* The bits of a number's value; low: 0 for unsigned types. */
+static ncclResult_t get_number(const char *call, ncclParamHandle_t handle, const void *out, long long low,
+			       unsigned long long high, unsigned long long *value)
 {
-	*name = bound(call, handle, out);
-	const char *text = *name ? door_env(*name) : NULL;
-
-	if (*name && !text)
-		invalid("%s: %s is not set", call, *name);
-	return text;
-}
-
-static ncclResult_t get_signed(const char *call, ncclParamHandle_t handle, const void *out, long long low,
-			       long long high, long long *value)
-{
-	const char *name, *text = number_text(call, handle, out, &name);
+	const char *name = bound(call, handle, out), *text = name ? door_env(name) : NULL;
 	char *end;
 
 	if (!text)
-		return ncclInvalidArgument;
+		return name ? invalid("%s: %s is not set", call, name) : ncclInvalidArgument;
+	const int is_negative = strchr(text, '-') != NULL; /* which strtoull takes, too */
 	errno = 0;
-	*value = strtoll(text, &end, 0);
-	if (errno || end == text || *end || *value < low || *value > high)
-		return invalid("%s: %s is %s: no number from %lld to %lld", call, name, text, low, high);
+	*value = is_negative ? (unsigned long long)strtoll(text, &end, 0) : strtoull(text, &end, 0);
+	if (errno || end == text || *end || (is_negative ? !low || (long long)*value < low : *value > high))
+		return invalid("%s: %s is %s: no number from %lld to %llu", call, name, text, low, high);
 	return ncclSuccess;
 }
 
-static ncclResult_t get_unsigned(const char *call, ncclParamHandle_t handle, const void *out,
-				 unsigned long long high, unsigned long long *value)
-{
-	const char *name, *text = number_text(call, handle, out, &name);
-	char *end;
-
-	if (!text)
-		return ncclInvalidArgument;
-	errno = 0;
-	*value = strtoull(text, &end, 0);
-	if (errno || end == text || *end || strchr(text, '-') || *value > high) /* strtoull takes -1 */
-		return invalid("%s: %s is %s: no number from 0 to %llu", call, name, text, high);
-	return ncclSuccess;
-}
-
-#define GET_SIGNED(suffix, type, low, high)                                                                  \
-	DOOR_EXPORT(ncclParamGet##suffix);                                                                   \
-	ncclResult_t pncclParamGet##suffix(ncclParamHandle_t h, type *out)                                   \
-	{                                                                                                    \
-		long long value;                                                                             \
-		ncclResult_t result = get_signed("ncclParamGet" #suffix, h, out, low, high, &value);         \
-		if (result == ncclSuccess)                                                                   \
-			*out = (type)value;                                                                  \
-		return result;                                                                               \
-	}
-#define GET_UNSIGNED(suffix, type, high)                                                                     \
+#define GET_NUMBER(suffix, type, low, high)                                                                  \
 	DOOR_EXPORT(ncclParamGet##suffix);                                                                   \
 	ncclResult_t pncclParamGet##suffix(ncclParamHandle_t h, type *out)                                   \
 	{                                                                                                    \
 		unsigned long long value;                                                                    \
-		ncclResult_t result = get_unsigned("ncclParamGet" #suffix, h, out, high, &value);            \
+		ncclResult_t result = get_number("ncclParamGet" #suffix, h, out, low, high, &value);         \
 		if (result == ncclSuccess)                                                                   \
 			*out = (type)value;                                                                  \
 		return result;                                                                               \
 	}
-GET_SIGNED(I8, int8_t, INT8_MIN, INT8_MAX)
-GET_SIGNED(I16, int16_t, INT16_MIN, INT16_MAX)
-GET_SIGNED(I32, int32_t, INT32_MIN, INT32_MAX)
-GET_SIGNED(I64, int64_t, INT64_MIN, INT64_MAX)
-GET_UNSIGNED(U8, uint8_t, UINT8_MAX)
-GET_UNSIGNED(U16, uint16_t, UINT16_MAX)
-GET_UNSIGNED(U32, uint32_t, UINT32_MAX)
-GET_UNSIGNED(U64, uint64_t, UINT64_MAX)
+GET_NUMBER(I8, int8_t, INT8_MIN, INT8_MAX)
+GET_NUMBER(I16, int16_t, INT16_MIN, INT16_MAX)
+GET_NUMBER(I32, int32_t, INT32_MIN, INT32_MAX)
+GET_NUMBER(I64, int64_t, INT64_MIN, INT64_MAX)
+GET_NUMBER(U8, uint8_t, 0, UINT8_MAX)
+GET_NUMBER(U16, uint16_t, 0, UINT16_MAX)
+GET_NUMBER(U32, uint32_t, 0, UINT32_MAX)
+GET_NUMBER(U64, uint64_t, 0, UINT64_MAX)
 
 DOOR_EXPORT(ncclParamGetStr);
 ncclResult_t pncclParamGetStr(ncclParamHandle_t h, const char **out)
