@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "call/coll.h"
 #include "call/group.h"
 #include "door.h"
 #include "export.h"
 
 struct list {
-	size_t n, room, bytes; /* bytes: of an element */
+	size_t n, room;
 	void *items;
 };
 
@@ -20,7 +21,7 @@ static _Thread_local struct thread_group {
 	int depth;
 	ncclResult_t error; /* the first */
 	struct list calls, jobs;
-} group = { .calls.bytes = sizeof(struct door_call), .jobs.bytes = sizeof(struct door_job) };
+} group;
 
 int door_grouping(void)
 {
@@ -43,28 +44,22 @@ ncclResult_t door_group_fail(ncclResult_t result)
 	return result;
 }
 
-static ncclResult_t append(struct list *list, const void *item)
+static ncclResult_t append(struct list *list, const void *item, size_t bytes)
 {
-	if (list->n == list->room) {
-		size_t room = list->room ? 2 * list->room : 16;
-		void *items = realloc(list->items, room * list->bytes);
-		if (!items)
-			return door_refuse(ncclSystemError, "no memory for a group of %zu calls", room);
-		list->items = items;
-		list->room = room;
-	}
-	memcpy((char *)list->items + list->n++ * list->bytes, item, list->bytes);
+	if (!array_grow(&list->items, &list->room, list->n + 1, bytes))
+		return door_refuse(ncclSystemError, "no memory for a group of %zu calls", list->n + 1);
+	memcpy((char *)list->items + list->n++ * bytes, item, bytes);
 	return ncclSuccess;
 }
 
 ncclResult_t door_group_call(const struct door_call *call)
 {
-	return append(&group.calls, call);
+	return append(&group.calls, call, sizeof *call);
 }
 
 ncclResult_t door_group_job(const struct door_job *job)
 {
-	return append(&group.jobs, job);
+	return append(&group.jobs, job, sizeof *job);
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
@@ -146,15 +141,13 @@ ncclResult_t pncclGroupStart(void)
 /* Leaves one level. 1: it was the last, and *taken is what was in the group; 0: *result is the call's. */
 static int leave(const char *call, struct thread_group *taken, ncclResult_t *result)
 {
-	static const struct thread_group empty = { .calls.bytes = sizeof(struct door_call),
-						   .jobs.bytes = sizeof(struct door_job) };
 	*result = door_refuse_forked(call);
 	if (*result == ncclSuccess && !group.depth)
 		*result = door_refuse(ncclInvalidUsage, "nccl%s without ncclGroupStart in this thread", call);
 	if (*result != ncclSuccess || --group.depth)
 		return 0;
 	*taken = group;
-	group = empty;
+	group = (struct thread_group){ 0 };
 	return 1;
 }
 
