@@ -97,15 +97,16 @@ static uint64_t shrink_tag(struct ncclComm *parent, const struct door_job *job)
 	return s ? 4 * ++s->number + 2 : 0;
 }
 
-/* The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. A refused call has no tag. */
-static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *config)
+/*
+ * The child has the parent's configuration, unless it is given one. The parent lives until the job has ended. A refused call has no tag. result: whether the
+ * call may be made.
+ */
+static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *config, ncclResult_t result)
 {
-	ncclResult_t result = ncclSuccess;
 	job->ordinal = job->comm->ordinal;
-	if (config)
+	job->config = job->comm->config;
+	if (result == ncclSuccess && config)
 		result = door_read_config(job->call, config, &job->config);
-	else
-		job->config = job->comm->config;
 	if (result == ncclSuccess)
 		job->tag = job->kind == DOOR_SPLIT ? split_tag(job->comm) : shrink_tag(job->comm, job);
 	if (result == ncclSuccess && job->tag) {
@@ -123,6 +124,18 @@ static ncclResult_t submit_child(struct door_job *job, const ncclConfig_t *confi
 	return door_group_fail(result);
 }
 
+static ncclResult_t check_split(ncclComm_t parent, int color, ncclComm_t *out)
+{
+	if (!out || color < NCCL_SPLIT_NOCOLOR)
+		return door_refuse(ncclInvalidArgument,
+				   "ncclCommSplit: color %d; expected 0 or more, or "
+				   "NCCL_SPLIT_NOCOLOR, and a place for the communicator",
+				   color);
+	return atomic_load(&parent->state) == DOOR_REVOKED
+		   ? ncclSuccess
+		   : door_result(parent, corale_comm_async_error(parent->core));
+}
+
 DOOR_EXPORT(ncclCommSplit);
 ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config)
 {
@@ -132,24 +145,9 @@ ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *o
 				.out = out,
 				.color = color,
 				.key = key };
-	ncclResult_t result = door_enter_any(parent, "CommSplit");
-	if (result != ncclSuccess)
-		return door_group_fail(result);
-	if (!out || color < NCCL_SPLIT_NOCOLOR) {
-		door_leave(parent);
-		return door_group_fail(door_refuse(ncclInvalidArgument,
-						   "ncclCommSplit: color %d; expected 0 or more, or "
-						   "NCCL_SPLIT_NOCOLOR, and a place for the communicator",
-						   color));
-	}
-	const int error =
-	    atomic_load(&parent->state) == DOOR_REVOKED ? 0 : corale_comm_async_error(parent->core);
-	if (error) {
-		result = door_result(parent, error);
-		door_leave(parent);
-		return door_group_fail(result);
-	}
-	return submit_child(&job, config);
+	const ncclResult_t result = door_enter_any(parent, "CommSplit");
+	return result == ncclSuccess ? submit_child(&job, config, check_split(parent, color, out))
+				     : door_group_fail(result);
 }
 
 /* The parent's ranks but those that are excluded. */
@@ -198,12 +196,8 @@ ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t
 			result = door_refuse(ncclSystemError, "ncclCommShrink: no memory for %d ranks",
 					     parent->size);
 	}
-	if (result != ncclSuccess) {
-		door_leave(parent);
-		return door_group_fail(result);
-	}
-	if (flags & NCCL_SHRINK_ABORT)
+	if (result == ncclSuccess && flags & NCCL_SHRINK_ABORT)
 		comm_revoke(parent->core);
 	job.parent_error = corale_comm_async_error(parent->core);
-	return submit_child(&job, config);
+	return submit_child(&job, config, result);
 }
