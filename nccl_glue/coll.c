@@ -2,6 +2,7 @@
 /* NCCL's calls: their checks, and what Corale is asked for. */
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 
 #include "base/collectives.h"
 #include "call/runner.h"
@@ -33,26 +34,11 @@ static const uint8_t ops[ncclNumOps] = {
 enum { OWN_OPS = (int)CORALE_NUM_OPS - (int)ncclNumOps };
 _Static_assert(OWN_OPS >= 0, "an operator of Corale's becomes one of NCCL's");
 
-/* 0: Corale has no such type. */
-static int type_of(ncclDataType_t type, corale_type *out)
-{
-	if ((int)type < 0 || type >= ncclNumTypes)
-		return 0;
-	*out = (corale_type)types[type];
-	return 1;
-}
-
 static corale_op op_of(ncclRedOp_t op)
 {
 	if (op < ncclNumOps)
 		return (corale_op)ops[op];
 	return (int)op > INT_MAX - OWN_OPS ? -1 : (corale_op)op + OWN_OPS;
-}
-
-/* The number that a premultiplied sum of Corale's has here. */
-static ncclRedOp_t premul_of(corale_op op)
-{
-	return (ncclRedOp_t)(op - OWN_OPS);
 }
 
 enum { OP_DESTROY = CORALE_NUM_COLLS };
@@ -64,7 +50,7 @@ static ncclResult_t check(const struct door_call *c, ncclDataType_t type, ncclRe
 	if (c->is_op_destroy)
 		return ncclSuccess;
 	const int is_pair = call_is_pair(&c->call);
-	if ((int)type < 0 || type >= ncclNumTypes)
+	if ((unsigned)type >= ncclNumTypes)
 		return door_refuse(ncclInvalidArgument, "nccl%s: %d is no data type (0 to %d)", c->name,
 				   (int)type, ncclNumTypes - 1);
 	if (coll_folds(r->coll) && (int)op < 0)
@@ -110,7 +96,10 @@ static void tell_refused(const struct door_call *c)
 		refuse_door_call(c->comm->core, r->coll, r->root, door_grouping(), why);
 }
 
-/* Checks, then makes the call or appends it to this thread's group. root: 0 where it has none. */
+/* Of calls without an operator. */
+static const ncclRedOp_t no_op = (ncclRedOp_t)0;
+
+/* Checks, then makes the call or appends it to this thread's group. root: or peer; 0 where it has none. */
 static ncclResult_t call(const char *name, int coll, const void *send, void *recv, size_t count,
 			 ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
@@ -139,47 +128,64 @@ static ncclResult_t call(const char *name, int coll, const void *send, void *rec
 	return door_group_fail(result);
 }
 
-/* What has no operator. root: or peer. */
-static ncclResult_t move(const char *name, corale_coll coll, const void *send, void *recv, size_t count,
-			 ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+/* ---- Collectives, each also with hints for one call. The communicator's configuration decides how a call runs, so hints are checked and have no effect. */
+
+/* Once a process, because a program gives the same hints to every call. */
+static void log_hints(const char *name)
 {
-	return call(name, coll, send, recv, count, type, (ncclRedOp_t)0, root, comm, stream);
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+	if (!atomic_flag_test_and_set(&logged))
+		door_log(DOOR_LOG_TUNING,
+			 "nccl%sConfig: ncclCollConfig_t's hints (CTAs, CTAPolicy, algSelection, options) "
+			 "have no effect on single calls; give CTAs and CTAPolicy to ncclCommInitRankConfig",
+			 name);
 }
 
-DOOR_EXPORT(ncclAllReduce);
-ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-			    ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t check_hints(const char *name, const ncclCollConfig_t *given)
 {
-	return call("AllReduce", CORALE_ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
+	struct door_coll_config config;
+	char why[256];
+	ncclResult_t result = door_coll_config_read(given, &config, why, sizeof why);
+	if (result != ncclSuccess)
+		result = door_refuse(result, "nccl%sConfig: %s", name, why);
+	else if (config.launched)
+		result = door_refuse(ncclInvalidUsage,
+				     "nccl%sConfig: Corale does not offer ncclCollConfig_t's "
+				     "launchCompletionEvent; call cudaEventRecord after the call",
+				     name);
+	else if (config.has_hint)
+		log_hints(name);
+	return door_group_fail(result);
 }
 
-DOOR_EXPORT(ncclReduce);
-ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-			 int root, ncclComm_t comm, cudaStream_t stream)
-{
-	return call("Reduce", CORALE_REDUCE, send, recv, count, type, op, root, comm, stream);
-}
-
-DOOR_EXPORT(ncclReduceScatter);
-ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
-				ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-	return call("ReduceScatter", CORALE_REDUCE_SCATTER, send, recv, count, type, op, 0, comm, stream);
-}
-
-DOOR_EXPORT(ncclAllGather);
-ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-			    cudaStream_t stream)
-{
-	return move("AllGather", CORALE_ALL_GATHER, send, recv, count, type, 0, comm, stream);
-}
-
-DOOR_EXPORT(ncclBroadcast);
-ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			    ncclComm_t comm, cudaStream_t stream)
-{
-	return move("Broadcast", CORALE_BROADCAST, send, recv, count, type, root, comm, stream);
-}
+#define WITH(...) __VA_ARGS__,
+#define WITHOUT
+/* ncclX, and ncclXConfig, which does the same unless the hints are wrong. parameters, arguments: those that not all have. */
+#define COLLECTIVE(X, coll, parameters, arguments, op, root)                                                 \
+	DOOR_EXPORT(nccl##X);                                                                                \
+	ncclResult_t pnccl##X(const void *send, void *recv, size_t count, ncclDataType_t type,               \
+			      parameters ncclComm_t comm, cudaStream_t stream)                               \
+	{                                                                                                    \
+		return call(#X, coll, send, recv, count, type, op, root, comm, stream);                      \
+	}                                                                                                    \
+	DOOR_EXPORT(nccl##X##Config);                                                                        \
+	ncclResult_t pnccl##X##Config(const void *send, void *recv, size_t count, ncclDataType_t type,       \
+				      parameters ncclComm_t comm, cudaStream_t stream,                       \
+				      const ncclCollConfig_t *config)                                        \
+	{                                                                                                    \
+		const ncclResult_t result = check_hints(#X, config);                                         \
+		if (result != ncclSuccess)                                                                   \
+			return result;                                                                       \
+		return pnccl##X(send, recv, count, type, arguments comm, stream);                            \
+	}
+COLLECTIVE(AllReduce, CORALE_ALL_REDUCE, WITH(ncclRedOp_t op), WITH(op), op, 0)
+COLLECTIVE(Reduce, CORALE_REDUCE, WITH(ncclRedOp_t op, int root), WITH(op, root), op, root)
+COLLECTIVE(ReduceScatter, CORALE_REDUCE_SCATTER, WITH(ncclRedOp_t op), WITH(op), op, 0)
+COLLECTIVE(AllGather, CORALE_ALL_GATHER, WITHOUT, WITHOUT, no_op, 0)
+COLLECTIVE(Broadcast, CORALE_BROADCAST, WITH(int root), WITH(root), no_op, root)
+COLLECTIVE(AlltoAll, CORALE_ALL_TO_ALL, WITHOUT, WITHOUT, no_op, 0)
+COLLECTIVE(Gather, CORALE_GATHER, WITH(int root), WITH(root), no_op, root)
+COLLECTIVE(Scatter, CORALE_SCATTER, WITH(int root), WITH(root), no_op, root)
 
 DOOR_EXPORT(ncclBcast);
 ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
@@ -188,39 +194,18 @@ ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int roo
 	return pncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }
 
-DOOR_EXPORT(ncclAlltoAll);
-ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-			   cudaStream_t stream)
-{
-	return move("AlltoAll", CORALE_ALL_TO_ALL, send, recv, count, type, 0, comm, stream);
-}
-
-DOOR_EXPORT(ncclGather);
-ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			 ncclComm_t comm, cudaStream_t stream)
-{
-	return move("Gather", CORALE_GATHER, send, recv, count, type, root, comm, stream);
-}
-
-DOOR_EXPORT(ncclScatter);
-ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
-			  ncclComm_t comm, cudaStream_t stream)
-{
-	return move("Scatter", CORALE_SCATTER, send, recv, count, type, root, comm, stream);
-}
-
 DOOR_EXPORT(ncclSend);
 ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return move("Send", CORALE_SEND, send, NULL, count, type, peer, comm, stream);
+	return call("Send", CORALE_SEND, send, NULL, count, type, no_op, peer, comm, stream);
 }
 
 DOOR_EXPORT(ncclRecv);
 ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		       cudaStream_t stream)
 {
-	return move("Recv", CORALE_RECV, NULL, recv, count, type, peer, comm, stream);
+	return call("Recv", CORALE_RECV, NULL, recv, count, type, no_op, peer, comm, stream);
 }
 
 /* ---- Operators */
@@ -230,23 +215,23 @@ DOOR_EXPORT(ncclRedOpCreatePreMulSum);
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
 				       ncclScalarResidence_t residence, ncclComm_t comm)
 {
-	corale_type corale;
 	corale_op made;
 	ncclResult_t result = door_enter(comm, "RedOpCreatePreMulSum");
 	if (result != ncclSuccess)
 		return result;
-	if (!op || !scalar || !type_of(type, &corale))
+	if (!op || !scalar || (unsigned)type >= ncclNumTypes)
 		result = door_refuse(ncclInvalidArgument,
 				     "ncclRedOpCreatePreMulSum: a place for the operator, a scalar and a "
 				     "data type are needed (type %d)",
 				     (int)type);
 	else if (residence == ncclScalarDevice && comm->device->is_gpu)
-		result =
-		    door_result(comm, corale_op_create_premul_sum_device(scalar, corale, comm->core, &made));
+		result = door_result(comm, corale_op_create_premul_sum_device(
+					       scalar, (corale_type)types[type], comm->core, &made));
 	else
-		result = door_result(comm, corale_op_create_premul_sum(scalar, corale, comm->core, &made));
+		result = door_result(
+		    comm, corale_op_create_premul_sum(scalar, (corale_type)types[type], comm->core, &made));
 	if (result == ncclSuccess)
-		*op = premul_of(made);
+		*op = (ncclRedOp_t)(made - OWN_OPS);
 	door_leave(comm);
 	return result;
 }
