@@ -6,7 +6,6 @@
 #include "base/process.h"
 #include "door.h"
 #include "export.h"
-#include "refused.h"
 
 static void keep(struct ncclComm *comm)
 {

@@ -76,6 +76,9 @@ ncclResult_t door_enter(ncclComm_t comm, const char *call);
 ncclResult_t door_enter_any(ncclComm_t comm, const char *call);
 void door_leave(ncclComm_t comm);
 
+/* A communicator's rank and size; false if comm is NULL, not one of ours, or not ready. Any thread. */
+bool door_comm_shape(ncclComm_t comm, int *rank, int *nranks);
+
 /* A Corale function's result as NCCL's, with the text of what was logged. */
 ncclResult_t door_result(ncclComm_t comm, int code);
 
@@ -185,10 +188,17 @@ void door_forget_buffers(ncclComm_t comm);
 /* Where nothing says how many blocks a kernel has: several communicators at work side by side must fit on a GPU, and four of these do on 132 processors. Measured: docs/nccl.md. */
 enum { DOOR_BLOCKS = 32 };
 
-/* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (fixed_order.h), which no
+/* The most blocks of a kernel of a communicator with this configuration; pinned: one channel is asked for the sake of sums (door_fixes_order), which no
  * number of blocks changes here, so that limits nothing. 0: nothing says it. */
 int door_max_blocks(const struct door_config *config, int pinned);
 /* What raises the most of them where nothing says it. */
 int door_least_blocks(const struct door_config *config);
+
+/*
+ * The pins by which programs of NCCL ask for sums that do not depend on size: batch-invariant modes of inference, deterministic training. 1 where the
+ * variables and a communicator's configuration pin all of it: one channel, as the least and as the most (NCCL_MIN_ and _MAX_NCHANNELS
+ * or _CTAS, minCTAs and maxCTAs), one algorithm of all_reduce, Tree or Ring (NCCL_ALGO), and its protocol Simple (NCCL_PROTO).
+ */
+int door_fixes_order(const struct door_config *config);
 
 #endif

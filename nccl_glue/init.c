@@ -16,7 +16,6 @@
 #include "init.h"
 #include "init_log.h"
 #include "log.h"
-#include "fixed_order.h"
 
 _Static_assert(sizeof(ncclUniqueId) == BOOT_ID_BYTES, "an id is the bootstrap's");
 

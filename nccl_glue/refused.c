@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of NCCL that Corale does not offer. Programs link all of them and call few, so each exists, says what to do instead, and
  * those that cannot fail answer as a library without the feature. */
-#include "refused.h"
-
 #include <stdatomic.h>
-#include <string.h>
 
-#include "error.h"
+#include "door.h"
 #include "export.h"
 
 /* The text reaches the log once a process, because a program may try in a loop. ncclGetLastError has it each time. */

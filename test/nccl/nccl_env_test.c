@@ -12,11 +12,11 @@
 #include "corale.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "nccl_glue/door.h"
 #include "nccl_glue/env.h"
 #include "nccl_glue/env_conf.h"
 #include "nccl_glue/env_map.h"
 #include "nccl_glue/env_table.h"
-#include "nccl_glue/fixed_order.h"
 
 enum { PATIENCE_S = 60, LOG_BYTES = 65536 };
 

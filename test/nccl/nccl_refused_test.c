@@ -5,10 +5,10 @@
 #include "test/helpers/unit.h"
 #include "corale.h"
 #include "base/log.h"
+#include "nccl_glue/door.h"
 #include "nccl_glue/env.h"
 #include "nccl_glue/error.h"
 #include "nccl_glue/nccl_device_host.h"
-#include "nccl_glue/refused.h"
 
 /* A communicator of 5 ranks, this one is rank 3. */
 static int three_of_five;
