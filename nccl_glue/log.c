@@ -136,12 +136,10 @@ void door_log(unsigned subsystems, const char *format, ...)
 
 static unsigned find_subsystem(const char *name, size_t length)
 {
-	static const char *const names[] = {
-		"INIT",       "COLL", "P2P",   "SHM",  "NET",       "GRAPH", "TUNING",  "ENV", "ALLOC",
-		"ALLOC_HOST", "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG",   "PROFILE", "RAS", "DESTROY"
-	};
+#define NAME(name) #name,
+	static const char *const names[] = { DOOR_LOG_SUBSYSTEMS(NAME) };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+	for (int i = 0; i < DOOR_LOG_COUNT; i++)
 		if (strlen(names[i]) == length && !strncasecmp(names[i], name, length))
 			return 1u << i;
 	return length == 3 && !strncasecmp(name, "ALL", 3) ? DOOR_LOG_ALL : 0;

@@ -9,28 +9,16 @@
 
 #include "base/log.h"
 
-/* Subsystems of NCCL_DEBUG_SUBSYS, in the order of log.c's names. */
-enum door_log_subsystem {
-	DOOR_LOG_INIT = 1 << 0,
-	DOOR_LOG_COLL = 1 << 1,
-	DOOR_LOG_P2P = 1 << 2,
-	DOOR_LOG_SHM = 1 << 3,
-	DOOR_LOG_NET = 1 << 4,
-	DOOR_LOG_GRAPH = 1 << 5,
-	DOOR_LOG_TUNING = 1 << 6,
-	DOOR_LOG_ENV = 1 << 7,
-	DOOR_LOG_ALLOC = 1 << 8,
-	DOOR_LOG_ALLOC_HOST = 1 << 9,
-	DOOR_LOG_CALL = 1 << 10,
-	DOOR_LOG_PROXY = 1 << 11,
-	DOOR_LOG_NVLS = 1 << 12,
-	DOOR_LOG_BOOTSTRAP = 1 << 13,
-	DOOR_LOG_REG = 1 << 14,
-	DOOR_LOG_PROFILE = 1 << 15,
-	DOOR_LOG_RAS = 1 << 16,
-	DOOR_LOG_DESTROY = 1 << 17,
-	DOOR_LOG_ALL = (1 << 18) - 1
-};
+/* Subsystems of NCCL_DEBUG_SUBSYS: a bit each. */
+/* clang-format off */
+#define DOOR_LOG_SUBSYSTEMS(F)                                                                               \
+	F(INIT) F(COLL) F(P2P) F(SHM) F(NET) F(GRAPH) F(TUNING) F(ENV) F(ALLOC) F(ALLOC_HOST) F(CALL)        \
+	F(PROXY) F(NVLS) F(BOOTSTRAP) F(REG) F(PROFILE) F(RAS) F(DESTROY)
+#define DOOR_LOG_INDEX(name) DOOR_LOG_INDEX_##name,
+#define DOOR_LOG_BIT(name) DOOR_LOG_##name = 1 << DOOR_LOG_INDEX_##name,
+enum { DOOR_LOG_SUBSYSTEMS(DOOR_LOG_INDEX) DOOR_LOG_COUNT };
+enum { DOOR_LOG_SUBSYSTEMS(DOOR_LOG_BIT) DOOR_LOG_ALL = (1 << DOOR_LOG_COUNT) - 1 };
+/* clang-format on */
 
 /* Gives the process's lines their shape; before the settings are read, once (door_env_open). device: as there. */
 void door_log_open(int (*device)(void));
