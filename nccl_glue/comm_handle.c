@@ -57,26 +57,21 @@ static int is_comm(ncclComm_t comm)
 	return comm && comm->magic == DOOR_MAGIC;
 }
 
-ncclResult_t door_refuse_unmade(ncclComm_t comm, const char *call)
-{
-	return door_refuse(
-	    ncclInvalidArgument,
-	    "nccl%s: communicator %p is not yet made: wait until its function has returned, or abort it",
-	    call, (void *)comm);
-}
-
 static const char *ended(ncclComm_t comm)
 {
 	return atomic_load(&comm->made) == ncclSuccess ? "destroyed or aborted"
 						       : "never made, as that failed or was aborted";
 }
 
-static ncclResult_t refuse(ncclComm_t comm, int state, const char *call)
+ncclResult_t door_refuse_comm(ncclComm_t comm, int state, const char *call)
 {
 	if (!is_comm(comm))
 		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
 	if (state == DOOR_MAKING)
-		return door_refuse_unmade(comm, call);
+		return door_refuse(ncclInvalidArgument,
+				   "nccl%s: communicator %p is not yet made: wait until its function has "
+				   "returned, or abort it",
+				   call, (void *)comm);
 	return door_refuse(state == DOOR_ENDED ? ncclInvalidArgument : ncclInvalidUsage,
 			   "nccl%s: rank %d's communicator %p was %s", call, comm->rank, (void *)comm,
 			   state == DOOR_ENDED       ? ended(comm)
@@ -88,18 +83,18 @@ static ncclResult_t refuse(ncclComm_t comm, int state, const char *call)
 static ncclResult_t enter(ncclComm_t comm, const char *call, int most)
 {
 	if (!is_comm(comm))
-		return refuse(comm, 0, call);
+		return door_refuse_comm(comm, 0, call);
 	if (process_is_forked())
 		return door_refuse_forked(call);
 	int state = atomic_load(&comm->state);
 	if (state > most) /* not counted: threads that ask again and again would keep the end waiting */
-		return refuse(comm, state, call);
+		return door_refuse_comm(comm, state, call);
 	atomic_fetch_add(&comm->users, 1);
 	state = atomic_load(&comm->state);
 	if (state <= most)
 		return ncclSuccess;
 	door_leave(comm);
-	return refuse(comm, state, call);
+	return door_refuse_comm(comm, state, call);
 }
 
 ncclResult_t door_enter(ncclComm_t comm, const char *call)
@@ -143,7 +138,7 @@ static ncclResult_t answer(ncclComm_t comm, const char *call, int *out, const in
 {
 	const int state = is_comm(comm) ? atomic_load(&comm->state) : DOOR_ENDED;
 	if (state >= DOOR_MAKING)
-		return refuse(comm, state, call);
+		return door_refuse_comm(comm, state, call);
 	if (!out)
 		return door_refuse(ncclInvalidArgument, "nccl%s: no place for the answer", call);
 	*out = *value;

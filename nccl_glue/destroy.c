@@ -50,7 +50,7 @@ void door_free(ncclComm_t comm)
 static ncclResult_t check_abort(ncclComm_t comm, const char *call)
 {
 	if (comm->magic != DOOR_MAGIC)
-		return door_refuse(ncclInvalidArgument, "nccl%s: %p is no communicator", call, (void *)comm);
+		return door_refuse_comm(comm, 0, call);
 	if (process_is_forked())
 		return door_refuse(ncclInvalidUsage,
 				   "nccl%s: rank %d's communicator %p is the parent process's: a forked "
@@ -67,7 +67,7 @@ static ncclResult_t check(ncclComm_t comm, const char *call)
 {
 	const ncclResult_t result = check_abort(comm, call);
 	const int unmade = result == ncclSuccess && atomic_load(&comm->state) == DOOR_MAKING;
-	return unmade ? door_refuse_unmade(comm, call) : result;
+	return unmade ? door_refuse_comm(comm, DOOR_MAKING, call) : result;
 }
 
 /* ---- In order -------------------------------------------------------------------------------------------------- */

@@ -67,8 +67,8 @@ struct ncclComm *door_create(int rank, int size, int ordinal, const struct door_
  */
 int door_made(struct ncclComm *comm, ncclResult_t *result);
 
-/* For a function that needs a communicator that is made. */
-ncclResult_t door_refuse_unmade(ncclComm_t comm, const char *call);
+/* For a function that does not take a communicator in that state; or what is no communicator. */
+ncclResult_t door_refuse_comm(ncclComm_t comm, int state, const char *call);
 
 /* Between these two core lives. call: the function's name. ncclInvalidArgument: no communicator, or it has ended. */
 ncclResult_t door_enter(ncclComm_t comm, const char *call);
