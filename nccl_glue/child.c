@@ -16,8 +16,7 @@ static void create_child(struct door_job *job, const struct door_members *m)
 	int ret = 0;
 	if (m->n > 1)
 		ret = boot_child(parent, m->ranks, m->n, job->tag, &boot);
-	job->result = ret ? door_init_failed(job, job->comm->rank, ret, log_last_error())
-			  : door_init_create(job, boot, m);
+	job->result = ret ? door_init_failed(job, ret, log_last_error()) : door_init_create(job, boot, m);
 }
 
 /* By a bootstrap of its own, so that several splits of a parent can be under way. */

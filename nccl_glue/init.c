@@ -56,14 +56,14 @@ static int another_may_succeed(int code)
 }
 
 /* The cause is logged. Keeps it for ncclGetLastError, with how to run the program all the same. */
-ncclResult_t door_init_failed(const struct door_job *job, int rank, int code, const char *cause)
+ncclResult_t door_init_failed(const struct door_job *job, int code, const char *cause)
 {
 	static const char without[] = "to run this program with NVIDIA's NCCL, start it without corale-run";
 	char text[DOOR_ERROR_BYTES];
 	if (!job->comm && another_may_succeed(code)) {
 		snprintf(text, sizeof text, "%s; %s", cause, without);
 		door_keep_error(text);
-		log_line(LOG_WARN, rank, "no communicator was made; %s", without);
+		log_line(LOG_WARN, job->rank, "no communicator was made; %s", without);
 	} else {
 		door_keep_error(cause);
 	}
@@ -210,8 +210,7 @@ ncclResult_t door_init_create(struct door_job *job, struct boot *boot, const str
 		boot_give_up(boot, ret, meeting.failure[0] ? meeting.failure : log_last_error());
 	if (!ret && boot)
 		boot_rest(boot);
-	return ret ? door_init_failed(job, m->mine, ret,
-				      meeting.failure[0] ? meeting.failure : log_last_error())
+	return ret ? door_init_failed(job, ret, meeting.failure[0] ? meeting.failure : log_last_error())
 		   : ncclSuccess;
 }
 
@@ -236,8 +235,7 @@ void door_job_init(struct door_job *job)
 				    &boot);
 	}
 	const struct door_members all = { .n = job->size, .mine = job->rank };
-	job->result =
-	    ret ? door_init_failed(job, job->rank, ret, log_last_error()) : door_init_create(job, boot, &all);
+	job->result = ret ? door_init_failed(job, ret, log_last_error()) : door_init_create(job, boot, &all);
 }
 
 /* ---- The functions ------------------------------------------------------------------------------------------- */
