@@ -2,13 +2,11 @@
 #include "boot_rank.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "base/wait.h"
-#include "boot_fds.h"
 #include "corale.h"
 
 /* A listener's kernel takes a connection at once, whatever its process does; the handshake needs the process. */
@@ -76,16 +74,14 @@ int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text
 {
 	int64_t now = wait_now_ns();
 	snprintf(b->last_failure, sizeof(b->last_failure), "%s", text);
-	rank_disconnect(b);
+	dial_close(&b->dial);
 	b->tried_at = now;
 	b->nobody = kind == RANK_NOBODY;
 	/* the listener of a child's first rank was there when the parent was made */
 	const int has_ended = kind == RANK_NOBODY && b->id.flags == BOOT_ID_CHILD;
 	if (!may_come(b, kind) && now >= b->stale_at - (has_ended ? ENDED_EARLIER_NS : 0))
 		return give_up(b, kind);
-	b->state = RANK_PAUSED;
-	b->next_try = now + b->pause;
-	b->pause = b->pause * 2 < LONGEST_PAUSE ? b->pause * 2 : LONGEST_PAUSE;
+	dial_later(&b->dial, LONGEST_PAUSE);
 	return 0;
 }
 
@@ -104,67 +100,38 @@ int rank_connect_failed(struct boot_rank *b, int error)
 	return rank_try_later(b, has_no_route ? RANK_UNREACHABLE : RANK_BROKEN, text);
 }
 
-static int connected(struct boot_rank *b)
+int rank_connect(struct boot_rank *b)
 {
-	b->try_ends = wait_now_ns() + HANDSHAKE_NS;
-	boot_fds_tune(b->fd);
-	b->reader.limit = BOOT_TEXT_BYTES + 8;
-	b->state = RANK_GREETED;
+	struct boot_dial *d = &b->dial;
+	const enum boot_dial_state before = d->state;
+	const int error = dial_advance(d, &b->id.address);
+	if (error && d->fd < 0)
+		return rank_fail(b, CORALE_ESYSTEM, "cannot make a TCP socket: %s", strerror(error));
+	if (error)
+		return rank_connect_failed(b, error);
+	if (d->state != before)
+		d->ends = wait_now_ns() + (d->state == DIAL_CONNECTING ? CONNECT_NS : HANDSHAKE_NS);
 	return 0;
-}
-
-int rank_begin_connect(struct boot_rank *b)
-{
-	struct sockaddr_storage name;
-	socklen_t length = boot_address_to_socket(&b->id.address, &name);
-	b->fd = boot_fds_socket(name.ss_family);
-	if (b->fd < 0)
-		return rank_fail(b, CORALE_ESYSTEM, "cannot make a TCP socket: %s", strerror(errno));
-	b->try_ends = wait_now_ns() + CONNECT_NS;
-	if (connect(b->fd, (struct sockaddr *)&name, length) == 0)
-		return connected(b);
-	if (errno != EINPROGRESS && errno != EINTR)
-		return rank_connect_failed(b, errno);
-	b->state = RANK_CONNECTING;
-	return 0;
-}
-
-int rank_check_connect(struct boot_rank *b)
-{
-	struct pollfd p = { .fd = b->fd, .events = POLLOUT };
-	int error = 0;
-	socklen_t length = sizeof(error);
-	if (poll(&p, 1, 0) <= 0)
-		return 0;
-	getsockopt(b->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-	return error ? rank_connect_failed(b, error) : connected(b);
 }
 
 /* ---- The handshake */
 
 static int take_challenge(struct boot_rank *b)
 {
-	if (b->reader.kind != BOOT_CHALLENGE ||
-	    !boot_challenge_decode(b->reader.data, b->reader.bytes, b->challenge))
+	const int ret = dial_prove(&b->dial, b, &b->id);
+	if (ret == CORALE_EINVAL)
 		return rank_try_later(b, RANK_NOBODY, "another program listens");
-	struct boot_hello h = { .version = BOOT_PROTOCOL,
-				.process = b->id.process,
-				.name = b->id.name,
-				.rank = b->base.rank,
-				.size = b->base.size,
-				.peer = b->self };
-	if (boot_random(h.nonce, sizeof(h.nonce)))
-		return rank_fail(b, CORALE_ESYSTEM, "no random bytes");
-	b->state = RANK_PROVING;
+	if (ret == CORALE_ESYSTEM)
+		return rank_fail(b, ret, "no random bytes");
 	/* The listener's process may be starved. It may count this rank in already, and would take the end of this connection for the rank's death. */
-	b->try_ends = INT64_MAX;
-	return rank_queue(b, boot_hello_frame(&h, b->id.key, b->challenge, b->hello));
+	b->dial.ends = INT64_MAX;
+	return ret ? rank_fail(b, ret, "no memory for a message") : 0;
 }
 
 static int take_refusal(struct boot_rank *b)
 {
 	struct boot_reason reason;
-	if (!b->reader.bytes || !boot_reason_decode(b->reader.data, b->reader.bytes, &reason))
+	if (!b->dial.reader.bytes || !boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
 		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
 	if (reason.what == BOOT_REFUSE_UNKNOWN)
 		return rank_try_later(b, RANK_UNKNOWN, reason.text);
@@ -175,13 +142,13 @@ static int take_refusal(struct boot_rank *b)
 
 static int take_accept(struct boot_rank *b)
 {
-	const unsigned char *data = b->reader.data;
-	if (b->reader.bytes != BOOT_ACCEPT_BYTES || !boot_peer_decode(data, &b->maker))
+	const unsigned char *data = b->dial.reader.data;
+	if (b->dial.reader.bytes != BOOT_ACCEPT_BYTES || !boot_peer_decode(data, &b->maker))
 		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
-	if (!boot_accept_is_good(data, b->id.key, b->challenge, b->hello))
+	if (!boot_accept_is_good(data, b->id.key, b->dial.challenge, b->dial.hello))
 		return rank_try_later(b, RANK_NOBODY, "a program that does not know the id's key listens");
-	b->state = RANK_JOINED;
-	b->reader.limit = FRAME_MAX_BYTES;
+	b->dial.state = DIAL_JOINED;
+	b->dial.reader.limit = FRAME_MAX_BYTES;
 	struct frame *part = b->part;
 	b->part = NULL;
 	return part ? rank_queue(b, part) : 0;
@@ -189,11 +156,11 @@ static int take_accept(struct boot_rank *b)
 
 int rank_take_handshake(struct boot_rank *b)
 {
-	if (b->reader.kind == BOOT_REFUSE)
+	if (b->dial.reader.kind == BOOT_REFUSE)
 		return take_refusal(b);
-	if (b->state == RANK_GREETED)
+	if (b->dial.state == DIAL_GREETED)
 		return take_challenge(b);
-	if (b->reader.kind == BOOT_ACCEPT)
+	if (b->dial.reader.kind == BOOT_ACCEPT)
 		return take_accept(b);
 	return rank_try_later(b, RANK_NOBODY, "another program listens");
 }

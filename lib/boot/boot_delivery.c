@@ -13,7 +13,7 @@ int rank_damaged(struct boot_rank *b)
 {
 	return rank_fail(b, CORALE_EINTERNAL,
 			 "process %lld on %s sent a frame (kind %u, %u bytes) that is damaged",
-			 (long long)b->maker.pid, b->maker.host, b->reader.kind, b->reader.bytes);
+			 (long long)b->maker.pid, b->maker.host, b->dial.reader.kind, b->dial.reader.bytes);
 }
 
 /* It may be one of the ranks'. */
@@ -43,7 +43,7 @@ static int take_table(struct boot_rank *b, const struct frame_reader *r)
 			return 1;
 		}
 	b->peers = peers;
-	b->state = RANK_COMPLETE;
+	b->dial.state = DIAL_COMPLETE;
 	b->missing.ranks = 0;
 	return 0;
 }
@@ -51,7 +51,7 @@ static int take_table(struct boot_rank *b, const struct frame_reader *r)
 static int take_all(struct boot_rank *b, const struct frame_reader *r)
 {
 	size_t bytes = (size_t)b->base.size * b->bytes;
-	if (!b->is_gathering || b->state != RANK_COMPLETE || r->number != b->round || r->bytes != bytes)
+	if (!b->is_gathering || b->dial.state != DIAL_COMPLETE || r->number != b->round || r->bytes != bytes)
 		return 1;
 	if (bytes)
 		memcpy(b->out, r->data, bytes);

@@ -11,27 +11,29 @@ static const int64_t HANG_UP_NS = 2000000000;
 
 static int take_delivery(struct boot_rank *b)
 {
-	const int ret = rank_take_delivery(b, &b->reader);
+	const int ret = rank_take_delivery(b, &b->dial.reader);
 	return ret > 0 ? rank_damaged(b) : ret;
 }
 
 static int take_missing(struct boot_rank *b)
 {
 	struct boot_missing missing;
-	if (!b->reader.bytes || !boot_missing_decode(b->reader.data, b->reader.bytes, b->base.size, &missing))
+	if (!b->dial.reader.bytes ||
+	    !boot_missing_decode(b->dial.reader.data, b->dial.reader.bytes, b->base.size, &missing))
 		return rank_damaged(b);
-	if (b->reader.number != b->questions)
+	if (b->dial.reader.number != b->questions)
 		return 0;
 	b->missing = missing;
 	b->missing_at = b->asked_at;
 	/* Nobody is missing, at the second time: the feed should have brought it meanwhile. */
-	return b->feed.state != FEED_NONE && !missing.ranks && ++b->feed.late > 1 ? rank_ask_again(b) : 0;
+	return b->feed.dial.state != DIAL_NONE && !missing.ranks && ++b->feed.late > 1 ? rank_ask_again(b)
+										       : 0;
 }
 
 static int take_fail(struct boot_rank *b)
 {
 	struct boot_reason reason;
-	if (!b->reader.bytes || !boot_reason_decode(b->reader.data, b->reader.bytes, &reason))
+	if (!b->dial.reader.bytes || !boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
 		return rank_damaged(b);
 	b->base.lost = reason.code == CORALE_EPEER ? reason.what : -1;
 	return rank_fail(b, code_of_peer(reason.code), "%s", reason.text);
@@ -39,14 +41,14 @@ static int take_fail(struct boot_rank *b)
 
 static int take_frame(struct boot_rank *b)
 {
-	if (b->state < RANK_JOINED)
+	if (b->dial.state < DIAL_JOINED)
 		return rank_take_handshake(b);
-	switch (b->reader.kind) {
+	switch (b->dial.reader.kind) {
 	case BOOT_TABLE:
 	case BOOT_ALL:
 		return take_delivery(b);
 	case BOOT_FEED:
-		return b->reader.bytes ? rank_take_feed(b) : rank_damaged(b);
+		return b->dial.reader.bytes ? rank_take_feed(b) : rank_damaged(b);
 	case BOOT_MISSING:
 		return take_missing(b);
 	case BOOT_FAIL:
@@ -62,13 +64,13 @@ static int take_frame(struct boot_rank *b)
  */
 static int closed(struct boot_rank *b)
 {
-	if (b->state < RANK_JOINED)
+	if (b->dial.state < DIAL_JOINED)
 		return rank_try_later(b, RANK_BROKEN,
 				      "the listener closed the connection before it had answered");
-	if (b->feed.state != FEED_ON)
+	if (b->feed.dial.state != DIAL_JOINED)
 		return rank_lost(b);
 	b->hung_up = wait_now_ns() + HANG_UP_NS;
-	rank_disconnect(b);
+	dial_close(&b->dial);
 	return 0;
 }
 
@@ -77,22 +79,23 @@ static int bad_stream(struct boot_rank *b, enum frame_status status)
 	if (status == FRAME_CLOSED)
 		return closed(b);
 	if (status == FRAME_NO_MEMORY)
-		return rank_fail(b, CORALE_ENOMEM, "no memory for a message of %u bytes", b->reader.bytes);
-	return b->state < RANK_JOINED ? rank_try_later(b, RANK_NOBODY, "another program listens")
-				      : rank_damaged(b);
+		return rank_fail(b, CORALE_ENOMEM, "no memory for a message of %u bytes",
+				 b->dial.reader.bytes);
+	return b->dial.state < DIAL_JOINED ? rank_try_later(b, RANK_NOBODY, "another program listens")
+					   : rank_damaged(b);
 }
 
 int rank_read_frames(struct boot_rank *b)
 {
 	int was_gathering = b->is_gathering;
-	while (b->fd >= 0 && b->state != RANK_CONNECTING && b->is_gathering == was_gathering) {
-		enum frame_status status = frame_read(&b->reader, b->fd);
+	while (b->dial.fd >= 0 && b->dial.state != DIAL_CONNECTING && b->is_gathering == was_gathering) {
+		enum frame_status status = frame_read(&b->dial.reader, b->dial.fd);
 		if (status == FRAME_MORE)
 			return 0;
 		int ret = status == FRAME_WHOLE ? take_frame(b) : bad_stream(b, status);
 		if (ret)
 			return ret;
-		frame_next(&b->reader);
+		frame_next(&b->dial.reader);
 	}
 	return 0;
 }

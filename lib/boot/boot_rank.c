@@ -9,34 +9,15 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/wait.h"
-#include "boot_fds.h"
 #include "boot_listener.h"
 #include "corale.h"
 
 static const int64_t TOLD_NS = 100000000;
 
-void rank_disconnect(struct boot_rank *b)
-{
-	boot_fds_close(b->fd);
-	b->fd = -1;
-	frame_reader_free(&b->reader);
-	frame_writer_free(&b->writer);
-}
-
-void rank_disconnect_feed(struct boot_rank *b)
-{
-	struct boot_feed *f = &b->feed;
-	boot_fds_close(f->fd);
-	f->fd = -1;
-	frame_reader_free(&f->reader);
-	frame_writer_free(&f->writer);
-}
-
 void rank_end_feed(struct boot_rank *b)
 {
-	if (b->feed.state != FEED_NONE)
-		rank_disconnect_feed(b);
-	b->feed.state = FEED_NONE;
+	dial_close(&b->feed.dial);
+	b->feed.dial.state = DIAL_NONE;
 	if (b->source)
 		boot_listener_leave_source(b->source);
 	b->source = NULL;
@@ -45,23 +26,23 @@ void rank_end_feed(struct boot_rank *b)
 /* This process may exit next, and its listener has yet to tell the others why: it hangs up here last. */
 static void await_hang_up(const struct boot_rank *b)
 {
-	struct pollfd p = { .fd = b->fd, .events = POLLIN };
+	struct pollfd p = { .fd = b->dial.fd, .events = POLLIN };
 	const int64_t until = wait_now_ns() + TOLD_NS;
 	char dropped[4096];
 	while (wait_now_ns() < until)
-		if (wait_poll(&p, 1, 5) > 0 && recv(b->fd, dropped, sizeof(dropped), 0) <= 0)
+		if (wait_poll(&p, 1, 5) > 0 && recv(b->dial.fd, dropped, sizeof(dropped), 0) <= 0)
 			return;
 }
 
 void rank_send_leave(struct boot_rank *b, int code, const char *text)
 {
 	struct boot_reason reason = { .code = code };
-	if (b->fd < 0 || b->state < RANK_JOINED)
+	if (b->dial.fd < 0 || b->dial.state < DIAL_JOINED)
 		return;
 	snprintf(reason.text, sizeof(reason.text), "%s", text);
-	if (frame_queue(&b->writer, boot_reason_frame(BOOT_LEAVE, &reason)))
+	if (frame_queue(&b->dial.writer, boot_reason_frame(BOOT_LEAVE, &reason)))
 		return;
-	frame_flush(&b->writer, b->fd);
+	frame_flush(&b->dial.writer, b->dial.fd);
 	if (code && code != CORALE_EABORTED && b->maker.process == b->self.process)
 		await_hang_up(b);
 }
@@ -80,11 +61,11 @@ int rank_fail(struct boot_rank *b, int code, const char *format, ...)
 		log_error(code, b->base.rank, "bootstrap: %s", text);
 	rank_send_leave(b, code, text);
 	rank_end_feed(b);
-	rank_disconnect(b);
+	dial_close(&b->dial);
 	return code;
 }
 
 int rank_queue(struct boot_rank *b, struct frame *f)
 {
-	return frame_queue(&b->writer, f) ? rank_fail(b, CORALE_ENOMEM, "no memory for a message") : 0;
+	return frame_queue(&b->dial.writer, f) ? rank_fail(b, CORALE_ENOMEM, "no memory for a message") : 0;
 }

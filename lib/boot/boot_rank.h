@@ -12,32 +12,31 @@
 
 enum { RANK_TEXT_BYTES = 256, RANK_IFNAME_BYTES = 256 };
 
-enum boot_rank_state {
-	RANK_PAUSED, /* until next_try */
-	RANK_CONNECTING,
-	RANK_GREETED, /* connected; waits for the challenge */
-	RANK_PROVING, /* waits for the listener's answer */
-	RANK_JOINED, /* waits for the table: for the other ranks */
-	RANK_COMPLETE
+enum boot_dial_state {
+	DIAL_NONE, /* a feed that there is not: the listener sends all */
+	DIAL_PAUSED, /* until next_try */
+	DIAL_CONNECTING,
+	DIAL_GREETED, /* connected; waits for the challenge */
+	DIAL_PROVING, /* waits for the listener's answer */
+	DIAL_JOINED, /* the listener knows the key; waits for the table: for the other ranks */
+	DIAL_COMPLETE
 };
 
-enum boot_feed_state {
-	FEED_NONE, /* the listener sends all */
-	FEED_PAUSED, /* until next_try */
-	FEED_CONNECTING,
-	FEED_GREETED, /* connected; waits for the challenge */
-	FEED_PROVING, /* waits for the answer */
-	FEED_ON
-};
-
-struct boot_feed {
-	enum boot_feed_state state;
-	int fd; /* of states other than FEED_NONE; -1: none */
-	int64_t pause, next_try, ends;
-	struct boot_peer from; /* the source's process */
-	unsigned char key[BOOT_KEY_BYTES], challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
+/* A connection that the rank makes to a listener. */
+struct boot_dial {
+	enum boot_dial_state state;
+	int fd; /* -1: none */
+	int64_t pause, next_try;
+	int64_t ends; /* when it must have come further */
+	unsigned char challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
 	struct frame_reader reader;
 	struct frame_writer writer;
+};
+
+/* From the rank's source. */
+struct boot_feed {
+	struct boot_dial dial;
+	struct boot_id id; /* of the source: its listener, process, name and key */
 	int late; /* how often the listener has said that what this rank waits for has been sent */
 };
 
@@ -52,15 +51,11 @@ struct boot_rank {
 	int rests; /* it has left the listener */
 
 	/* The connection. */
-	enum boot_rank_state state;
-	int fd;
-	int64_t pause, next_try, try_ends, stale_at;
+	struct boot_dial dial;
+	int64_t stale_at;
 	int64_t tried_at; /* when the last try failed, 0: never; */
 	int nobody; /* because there is no such listener */
 	char last_failure[RANK_TEXT_BYTES];
-	unsigned char challenge[BOOT_NONCE_BYTES], hello[BOOT_HELLO_BYTES];
-	struct frame_reader reader;
-	struct frame_writer writer;
 	struct boot_peer maker, *peers; /* the listener's process; all ranks, once complete */
 
 	/* Where ranks pass on what all get. */
@@ -81,10 +76,20 @@ struct boot_rank {
 	int64_t asked_at, missing_at; /* when it was asked; when the one that was answered was; 0: never */
 };
 
+/* ---- boot_dial.c */
+
+/* Goes on with connecting to an address: 0, or the errno with which that has failed; fd -1: no socket could be made. */
+int dial_advance(struct boot_dial *d, const struct boot_address *to);
+/* Closes the connection, and tries again after a pause, which doubles up to longest_ns. */
+void dial_later(struct boot_dial *d, int64_t longest_ns);
+/* Answers the challenge in the reader with a hello of b to the listener of id. 0; CORALE_EINVAL: it is no challenge; CORALE_ESYSTEM or CORALE_ENOMEM. */
+int dial_prove(struct boot_dial *d, const struct boot_rank *b, const struct boot_id *id);
+void dial_close(struct boot_dial *d);
+/* All of dial_close but the descriptor. */
+void dial_free_frames(struct boot_dial *d);
+
 /* ---- boot_rank.c: ending */
 
-void rank_disconnect(struct boot_rank *b);
-void rank_disconnect_feed(struct boot_rank *b);
 /* The feed, and this rank's own source. */
 void rank_end_feed(struct boot_rank *b);
 /* Tells the listener why this rank leaves, if it can. */
@@ -117,11 +122,10 @@ enum rank_trouble {
 
 /* Tries again later, or gives up, with text as the reason. */
 int rank_try_later(struct boot_rank *b, enum rank_trouble kind, const char *text);
-int rank_begin_connect(struct boot_rank *b);
-int rank_check_connect(struct boot_rank *b);
+int rank_connect(struct boot_rank *b);
 /* With an errno; 0: the time for it is over. */
 int rank_connect_failed(struct boot_rank *b, int error);
-/* A frame in the states RANK_GREETED and RANK_PROVING. */
+/* A frame in the states DIAL_GREETED and DIAL_PROVING. */
 int rank_take_handshake(struct boot_rank *b);
 
 /* ---- boot_delivery.c */

@@ -67,7 +67,7 @@ int boot_start(struct boot *base, const void *in, size_t bytes, void *out)
 	b->bytes = bytes;
 	b->out = out;
 	rank_restart_clock(b);
-	if (b->state >= RANK_JOINED)
+	if (b->dial.state >= DIAL_JOINED)
 		return rank_queue(b, f);
 	b->part = f;
 	return 0;
@@ -93,13 +93,13 @@ int boot_poll(struct boot *base)
 int boot_absent(struct boot *base, int64_t since_ns, unsigned char *absent)
 {
 	struct boot_rank *b = of(base);
-	const int has_met = b->state >= RANK_JOINED;
+	const int has_met = b->dial.state >= DIAL_JOINED;
 	int n = 0;
 	memset(absent, 0, (size_t)base->size);
-	if (is_forked(b) || b->error || b->state == RANK_COMPLETE || (!has_met && b->fd >= 0))
+	if (is_forked(b) || b->error || b->dial.state == DIAL_COMPLETE || (!has_met && b->dial.fd >= 0))
 		return 0;
 	if (!has_met && b->tried_at < since_ns) {
-		b->next_try = 0;
+		b->dial.next_try = 0;
 		return 0;
 	}
 	const int first_alone = !has_met && b->nobody && b->id.flags == BOOT_ID_CHILD;
@@ -122,17 +122,17 @@ void boot_give_up(struct boot *base, int code, const char *text)
 	b->error = code;
 	rank_send_leave(b, code, text);
 	rank_end_feed(b);
-	rank_disconnect(b);
+	dial_close(&b->dial);
 }
 
 static void leave(struct boot_rank *b)
 {
-	if (b->fd >= 0 && b->state >= RANK_JOINED)
-		frame_flush(&b->writer, b->fd);
+	if (b->dial.fd >= 0 && b->dial.state >= DIAL_JOINED)
+		frame_flush(&b->dial.writer, b->dial.fd);
 	if (!b->error)
 		rank_send_leave(b, 0, "closed");
 	rank_end_feed(b);
-	rank_disconnect(b);
+	dial_close(&b->dial);
 }
 
 void boot_rest(struct boot *base)
@@ -157,10 +157,8 @@ void boot_close(struct boot *base)
 	if (!is_forked(b)) {
 		leave(b);
 	} else {
-		frame_reader_free(&b->reader);
-		frame_writer_free(&b->writer);
-		frame_reader_free(&b->feed.reader);
-		frame_writer_free(&b->feed.writer);
+		dial_free_frames(&b->dial);
+		dial_free_frames(&b->feed.dial);
 	}
 	free_rank(b);
 }
@@ -191,11 +189,11 @@ static void tell(struct boot_rank *b, const char *why)
 	text_format(text, sizeof(text), "rank %d of %d failed: %s", b->base.rank, b->base.size, why);
 	boot_peer_fill(&b->self);
 	b->self.listener = b->id.address; /* where no rank of the group ever connects */
-	while (b->state < RANK_JOINED && !b->error && !rank_advance(b) && wait_now_ns() < until)
+	while (b->dial.state < DIAL_JOINED && !b->error && !rank_advance(b) && wait_now_ns() < until)
 		rank_sleep(b);
 	boot_give_up(&b->base, CORALE_EPEER, text);
 	rank_end_feed(b);
-	rank_disconnect(b);
+	dial_close(&b->dial);
 }
 
 /* failed: why this rank fails, which is all that it has to say; NULL: it does not. */
@@ -208,8 +206,8 @@ static int open_group(const struct boot_id *id, int rank, int size, const struct
 	b->base = (struct boot){ .rank = rank, .size = size, .lost = -1 };
 	b->id = *id;
 	b->pid = getpid();
-	b->fd = -1;
-	b->pause = FIRST_PAUSE;
+	b->dial = (struct boot_dial){ .state = DIAL_PAUSED, .fd = -1, .pause = FIRST_PAUSE };
+	b->feed.dial.fd = -1;
 	const double s = o->timeout_s > 0 ? o->timeout_s : 1800;
 	b->timeout = (int64_t)((s < 1e9 ? s : 1e9) * 1e9);
 	b->stale_at = wait_now_ns() + (b->timeout / 2 < STALE_NS ? b->timeout / 2 : STALE_NS);

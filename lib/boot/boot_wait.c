@@ -22,15 +22,15 @@ static struct wait_text describe_wait(const struct boot_rank *b)
 	struct wait_text t = { { 0 }, { 0 } };
 	char ranks[RANK_TEXT_BYTES], where[BOOT_ADDRESS_TEXT];
 	boot_address_text(&b->id.address, where);
-	if (b->state >= RANK_JOINED && b->missing.ranks)
+	if (b->dial.state >= DIAL_JOINED && b->missing.ranks)
 		snprintf(t.whom, sizeof(t.whom), "rank%s %s of %d", b->missing.ranks > 1 ? "s" : "",
 			 boot_missing_text(&b->missing, ranks, sizeof(ranks)), b->base.size);
-	else if (b->state >= RANK_JOINED)
+	else if (b->dial.state >= DIAL_JOINED)
 		snprintf(t.whom, sizeof(t.whom), "other ranks of %d", b->base.size);
 	else
 		snprintf(t.whom, sizeof(t.whom), "the process that listens at %s%s%s", where,
 			 b->last_failure[0] ? ": " : "", b->last_failure);
-	if (b->state == RANK_JOINED && b->missing.ranks)
+	if (b->dial.state == DIAL_JOINED && b->missing.ranks)
 		snprintf(t.absence, sizeof(t.absence),
 			 " Nothing has come from there to %s on host %s: the processes have not started, or "
 			 "have ended, or can't reach that address",
@@ -41,7 +41,7 @@ static struct wait_text describe_wait(const struct boot_rank *b)
 static int time_over(struct boot_rank *b)
 {
 	const struct wait_text t = describe_wait(b);
-	if (b->state < RANK_COMPLETE)
+	if (b->dial.state < DIAL_COMPLETE)
 		return rank_fail(
 		    b, CORALE_ETIMEDOUT,
 		    "waited %.3g s for %s; is every process started, with the same id and size?%s",
@@ -52,17 +52,17 @@ static int time_over(struct boot_rank *b)
 
 int rank_is_done(const struct boot_rank *b)
 {
-	return b->state == RANK_COMPLETE && !b->is_gathering;
+	return b->dial.state == DIAL_COMPLETE && !b->is_gathering;
 }
 
 int rank_ask_who(struct boot_rank *b, int64_t now)
 {
-	if (b->writer.first || b->fd < 0)
+	if (b->dial.writer.first || b->dial.fd < 0)
 		return 0;
 	b->asked_at = now;
 	struct frame *f = frame_new(BOOT_WHO, ++b->questions, 8);
 	if (f)
-		frame_put(frame_payload(f), b->state == RANK_COMPLETE ? b->round : 0, 8);
+		frame_put(frame_payload(f), b->dial.state == DIAL_COMPLETE ? b->round : 0, 8);
 	return rank_queue(b, f);
 }
 
@@ -79,7 +79,7 @@ static int64_t often(const struct boot_rank *b)
 
 static int ask_often(struct boot_rank *b, int64_t now)
 {
-	if (b->state < RANK_JOINED || now < b->next_who)
+	if (b->dial.state < DIAL_JOINED || now < b->next_who)
 		return 0;
 	b->next_who = now + often(b);
 	return rank_ask_who(b, now);
@@ -94,8 +94,8 @@ static int check_time(struct boot_rank *b)
 		return time_over(b);
 	if (b->hung_up && now >= b->hung_up)
 		return rank_lost(b);
-	if (b->fd >= 0 && b->state < RANK_JOINED && now >= b->try_ends)
-		return b->state == RANK_CONNECTING
+	if (b->dial.fd >= 0 && b->dial.state < DIAL_JOINED && now >= b->dial.ends)
+		return b->dial.state == DIAL_CONNECTING
 			   ? rank_connect_failed(b, 0)
 			   : rank_try_later(b, RANK_BROKEN, "the listener does not answer");
 	if (now >= b->next_warn) {
@@ -109,30 +109,28 @@ static int check_time(struct boot_rank *b)
 
 int rank_advance(struct boot_rank *b)
 {
-	int ret = 0;
-	if (b->state == RANK_PAUSED && wait_now_ns() >= b->next_try)
-		ret = rank_begin_connect(b);
-	else if (b->state == RANK_CONNECTING)
-		ret = rank_check_connect(b);
+	int ret = rank_connect(b);
 	ret = ret ? ret : rank_read_frames(b);
 	ret = ret ? ret : rank_advance_feed(b);
 	ret = ret ? ret : check_time(b);
 	/* A broken connection is seen by reading, which may still find why. */
-	if (!ret && b->fd >= 0 && b->state != RANK_CONNECTING)
-		frame_flush(&b->writer, b->fd);
+	if (!ret && b->dial.fd >= 0 && b->dial.state != DIAL_CONNECTING)
+		frame_flush(&b->dial.writer, b->dial.fd);
 	return ret;
+}
+
+static struct pollfd polled(const struct boot_dial *d)
+{
+	const int wants_out = d->state == DIAL_CONNECTING || d->writer.first != NULL;
+	return (struct pollfd){ .fd = d->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) };
 }
 
 void rank_sleep(struct boot_rank *b)
 {
-	int wants_out = b->state == RANK_CONNECTING || b->writer.first != NULL;
-	const struct boot_feed *feed = &b->feed;
-	int feed_wants_out = feed->state == FEED_CONNECTING || feed->writer.first != NULL;
-	struct pollfd p[2] = { { .fd = b->fd, .events = (short)(POLLIN | (wants_out ? POLLOUT : 0)) },
-			       { .fd = feed->state == FEED_NONE ? -1 : feed->fd,
-				 .events = (short)(POLLIN | (feed_wants_out ? POLLOUT : 0)) } };
+	const struct boot_dial *feed = &b->feed.dial;
+	struct pollfd p[2] = { polled(&b->dial), polled(feed) };
 	/* Ranks may be many more than cores, and what comes over the connection ends the sleep. */
-	const int ms = feed->state == FEED_PAUSED ? POLL_MS : POLL_MS * (1 + b->base.size / POLLED_RANKS);
+	const int ms = feed->state == DIAL_PAUSED ? POLL_MS : POLL_MS * (1 + b->base.size / POLLED_RANKS);
 	wait_poll(p, 2, ms < MOST_POLL_MS ? ms : MOST_POLL_MS);
 }
 
