@@ -17,19 +17,12 @@ void frame_put(unsigned char *to, uint64_t value, int bytes)
 		to[i] = (unsigned char)(value >> 8 * i);
 }
 
-uint16_t frame_get16(const unsigned char *from)
+uint64_t frame_get(const unsigned char *from, int bytes)
 {
-	return (uint16_t)(from[0] | from[1] << 8);
-}
-
-uint32_t frame_get32(const unsigned char *from)
-{
-	return frame_get16(from) | (uint32_t)frame_get16(from + 2) << 16;
-}
-
-uint64_t frame_get64(const unsigned char *from)
-{
-	return frame_get32(from) | (uint64_t)frame_get32(from + 4) << 32;
+	uint64_t value = 0;
+	for (int i = 0; i < bytes; i++)
+		value |= (uint64_t)from[i] << 8 * i;
+	return value;
 }
 
 static size_t least(size_t a, size_t b)
@@ -58,9 +51,9 @@ enum frame_status frame_read(struct frame_reader *r, int fd)
 		if (r->got < FRAME_HEADER_BYTES)
 			continue;
 		if (is_header) {
-			r->bytes = frame_get32(r->header);
-			r->kind = frame_get32(r->header + 4);
-			r->number = frame_get64(r->header + 8);
+			r->bytes = (uint32_t)frame_get(r->header, 4);
+			r->kind = (uint32_t)frame_get(r->header + 4, 4);
+			r->number = frame_get(r->header + 8, 8);
 		}
 		if (r->bytes > r->limit)
 			return FRAME_TOO_LONG;

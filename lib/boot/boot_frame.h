@@ -11,11 +11,9 @@
 
 enum { FRAME_HEADER_BYTES = 16, FRAME_MAX_BYTES = 64 << 20 };
 
-/* Little-endian numbers in bytes. frame_put writes the lowest `bytes` bytes of value. */
+/* Little-endian numbers of so many bytes, the lowest of value. */
 void frame_put(unsigned char *to, uint64_t value, int bytes);
-uint16_t frame_get16(const unsigned char *from);
-uint32_t frame_get32(const unsigned char *from);
-uint64_t frame_get64(const unsigned char *from);
+uint64_t frame_get(const unsigned char *from, int bytes);
 
 /* ---- Reading */
 

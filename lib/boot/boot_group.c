@@ -288,7 +288,7 @@ static int has_sent(const struct boot_group *g, uint64_t round)
 static void answer_who(struct boot_group *g, struct boot_conn *c)
 {
 	struct boot_missing missing = { .ranks = 0 };
-	const uint64_t round = c->reader.bytes == 8 ? frame_get64(c->reader.data) : 0;
+	const uint64_t round = c->reader.bytes == 8 ? frame_get(c->reader.data, 8) : 0;
 	for (int r = 0; r < g->size && !has_sent(g, round); r++)
 		if (r != c->rank &&
 		    !(boot_group_is_complete(g) ? has_part : boot_group_has_come)(&g->members[r]))

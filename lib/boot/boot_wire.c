@@ -33,8 +33,8 @@ static void put_address(unsigned char *to, const struct boot_address *a)
 
 static int get_address(const unsigned char *from, struct boot_address *a)
 {
-	a->family = frame_get16(from);
-	a->port = frame_get16(from + 2);
+	a->family = (uint16_t)frame_get(from, 2);
+	a->port = (uint16_t)frame_get(from + 2, 2);
 	memcpy(a->ip, from + 4, 16);
 	return boot_address_is_valid(a) && a->port;
 }
@@ -54,7 +54,7 @@ void boot_id_encode(const struct boot_id *id, unsigned char out[BOOT_ID_BYTES])
 
 uint32_t boot_id_version(const unsigned char in[BOOT_ID_BYTES])
 {
-	return frame_get32(in + ID_VERSION);
+	return (uint32_t)frame_get(in + ID_VERSION, 4);
 }
 
 static int is_zero(const unsigned char *from, const unsigned char *to)
@@ -71,9 +71,9 @@ enum boot_id_fault boot_id_decode(const unsigned char in[BOOT_ID_BYTES], struct 
 		return BOOT_ID_OTHER_LIBRARY;
 	if (boot_id_version(in) != BOOT_PROTOCOL)
 		return BOOT_ID_OTHER_VERSION;
-	id->flags = frame_get32(in + ID_FLAGS);
-	id->process = frame_get64(in + ID_PROCESS);
-	id->name = frame_get64(in + ID_NAME);
+	id->flags = (uint32_t)frame_get(in + ID_FLAGS, 4);
+	id->process = frame_get(in + ID_PROCESS, 8);
+	id->name = frame_get(in + ID_NAME, 8);
 	memcpy(id->key, in + ID_KEY, BOOT_KEY_BYTES);
 	memcpy(id->host, in + ID_HOST, BOOT_ID_HOST_BYTES);
 	size_t host_bytes = strnlen(id->host, BOOT_ID_HOST_BYTES);
@@ -104,7 +104,7 @@ uint64_t boot_name_of_key(const unsigned char key[BOOT_KEY_BYTES])
 	unsigned char mac[HMAC_BYTES];
 	start_mac(&h, key, "name");
 	hmac_end(&h, mac);
-	return frame_get64(mac);
+	return frame_get(mac, 8);
 }
 
 void boot_child_key(const unsigned char parent[BOOT_KEY_BYTES], const int *ranks, int n, uint64_t tag,
@@ -148,8 +148,8 @@ void boot_peer_encode(const struct boot_peer *peer, unsigned char out[BOOT_PEER_
 
 int boot_peer_decode(const unsigned char in[BOOT_PEER_BYTES], struct boot_peer *peer)
 {
-	peer->process = frame_get64(in + 20);
-	peer->pid = (int64_t)frame_get64(in + 28);
+	peer->process = frame_get(in + 20, 8);
+	peer->pid = (int64_t)frame_get(in + 28, 8);
 	memcpy(peer->host, in + 36, BOOT_HOST_BYTES);
 	return get_address(in, &peer->listener) && peer->pid > 0 && peer->host[BOOT_HOST_BYTES - 1] == '\0';
 }
@@ -172,19 +172,19 @@ uint32_t boot_hello_version(const unsigned char *in, size_t bytes)
 {
 	if (bytes < BOOT_HELLO_PREFIX_BYTES || memcmp(in, magic, sizeof(magic)) != 0)
 		return 0;
-	return frame_get32(in + 8);
+	return (uint32_t)frame_get(in + 8, 4);
 }
 
 int boot_hello_decode(const unsigned char *in, size_t bytes, struct boot_hello *hello)
 {
 	const unsigned char *from = in + BOOT_HELLO_PREFIX_BYTES;
 	hello->version = boot_hello_version(in, bytes);
-	if (hello->version != BOOT_PROTOCOL || bytes != BOOT_HELLO_BYTES || frame_get32(from) != 0)
+	if (hello->version != BOOT_PROTOCOL || bytes != BOOT_HELLO_BYTES || frame_get(from, 4) != 0)
 		return 0;
-	hello->process = frame_get64(from + 4);
-	hello->name = frame_get64(from + 12);
-	hello->rank = (int32_t)frame_get32(from + 20);
-	hello->size = (int32_t)frame_get32(from + 24);
+	hello->process = frame_get(from + 4, 8);
+	hello->name = frame_get(from + 12, 8);
+	hello->rank = (int32_t)frame_get(from + 20, 4);
+	hello->size = (int32_t)frame_get(from + 24, 4);
 	memcpy(hello->nonce, from + 28 + BOOT_PEER_BYTES, BOOT_NONCE_BYTES);
 	return boot_peer_decode(from + 28, &hello->peer);
 }
@@ -274,8 +274,8 @@ int boot_reason_decode(const unsigned char *in, size_t bytes, struct boot_reason
 {
 	if (bytes < 8 || bytes - 8 >= BOOT_TEXT_BYTES)
 		return 0;
-	reason->code = (int32_t)frame_get32(in);
-	reason->what = (int32_t)frame_get32(in + 4);
+	reason->code = (int32_t)frame_get(in, 4);
+	reason->what = (int32_t)frame_get(in + 4, 4);
 	memcpy(reason->text, in + 8, bytes - 8);
 	reason->text[bytes - 8] = '\0';
 	return 1;
@@ -338,12 +338,12 @@ int boot_missing_decode(const unsigned char *in, size_t bytes, int size, struct 
 	int listed = 0, above = -1;
 	if (bytes < 4 || bytes > 4 + 8 * BOOT_RANGES || (bytes - 4) % 8)
 		return 0;
-	missing->ranks = (int32_t)frame_get32(in);
+	missing->ranks = (int32_t)frame_get(in, 4);
 	missing->nranges = (int)((bytes - 4) / 8);
 	for (int i = 0; i < missing->nranges; i++) {
 		struct boot_range *r = &missing->ranges[i];
-		r->first = (int32_t)frame_get32(in + 4 + 8 * i);
-		r->last = (int32_t)frame_get32(in + 8 + 8 * i);
+		r->first = (int32_t)frame_get(in + 4 + 8 * i, 4);
+		r->last = (int32_t)frame_get(in + 8 + 8 * i, 4);
 		if (r->first <= above || r->last < r->first || r->last >= size)
 			return 0;
 		above = r->last;

@@ -770,9 +770,9 @@ static uint32_t raw_receive(int fd, unsigned char payload[8192], size_t *bytes)
 	unsigned char header[FRAME_HEADER_BYTES];
 	if (!receive_all(fd, header, sizeof(header)))
 		return 0;
-	*bytes = frame_get32(header);
+	*bytes = (uint32_t)frame_get(header, 4);
 	assert_true(*bytes <= 8192);
-	return receive_all(fd, payload, *bytes) ? frame_get32(header + 4) : 0;
+	return receive_all(fd, payload, *bytes) ? (uint32_t)frame_get(header + 4, 4) : 0;
 }
 
 static void raw_send(int fd, uint32_t kind, uint64_t number, const void *payload, size_t bytes)
