@@ -278,7 +278,7 @@ static void log_edges(struct engine *e, const struct call *c)
 				  .bytes = bytes,
 				  .codelet = &p2p_codelet,
 				  .zero_copy = g->args.zero_copy.exports != NULL,
-				  .variant = g->teams ? P2P_BULK : P2P_LISTS,
+				  .variant = g->teams || g->args.zero_copy.exports ? P2P_BULK : P2P_LISTS,
 				  .grid = { codelet_group_blocks(g),
 					    g->teams ? LAUNCH_BULK_THREADS : CODELET_THREADS },
 				  .piece = bytes,

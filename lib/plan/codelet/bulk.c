@@ -2,8 +2,6 @@
 /* Messages through slots, folded or moved, by blocks whose warps divide the work, for calls from about 1 MB on. What is only moved has a kernel for many blocks (fifo.c). Protocol BULK. */
 #include "cut.h"
 
-#include <stdio.h>
-
 #include "base/collectives.h"
 
 enum {
@@ -105,16 +103,10 @@ static void cut(struct launch *l)
 	slots_cut_teams(l, each, message_of(l, each));
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	static const char *const kernels[] = { [BULK_REDUCE] = "bulk_reduce",
-					       [BULK_MOVES] = "bulk_moves",
-					       [BULK_BROADCAST] = "bulk_broadcast" };
-	char kernel[32];
-	snprintf(kernel, sizeof kernel, "%s%s", kernels[l->variant], l->zero_copy ? " zero-copy" : "");
-	return launch_print_kernel(l, kernel, buf, bytes);
-}
+static const char *const kernels[] = {
+	[BULK_REDUCE] = "bulk_reduce", [BULK_MOVES] = "bulk_moves", [BULK_BROADCAST] = "bulk_broadcast"
+};
 
-const struct codelet bulk_codelet = { "bulk", codelet_index_bulk, PLAN_SM,           can, us,
-				      rate,   slots_sent,         codelet_one_piece, cut, slots_to_peer,
-				      print,  zero_copy_pays };
+const struct codelet bulk_codelet = { "bulk",  codelet_index_bulk, PLAN_SM, can, us,
+				      rate,    slots_sent,         NULL,    cut, slots_to_peer,
+				      kernels, zero_copy_pays };

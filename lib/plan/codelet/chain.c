@@ -63,12 +63,9 @@ static void cut(struct launch *l)
 	slots_cut_teams(l, room, message_of(l->machine, l->bytes, room));
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	return launch_print_kernel(l, "chain", buf, bytes);
-}
+static const char *const kernels[] = { "chain" };
 
 const struct codelet chain_codelet = {
-	"chain", codelet_index_chain, PLAN_SM, can, us, rate, codelet_sent_in_parts, codelet_one_piece,
-	cut,     launch_block,        print,   NULL
+	"chain", codelet_index_chain, PLAN_SM, can, us, rate, codelet_sent_in_parts, NULL,
+	cut,     launch_block,        kernels, NULL
 };

@@ -4,7 +4,7 @@
  * lib/plan/codelet/X.c; the engine runs it in lib/cuda/codelet/X.c; its kernels are in kernels/ (docs/design.md names the files). Rows (row.h) say which
  * collectives it runs, by which protocol. Pure.
  *
- * Source of the form: FFTW's solvers (applicable, mkplan and print of one solver in one file) and UCX's ucp_proto_t.
+ * Source of the form: FFTW's solvers (all of one solver in one file) and UCX's ucp_proto_t.
  */
 #ifndef CODELET_H
 #define CODELET_H
@@ -37,7 +37,7 @@ enum {
 	CODELETS
 };
 
-/* Written by position, so that a codelet that lacks a part does not compile. */
+/* Written by position, so that a codelet that lacks a part does not compile. What no row names has no functions: lowered. */
 struct codelet {
 	const char *name;
 	int index; /* in codelet_list, and its bit in sets of codelets */
@@ -48,15 +48,15 @@ struct codelet {
 	double (*us)(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call);
 	/* Its rate: among two ranks it differs from that among more. */
 	struct codelet_rate (*rate)(const struct row *row, const struct gpu_machine *machine);
-	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch. */
+	/* Bytes that leave one GPU, at most; pieces in which a call goes, each with an epoch (NULL: one). */
 	double (*sent)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 	uint64_t (*pieces)(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 	/* Variant, grid, pieces and messages of a launch, from the fields before them. */
 	void (*cut)(struct launch *launch);
 	/* Bytes that one rank sends another one in a call with data, of several ranks, at most. */
 	uint64_t (*to_peer)(const struct launch *launch);
-	/* The launch as text; returns the length it needs, like snprintf. */
-	size_t (*print)(const struct launch *launch, char *buf, size_t bytes);
+	/* Names of its kernels, by the launch's variant. */
+	const char *const *kernels;
 	/* 1 if the ranks of a call read each other's buffers, where they have mapped them. NULL: of none. */
 	int (*zero_copy)(const struct row *row, const struct gpu_machine *machine,
 			 const struct plan_call *call);
@@ -80,8 +80,6 @@ double codelet_us(const struct row *row, const struct gpu_machine *machine, cons
 /* The same at another rate than the row's. */
 double codelet_us_at(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call,
 		     const struct codelet_rate *rate);
-/* A call of one piece. */
-uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 /* Bytes that leave a GPU: a vector to each other rank; the parts of a reduce-scatter and an all-gather. */
 double codelet_sent_to_all(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
 double codelet_sent_in_parts(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);

@@ -5,8 +5,6 @@
  */
 #include "cut.h"
 
-#include <stdio.h>
-
 #include "base/collectives.h"
 
 /*
@@ -212,13 +210,8 @@ static uint64_t to_peer(const struct launch *l)
 	return l->coll == CORALE_ALL_REDUCE && parts < l->bytes ? parts : l->bytes;
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	char chunks[64] = "";
-	if (l->message)
-		snprintf(chunks, sizeof chunks, ", chunks of %llu bytes", (unsigned long long)l->message);
-	return launch_print_rounds(l, "copies", "round", chunks, buf, bytes);
-}
+static const char *const kernels[] = { "copies" };
 
-const struct codelet copies_codelet = { "copies", codelet_index_copies, PLAN_CE, can,     us,    rate,
-					sent,     codelet_one_piece,    cut,     to_peer, print, NULL };
+const struct codelet copies_codelet = {
+	"copies", codelet_index_copies, PLAN_CE, can, us, rate, sent, NULL, cut, to_peer, kernels, NULL
+};

@@ -7,11 +7,6 @@
 
 /* 1 if an address or a size is no multiple of 4. */
 int launch_is_unaligned(const struct launch *launch);
-/* "kernel two_shot_few, 64 blocks of 256 threads, 1 piece of 1048576 bytes, messages of 65536 bytes, 2 in flight, up to 524288 bytes to a peer" */
-size_t launch_print_kernel(const struct launch *launch, const char *kernel, char *buf, size_t bytes);
-/* The same with other words for a piece and for messages. */
-size_t launch_print_rounds(const struct launch *launch, const char *kernel, const char *piece,
-			   const char *messages, char *buf, size_t bytes);
 
 /* Bytes of one piece of a block or vector: a sender's packet area / exchanges, in whole turns of the grid where threads take turns, times
  * parts. words: packets are words. 0: there is too little room. */

@@ -78,10 +78,7 @@ static void cut(struct launch *l)
 		l->message = slots_message(l, slotted, l->message);
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	return launch_print_kernel(l, l->variant == FIFO_MOVES ? "fifo_moves" : "fifo_broadcast", buf, bytes);
-}
+static const char *const kernels[] = { [FIFO_MOVES] = "fifo_moves", [FIFO_BROADCAST] = "fifo_broadcast" };
 
-const struct codelet fifo_codelet = { "fifo",     codelet_index_fifo, PLAN_SM, can,           us,    rate,
-				      slots_sent, codelet_one_piece,  cut,     slots_to_peer, print, NULL };
+const struct codelet fifo_codelet = { "fifo", codelet_index_fifo, PLAN_SM, can, us, rate, slots_sent, NULL,
+				      cut,    slots_to_peer,      kernels, NULL };

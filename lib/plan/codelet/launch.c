@@ -48,28 +48,39 @@ uint64_t launch_to_peer(const struct launch *l)
 	return l->machine->ranks == 1 || !coll_has_data(l->coll) ? 0 : l->codelet->to_peer(l);
 }
 
+static void print_messages(const struct launch *l, char *buf, size_t bytes)
+{
+	const unsigned long long message = l->message;
+	*buf = 0;
+	if (message && l->codelet->engine == PLAN_CE)
+		snprintf(buf, bytes, ", chunks of %llu bytes", message);
+	else if (message)
+		snprintf(buf, bytes, ", messages of %llu bytes, %u in flight", message, l->depth);
+}
+
+static int print_cut(const struct launch *l, char *buf, size_t bytes)
+{
+	char messages[64];
+	print_messages(l, messages, sizeof messages);
+	return snprintf(
+	    buf, bytes,
+	    "kernel %s%s, %d block%s of %d threads, %llu %s%s of %llu bytes%s, up to %llu bytes to a peer",
+	    l->codelet->kernels[l->variant], l->zero_copy ? " zero-copy" : "", l->grid.blocks,
+	    l->grid.blocks == 1 ? "" : "s", l->grid.threads, (unsigned long long)l->pieces,
+	    l->codelet->engine == PLAN_CE ? "round" : "piece", l->pieces == 1 ? "" : "s",
+	    (unsigned long long)l->piece, messages, (unsigned long long)launch_to_peer(l));
+}
+
+/* The engine cuts it when it runs. */
+static int print_lowered(const struct plan *plan, char *buf, size_t bytes)
+{
+	const int blocks = plan->nprograms * plan->channels;
+	return snprintf(buf, bytes, "kernel lowered, %d block%s, chunks of %u bytes", blocks,
+			blocks == 1 ? "" : "s", plan->chunk_bytes);
+}
+
 size_t launch_print(const struct launch *l, char *buf, size_t bytes)
 {
-	return l->codelet->print(l, buf, bytes);
-}
-
-size_t launch_print_kernel(const struct launch *l, const char *kernel, char *buf, size_t bytes)
-{
-	char messages[64] = "";
-	if (l->message)
-		snprintf(messages, sizeof messages, ", messages of %llu bytes, %u in flight",
-			 (unsigned long long)l->message, l->depth);
-	return launch_print_rounds(l, kernel, "piece", messages, buf, bytes);
-}
-
-size_t launch_print_rounds(const struct launch *l, const char *kernel, const char *piece,
-			   const char *messages, char *buf, size_t bytes)
-{
-	const int n = snprintf(
-	    buf, bytes,
-	    "kernel %s, %d block%s of %d threads, %llu %s%s of %llu bytes%s, up to %llu bytes to a peer",
-	    kernel, l->grid.blocks, l->grid.blocks == 1 ? "" : "s", l->grid.threads,
-	    (unsigned long long)l->pieces, piece, l->pieces == 1 ? "" : "s", (unsigned long long)l->piece,
-	    messages, (unsigned long long)launch_to_peer(l));
+	const int n = l->plan ? print_lowered(l->plan, buf, bytes) : print_cut(l, buf, bytes);
 	return n > 0 ? (size_t)n : 0;
 }

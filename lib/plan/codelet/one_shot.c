@@ -53,15 +53,11 @@ static void cut(struct launch *l)
 		l->grid.threads = packets_long_threads(l->machine);
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	static const char *const kernels[] = { [ONE_SHOT_ANY] = "one_shot",
-					       [ONE_SHOT_FEW] = "one_shot_few",
-					       [ONE_SHOT_FEW_LONG] = "one_shot_few_long" };
-	return launch_print_kernel(l, kernels[l->variant], buf, bytes);
-}
+static const char *const kernels[] = { [ONE_SHOT_ANY] = "one_shot",
+				       [ONE_SHOT_FEW] = "one_shot_few",
+				       [ONE_SHOT_FEW_LONG] = "one_shot_few_long" };
 
 const struct codelet one_shot_codelet = {
 	"one_shot", codelet_index_one_shot, PLAN_SM, can, codelet_us, rate, codelet_sent_to_all, pieces,
-	cut,        launch_block,           print,   NULL
+	cut,        launch_block,           kernels, NULL
 };

@@ -157,16 +157,9 @@ static void cut(struct launch *l)
 	l->message = launch_p2p_slot_bytes(l->machine, l->machine->slots_bytes, most);
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	return launch_print_kernel(l,
-				   l->zero_copy             ? "bulk_p2p zero-copy"
-				   : l->variant == P2P_BULK ? "bulk_p2p"
-							    : "p2p",
-				   buf, bytes);
-}
+static const char *const kernels[] = { [P2P_LISTS] = "p2p", [P2P_BULK] = "bulk_p2p" };
 
 const struct codelet p2p_codelet = {
-	"p2p", codelet_index_p2p, PLAN_SM, can, us, rate, codelet_sent_to_all, codelet_one_piece,
-	cut,   launch_block,      print,   NULL
+	"p2p", codelet_index_p2p, PLAN_SM, can, us, rate, codelet_sent_to_all, NULL,
+	cut,   launch_block,      kernels, NULL
 };

@@ -107,7 +107,7 @@ double codelet_us_at(const struct row *row, const struct gpu_machine *machine, c
 	const struct rates *rates = machine->rates;
 	const struct codelet_speed speed = speed_at(row, machine, rate);
 	const double start_us = rate->of[rates->generation].start_us + rate->exchanges * rates->later_us,
-		     pieces = (double)codelet->pieces(row, machine, call->bytes);
+		     pieces = codelet->pieces ? (double)codelet->pieces(row, machine, call->bytes) : 1;
 	return (start_us < 0 ? 0 : start_us) + rate->of[rates->generation].piece_us * (pieces - 1) +
 	       codelet->sent(row, machine, call->bytes) / codelet_gbs(&speed, machine) / 1e3;
 }
@@ -116,12 +116,6 @@ double codelet_us(const struct row *row, const struct gpu_machine *machine, cons
 {
 	const struct codelet_rate rate = row->codelet->rate(row, machine);
 	return codelet_us_at(row, machine, call, &rate);
-}
-
-uint64_t codelet_one_piece(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)
-{
-	(void)row, (void)machine, (void)bytes;
-	return 1;
 }
 
 double codelet_sent_to_all(const struct row *row, const struct gpu_machine *machine, uint64_t bytes)

@@ -65,10 +65,7 @@ static uint64_t to_peer(const struct launch *l)
 	return coll_is_rooted(l->coll) ? scattered_part(l) : launch_two_parts(l);
 }
 
-static size_t print(const struct launch *l, char *buf, size_t bytes)
-{
-	return launch_print_kernel(l, l->variant == TWO_SHOT_FEW ? "two_shot_few" : "two_shot", buf, bytes);
-}
+static const char *const kernels[] = { [TWO_SHOT_ANY] = "two_shot", [TWO_SHOT_FEW] = "two_shot_few" };
 
 const struct codelet two_shot_codelet = { "two_shot",
 					  codelet_index_two_shot,
@@ -80,5 +77,5 @@ const struct codelet two_shot_codelet = { "two_shot",
 					  pieces,
 					  cut,
 					  to_peer,
-					  print,
+					  kernels,
 					  NULL };
