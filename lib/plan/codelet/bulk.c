@@ -108,5 +108,5 @@ static const char *const kernels[] = {
 };
 
 const struct codelet bulk_codelet = { "bulk",  codelet_index_bulk, PLAN_SM, can, us,
-				      rate,    slots_sent,         NULL,    cut, slots_to_peer,
+				      rate,    slots_sent,         NULL,    cut, launch_parts,
 				      kernels, zero_copy_pays };

@@ -30,9 +30,8 @@ int slots_have_parts(corale_coll coll);
 int slots_are_of_bulk(corale_coll coll);
 /* Ranks that own a part, all but a root; 1: all data are blocks. */
 uint64_t slots_owners(corale_coll coll, int ranks);
-/* As struct codelet has them. */
+/* As struct codelet has it. */
 double slots_sent(const struct row *row, const struct gpu_machine *machine, uint64_t bytes);
-uint64_t slots_to_peer(const struct launch *launch);
 /* Bytes of a slot where so much room is cut for so many channels of so many queues; at most so many bytes. */
 uint64_t slots_bytes(uint64_t room, int channels, int queues, uint32_t depth, uint64_t most);
 /* The room of one sender: large calls use scratch, if there is any, because longer runs to one peer are faster. */
@@ -52,8 +51,8 @@ double zero_copy_us(const struct row *row, const struct gpu_machine *machine, co
 /* How fast a block is that loads data once and stores them here: where ranks have a block of their own to copy, slower. */
 enum rates_block zero_copy_block(corale_coll coll);
 
-/* Bytes to a peer: of one vector or block; of a reduce-scatter and an all-gather, whose first two parts are the largest. */
+/* Bytes to a peer: of one vector or block; of an owner's parts. */
 uint64_t launch_block(const struct launch *launch);
-uint64_t launch_two_parts(const struct launch *launch);
+uint64_t launch_parts(const struct launch *launch);
 
 #endif

@@ -25,14 +25,6 @@ double slots_sent(const struct row *row, const struct gpu_machine *machine, uint
 					   : codelet_sent_to_all(row, machine, bytes);
 }
 
-uint64_t slots_to_peer(const struct launch *l)
-{
-	size_t begin;
-	if (l->coll == CORALE_ALL_REDUCE)
-		return launch_two_parts(l);
-	return plan_cut(l->bytes, PLAN_UNIT_BYTES, slots_owners(l->coll, l->machine->ranks), 0, &begin);
-}
-
 uint64_t slots_bytes(uint64_t room, int channels, int queues, uint32_t depth, uint64_t most)
 {
 	uint64_t bytes = room / ((uint64_t)(channels * queues) * depth);
@@ -78,15 +70,17 @@ struct codelet_rate slots_rate_of_moves(int ranks)
 			  : codelet_rate(11, 340, 17, 227, 1, RATES_MOVING_BLOCKS);
 }
 
-/* Rank 0 sends rank 1 that one's part, then its own. */
-uint64_t launch_two_parts(const struct launch *l)
+/* Rank 0 sends rank 1 that one's part, which is the largest, and in an all_reduce its own one behind it. */
+uint64_t launch_parts(const struct launch *l)
 {
+	const size_t owners = slots_owners(l->coll, l->machine->ranks),
+		     sent = l->coll == CORALE_ALL_REDUCE ? 2 : 1;
 	uint64_t sum = 0;
 	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
-		uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
-		size_t first, second, n = (size_t)l->machine->ranks;
-		sum += plan_cut(piece, PLAN_UNIT_BYTES, n, 0, &first);
-		sum += plan_cut(piece, PLAN_UNIT_BYTES, n, 1, &second);
+		const uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
+		size_t begin;
+		for (size_t part = 0; part < sent; part++)
+			sum += plan_cut(piece, PLAN_UNIT_BYTES, owners, part, &begin);
 	}
 	return sum;
 }

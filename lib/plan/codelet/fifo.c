@@ -81,4 +81,4 @@ static void cut(struct launch *l)
 static const char *const kernels[] = { [FIFO_MOVES] = "fifo_moves", [FIFO_BROADCAST] = "fifo_broadcast" };
 
 const struct codelet fifo_codelet = { "fifo", codelet_index_fifo, PLAN_SM, can, us, rate, slots_sent, NULL,
-				      cut,    slots_to_peer,      kernels, NULL };
+				      cut,    launch_parts,       kernels, NULL };

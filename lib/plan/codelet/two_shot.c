@@ -48,34 +48,9 @@ static void cut(struct launch *l)
 		l->grid.threads = packets_long_threads(l->machine);
 }
 
-/* Of a broadcast: the part of the rank after the root, the largest one. The root sends it to that rank, which sends it to all others. */
-static uint64_t scattered_part(const struct launch *l)
-{
-	uint64_t sum = 0;
-	for (uint64_t at = 0; at < l->bytes; at += l->piece) {
-		uint64_t left = l->bytes - at, piece = left < l->piece ? left : l->piece;
-		size_t begin;
-		sum += plan_cut(piece, PLAN_UNIT_BYTES, (size_t)l->machine->ranks - 1, 0, &begin);
-	}
-	return sum;
-}
-
-static uint64_t to_peer(const struct launch *l)
-{
-	return coll_is_rooted(l->coll) ? scattered_part(l) : launch_two_parts(l);
-}
-
 static const char *const kernels[] = { [TWO_SHOT_ANY] = "two_shot", [TWO_SHOT_FEW] = "two_shot_few" };
 
-const struct codelet two_shot_codelet = { "two_shot",
-					  codelet_index_two_shot,
-					  PLAN_SM,
-					  can,
-					  codelet_us,
-					  rate,
-					  codelet_sent_in_parts,
-					  pieces,
-					  cut,
-					  to_peer,
-					  kernels,
-					  NULL };
+const struct codelet two_shot_codelet = {
+	"two_shot", codelet_index_two_shot, PLAN_SM, can, codelet_us, rate, codelet_sent_in_parts, pieces,
+	cut,        launch_parts,           kernels, NULL
+};

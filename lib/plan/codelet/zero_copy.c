@@ -36,13 +36,9 @@ static struct codelet_rate rate_of(corale_coll coll, int ranks)
 
 double zero_copy_us(const struct row *row, const struct gpu_machine *machine, const struct plan_call *call)
 {
-	const struct rates *rates = machine->rates;
 	const struct codelet_rate rate = rate_of(row->coll, machine->ranks);
-	const int blocks =
-	    machine->max_blocks < machine->zero_copy ? machine->max_blocks : machine->zero_copy;
-	const double link = rate.of[rates->generation].gbs * rates->faster,
-		     together = rates->block_gbs[rate.block] * blocks,
-		     start = rate.of[rates->generation].start_us + rate.exchanges * rates->later_us;
-	return (start < 0 ? 0 : start) +
-	       row->codelet->sent(row, machine, call->bytes) / (link < together ? link : together) / 1e3;
+	struct gpu_machine reading = *machine;
+	if (reading.max_blocks > machine->zero_copy)
+		reading.max_blocks = machine->zero_copy;
+	return codelet_us_at(row, &reading, call, &rate);
 }
