@@ -130,15 +130,10 @@ static inline MPI_Count coll_count(const struct coll_call *call, const struct co
 	return side->counts ? coll_count_at(call, side->counts, i) : side->count;
 }
 
-static inline int coll_has_addresses(const struct coll_call *call)
-{
-	return call->is_big || coll_kind(call)->send.form == SIDE_TYPES_AT;
-}
-
 static inline MPI_Aint coll_displ(const struct coll_call *call, const struct coll_side *side, int i)
 {
-	return coll_has_addresses(call) ? ((const MPI_Aint *)side->displs)[i]
-					: ((const int *)side->displs)[i];
+	const int are_addresses = call->is_big || coll_kind(call)->send.form == SIDE_TYPES_AT;
+	return are_addresses ? ((const MPI_Aint *)side->displs)[i] : ((const int *)side->displs)[i];
 }
 
 static inline MPI_Datatype coll_type(const struct coll_side *side, int i)

@@ -3,17 +3,17 @@
 #include "coll.h"
 #include "door.h"
 
-/* ENTRY(MPI_X, what turns the door by, parameters, arguments, the same by a record, members of the record...) defines MPI_X. */
-#define ENTRY(name, is_off, parameters, arguments, passed, ...)                                              \
+/* ENTRY(MPI_X, what turns the door by, parameters, arguments, the same by a record, its communicator, members of the record...) defines MPI_X. */
+#define ENTRY(name, is_off, parameters, arguments, passed, of, ...)                                          \
 	static int call_##name(const struct coll_call *call)                                                 \
 	{                                                                                                    \
 		return P##name passed;                                                                       \
 	}                                                                                                    \
 	PMPI_ENTRY(name, parameters, arguments)                                                              \
 	{                                                                                                    \
-		if (is_off || comm == MPI_COMM_NULL)                                                         \
+		if (is_off || of == MPI_COMM_NULL)                                                           \
 			return P##name arguments;                                                            \
-		struct coll_call call = { .mpi = call_##name, .comm = comm, __VA_ARGS__ };                   \
+		struct coll_call call = { .mpi = call_##name, .comm = of, __VA_ARGS__ };                     \
 		coll_fill(&call);                                                                            \
 		return coll_run(&call);                                                                      \
 	}
@@ -31,15 +31,15 @@
 /* clang-format on */
 #define BLOCKING(name, form, ...)                                                                            \
 	ENTRY(name, !pmpi.on, (PARAMETERS form MPI_Comm comm), (ARGUMENTS form comm),                        \
-	      (PASSED_OF form call->comm), MEMBERS form __VA_ARGS__)
+	      (PASSED_OF form call->comm), comm, MEMBERS form __VA_ARGS__)
 #define NONBLOCKING(name, form, ...)                                                                         \
 	ENTRY(name, !pmpi.device, (PARAMETERS form MPI_Comm comm, MPI_Request * request),                    \
-	      (ARGUMENTS form comm, request), (PASSED_OF form call->comm, call->request),                    \
+	      (ARGUMENTS form comm, request), (PASSED_OF form call->comm, call->request), comm,              \
 	      MEMBERS form.request = request, __VA_ARGS__)
 #define PERSISTENT(name, form, ...)                                                                          \
 	ENTRY(name, !pmpi.device, (PARAMETERS form MPI_Comm comm, MPI_Info info, MPI_Request * request),     \
 	      (ARGUMENTS form comm, info, request), (PASSED_OF form call->comm, call->info, call->request),  \
-	      MEMBERS form.request = request, .info = info, .is_persistent = 1, __VA_ARGS__)
+	      comm, MEMBERS form.request = request, .info = info, .is_persistent = 1, __VA_ARGS__)
 
 #define COUNT int
 #define DISPL int
@@ -82,21 +82,11 @@ PMPI_ENTRY(MPI_Barrier, (MPI_Comm comm), (comm))
 
 /* No communicator's call: errors are MPI_COMM_WORLD's. */
 #define REDUCE_LOCAL(name, COUNT, ...)                                                                       \
-	static int call_##name(const struct coll_call *call)                                                 \
-	{                                                                                                    \
-		return P##name(call->send.at, (void *)call->recv.at, (COUNT)call->recv.count,                \
-			       call->recv.type, call->op);                                                   \
-	}                                                                                                    \
-	PMPI_ENTRY(name, (const void *send, void *recv, COUNT recvcount, MPI_Datatype recvtype, MPI_Op op),  \
-		   (send, recv, recvcount, recvtype, op))                                                    \
-	{                                                                                                    \
-		if (!pmpi.device)                                                                            \
-			return P##name(send, recv, recvcount, recvtype, op);                                 \
-		struct coll_call call = { MEMBERS(BUFFER, ONE, OP, NO_ROOT).function = PMPI_REDUCE_LOCAL,    \
-					  .mpi = call_##name, .comm = MPI_COMM_WORLD, __VA_ARGS__ };         \
-		coll_fill(&call);                                                                            \
-		return coll_run(&call);                                                                      \
-	}
+	ENTRY(name, !pmpi.device,                                                                            \
+	      (const void *send, void *recv, COUNT recvcount, MPI_Datatype recvtype, MPI_Op op),             \
+	      (send, recv, recvcount, recvtype, op),                                                         \
+	      (call->send.at, (void *)call->recv.at, (COUNT)call->recv.count, call->recv.type, call->op),    \
+	      MPI_COMM_WORLD, MEMBERS(BUFFER, ONE, OP, NO_ROOT).function = PMPI_REDUCE_LOCAL, __VA_ARGS__)
 REDUCE_LOCAL(MPI_Reduce_local, int, .is_big = 0)
 #if MPI_VERSION >= 4
 REDUCE_LOCAL(MPI_Reduce_local_c, MPI_Count, .is_big = 1)

@@ -63,7 +63,7 @@ static enum pmpi_reason is_impossible(struct coll_call *call, const struct pmpi_
 		return PMPI_NO_ROUTE;
 	if (call->request)
 		return PMPI_HAS_REQUEST;
-	if (!comm || !comm->is_plain)
+	if (!comm || !comm->is_of_world || comm->size == 1)
 		return PMPI_KIND_OF_COMM;
 	if (!coll_is_eligible(call, bytes))
 		return call->function == PMPI_BARRIER ? PMPI_NO_ROUTE : PMPI_TYPE_OR_OP;

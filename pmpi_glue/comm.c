@@ -102,7 +102,6 @@ static void find_world(struct pmpi_comm *comm)
 	comm->is_of_world = 1;
 	for (int i = 0; i < comm->size; i++)
 		comm->is_of_world &= comm->world[i] != MPI_UNDEFINED;
-	comm->is_plain = comm->is_of_world && comm->size > 1;
 }
 
 struct pmpi_comm *pmpi_comm_share(struct pmpi_comm *comm)

@@ -47,7 +47,6 @@ struct pmpi_comm {
 	int rank, size;
 	int is_inter,
 	    peers; /* peers: the ranks that calls have blocks for: size, or that of the other group */
-	int is_plain; /* is_of_world, of several ranks: Corale may run its calls */
 	enum pmpi_core state; /* of core; alike on all ranks */
 	corale_comm *core;
 	int ordinal; /* of core's device */

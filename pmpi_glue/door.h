@@ -31,11 +31,7 @@
 #define PMPI_HAS_MPI4 0
 #endif
 
-#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0)
-#define PMPI_HAS_MPI41 1
-#else
-#define PMPI_HAS_MPI41 0
-#endif
+#define PMPI_HAS_MPI41 (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0))
 
 enum pmpi_mode {
 	PMPI_MODE_DEVICE,

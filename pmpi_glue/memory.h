@@ -21,7 +21,6 @@ struct pmpi_exported;
 
 /* Functions that can fail return 0 or a CORALE_E* code, logged. Any thread. */
 struct pmpi_device {
-	const char *name;
 	int corale_device; /* CORALE_DEVICE_*: of communicators that take this memory */
 	/* Whether this process could use a device. Makes no context. */
 	int (*is_there)(void);

@@ -22,6 +22,14 @@ static int check(cudaError_t error, const char *what)
 			 "%s: %s (%s)", what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
+/* Of an error that the door handles itself: the program's cudaGetLastError does not see it. */
+static int has_failed(cudaError_t error)
+{
+	if (error != cudaSuccess)
+		cudaGetLastError();
+	return error != cudaSuccess;
+}
+
 static int is_there(void)
 {
 	char why_not[256];
@@ -173,24 +181,18 @@ static int pin_mapped(void *memory, size_t bytes)
 	if (ret)
 		return ret;
 	const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
-	if (error != cudaSuccess) {
-		cudaGetLastError(); /* ours, not the program's */
+	if (has_failed(error))
 		log_line(LOG_INFO, pmpi.rank,
 			 "%zu bytes of shared memory for messages can't be registered with GPUs: %s; raise "
-			 "the limit "
-			 "of locked memory (ulimit -l)",
+			 "the limit of locked memory (ulimit -l)",
 			 bytes, cudaGetErrorString(error));
-	}
 	leave(before);
 	return error == cudaSuccess ? 0 : CORALE_ENOMEM;
 }
 
 static int alloc_memory(size_t bytes, void **memory)
 {
-	const cudaError_t error = cudaMalloc(memory, bytes);
-	if (error != cudaSuccess)
-		cudaGetLastError(); /* ours, not the program's */
-	return error != cudaSuccess;
+	return has_failed(cudaMalloc(memory, bytes));
 }
 
 static void free_memory(void *memory)
@@ -256,9 +258,7 @@ static int get_handle(const void *p, struct exported *e)
 		return 0;
 	if (enter(ordinal(p), &before))
 		return 0;
-	e->is_capable = cudaIpcGetMemHandle(&e->handle, (void *)(uintptr_t)p) == cudaSuccess;
-	if (!e->is_capable)
-		cudaGetLastError(); /* ours, not the program's */
+	e->is_capable = !has_failed(cudaIpcGetMemHandle(&e->handle, (void *)(uintptr_t)p));
 	leave(before);
 	return e->is_capable;
 }
@@ -304,9 +304,8 @@ static int map_memory(const struct pmpi_exported *memory, void **allocation)
 	cudaIpcMemHandle_t handle;
 	memcpy(&handle, memory->handle, sizeof handle);
 	const cudaError_t error = cudaIpcOpenMemHandle(allocation, handle, cudaIpcMemLazyEnablePeerAccess);
-	if (error == cudaSuccess)
+	if (!has_failed(error))
 		return 0;
-	cudaGetLastError(); /* ours, not the program's */
 	log_line(LOG_INFO, pmpi.rank, "the memory of another rank's message can't be mapped: %s",
 		 cudaGetErrorString(error));
 	return 1;
@@ -317,8 +316,7 @@ static void unmap_memory(void *allocation)
 	cudaIpcCloseMemHandle(allocation);
 }
 
-static const struct pmpi_device gpu = { .name = "CUDA",
-					.corale_device = CORALE_DEVICE_CUDA,
+static const struct pmpi_device gpu = { .corale_device = CORALE_DEVICE_CUDA,
 					.is_there = is_there,
 					.ordinal = ordinal,
 					.in_use = in_use,

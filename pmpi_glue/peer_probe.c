@@ -56,12 +56,14 @@ static int keep(struct pmpi_comm *headers, MPI_Comm comm, int number, MPI_Messag
 	return MPI_SUCCESS;
 }
 
-/* All probes. flag: NULL: it waits; message: NULL: the message stays with MPI. */
-static int probe(struct pmpi_comm *headers, int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
-		 MPI_Status *status)
+/* All probes. flag: NULL: it waits; message: NULL: the message stays with MPI. PMPI_NOT_OURS: no header can come. */
+static int probe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
+	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
 	MPI_Status own;
 	int is_there, slot, ret, turn = 0;
+	if (!headers)
+		return PMPI_NOT_OURS;
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	for (;; pmpi_go_on(&turn)) {
@@ -105,34 +107,17 @@ struct pmpi_comm *pmpi_matched_take(MPI_Message message, MPI_Comm *comm, int *sl
 
 /* ---- Functions of MPI ---------------------------------------------------------------------------------- */
 
-PMPI_ENTRY(MPI_Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (from, tag, comm, status))
-{
-	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
-	return headers ? probe(headers, from, tag, comm, NULL, NULL, status)
-		       : PMPI_Probe(from, tag, comm, status);
-}
-
-PMPI_ENTRY(MPI_Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
-	   (from, tag, comm, flag, status))
-{
-	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
-	return headers ? probe(headers, from, tag, comm, flag, NULL, status)
-		       : PMPI_Iprobe(from, tag, comm, flag, status);
-}
-
-PMPI_ENTRY(MPI_Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
-	   (from, tag, comm, message, status))
-{
-	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
-	return headers ? probe(headers, from, tag, comm, NULL, message, status)
-		       : PMPI_Mprobe(from, tag, comm, message, status);
-}
-
-PMPI_ENTRY(MPI_Improbe,
-	   (int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
-	   (from, tag, comm, flag, message, status))
-{
-	struct pmpi_comm *headers = pmpi_peer_watched(from, comm);
-	return headers ? probe(headers, from, tag, comm, flag, message, status)
-		       : PMPI_Improbe(from, tag, comm, flag, message, status);
-}
+/* its_flag, its_message: as probe has them. */
+#define PROBE(name, parameters, arguments, its_flag, its_message)                                            \
+	PMPI_ENTRY(MPI_##name, parameters, arguments)                                                        \
+	{                                                                                                    \
+		const int ret = probe(from, tag, comm, its_flag, its_message, status);                       \
+		return ret == PMPI_NOT_OURS ? PMPI_##name arguments : ret;                                   \
+	}
+PROBE(Probe, (int from, int tag, MPI_Comm comm, MPI_Status *status), (from, tag, comm, status), NULL, NULL)
+PROBE(Iprobe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
+      (from, tag, comm, flag, status), flag, NULL)
+PROBE(Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
+      (from, tag, comm, message, status), NULL, message)
+PROBE(Improbe, (int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
+      (from, tag, comm, flag, message, status), flag, message)

@@ -26,16 +26,16 @@ void *pmpi_find_next(pmpi_link *link, const char *name)
 	return next;
 }
 
-static void *object_of(const void *function)
+/* The object that has a function. */
+static Dl_info object_of(const void *function)
 {
 	Dl_info info;
-	return dladdr(function, &info) ? info.dli_fbase : NULL;
+	return dladdr(function, &info) ? info : (Dl_info){ .dli_fname = "?" };
 }
 
 const char *pmpi_file_of(const void *function)
 {
-	Dl_info info;
-	return dladdr(function, &info) ? info.dli_fname : "?";
+	return object_of(function).dli_fname;
 }
 
 /* MPI has MPI_X and PMPI_X; a tool has MPI_X alone. */
@@ -44,7 +44,7 @@ void *pmpi_find_tool(pmpi_link *link, const char *name)
 	char profiling[80] = "P";
 	void *next = no_tools ? NULL : dlsym(RTLD_NEXT, name);
 	const void *mpi = dlsym(RTLD_NEXT, strncat(profiling, name, sizeof profiling - 2));
-	if (!next || object_of(next) == object_of(mpi))
+	if (!next || object_of(next).dli_fbase == object_of(mpi).dli_fbase)
 		next = (void *)(uintptr_t)&pmpi_no_tool;
 	atomic_store_explicit(link, next, memory_order_relaxed);
 	return next;

@@ -93,7 +93,7 @@ UNTRACED int call_path_mpi(const struct call_path_mpi *c)
 					   .rank = c->rank,
 					   .size = c->size,
 					   .peers = c->size,
-					   .is_plain = 1 };
+					   .is_of_world = 1 };
 		made.state = PMPI_CORE_READY;
 		made.core = c->core;
 		made.stream = c->stream;

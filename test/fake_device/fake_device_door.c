@@ -312,8 +312,7 @@ static void unmap_memory(void *allocation)
 }
 
 __attribute__((visibility("default")))
-const struct pmpi_device corale_pmpi_device = { .name = "fake",
-						.corale_device = CORALE_DEVICE_HOST,
+const struct pmpi_device corale_pmpi_device = { .corale_device = CORALE_DEVICE_HOST,
 						.is_there = is_there,
 						.ordinal = ordinal,
 						.in_use = in_use,
