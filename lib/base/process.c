@@ -134,15 +134,20 @@ int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg)
 {
 	struct thread_start *start = malloc(sizeof *start);
 	sigset_t all, old;
+	pthread_t made;
 	if (!start)
 		return ENOMEM;
 	*start = (struct thread_start){ work, arg };
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int error = pthread_create(thread, NULL, run_thread, start);
+	int error = pthread_create(&made, NULL, run_thread, start);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (error)
 		free(start);
+	else if (thread)
+		*thread = made;
+	else
+		pthread_detach(made);
 	return error;
 }
 

@@ -40,8 +40,8 @@ int process_has_one_caller(void);
 /* 1 if the calling thread is one of process_thread's. */
 int process_is_library_thread(void);
 
-/* Starts a thread of the library, in which the program's signals are blocked: they are for the program's threads. 0, or what
- * pthread_create returned; the caller says what is missing then. Any thread. */
+/* Starts a thread of the library, in which the program's signals are blocked: they are for the program's threads. thread: for pthread_join; NULL: nobody
+ * joins it. 0, or what pthread_create returned; the caller says what is missing then. Any thread. */
 int process_thread(pthread_t *thread, void *(*work)(void *arg), void *arg);
 
 /* 1 if a process of this PID namespace is stopped, by a signal or a debugger; 0 also where that can't be found out. */

@@ -4,9 +4,11 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <time.h>
 
 #include "corale.h"
+#include "process.h"
 
 enum {
 	POLLS_PER_CLOCK = 32, /* a clock read costs about as much as that many polls of a cached line */
@@ -34,14 +36,39 @@ void wait_pause(void)
 
 /* ---- The program's progress function ---------------------------------------------------- */
 
+typedef void progress_function(void *ctx);
+
+static progress_function *_Atomic function;
+static void *_Atomic context;
+
+static _Thread_local int is_inside;
 static _Thread_local int64_t called_ns; /* the end of this thread's last call of it */
 
-/* If it is time, in a wait that has lasted for waited ns. Where hook_is_set. */
+int corale_set_progress(void (*fn)(void *ctx), void *ctx)
+{
+	if (process_refuses("corale_set_progress"))
+		return CORALE_ENOTSUP;
+	atomic_store(&function, NULL);
+	atomic_store(&context, ctx);
+	atomic_store(&function, fn);
+	return 0;
+}
+
+int hook_is_set(void)
+{
+	return atomic_load_explicit(&function, memory_order_relaxed) && !is_inside &&
+	       !process_is_library_thread();
+}
+
+/* If it is time, in a wait that has lasted for waited ns, and it is still set. Where hook_is_set. */
 static void call_hook(int64_t now_ns, int64_t waited)
 {
-	if (now_ns - called_ns < (waited < LONG_NS ? WAIT_HOOK_SELDOM_NS : WAIT_HOOK_NS))
+	progress_function *fn = atomic_load_explicit(&function, memory_order_acquire);
+	if (!fn || now_ns - called_ns < (waited < LONG_NS ? WAIT_HOOK_SELDOM_NS : WAIT_HOOK_NS))
 		return;
-	hook_call();
+	is_inside = 1;
+	fn(atomic_load_explicit(&context, memory_order_relaxed));
+	is_inside = 0;
 	called_ns = wait_now_ns();
 }
 

@@ -2,7 +2,7 @@
 /*
  * The one wait of the host side (P6): condition, abort, deadline, and a back-off that spins briefly,
  * then yields, then sleeps, so that ranks that share a core do not starve each other. All waits of the program's threads for other ranks are
- * here, because they call the program's progress function (hook.c).
+ * here, because they call the program's progress function.
  */
 #ifndef WAIT_H
 #define WAIT_H
@@ -52,8 +52,5 @@ int64_t wait_now_ns(void);
 
 /* Whether waits of this thread call it: it is set, and this is neither a thread of the library nor a wait within the function. Any thread. */
 int hook_is_set(void);
-
-/* Calls it, if it is still set. Where hook_is_set. */
-void hook_call(void);
 
 #endif

@@ -131,7 +131,7 @@ static int take_challenge(struct boot_rank *b)
 static int take_refusal(struct boot_rank *b)
 {
 	struct boot_reason reason;
-	if (!b->dial.reader.bytes || !boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
+	if (!boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
 		return rank_try_later(b, RANK_BROKEN, "the listener sent a damaged answer");
 	if (reason.what == BOOT_REFUSE_UNKNOWN)
 		return rank_try_later(b, RANK_UNKNOWN, reason.text);

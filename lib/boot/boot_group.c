@@ -342,7 +342,7 @@ static void take_leave(struct boot_groups *all, struct boot_group *g, struct boo
 {
 	struct boot_reason own;
 	char one[BOOT_WHO_BYTES];
-	if (!c->reader.bytes || !boot_reason_decode(c->reader.data, c->reader.bytes, &own)) {
+	if (!boot_reason_decode(c->reader.data, c->reader.bytes, &own)) {
 		leave(all, c, "sent a frame that is damaged");
 	} else if (own.code == CORALE_ETIMEDOUT || own.code == CORALE_EPEER || own.code == CORALE_EMISMATCH) {
 		/* it is not the cause: its text names that */

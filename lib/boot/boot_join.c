@@ -187,7 +187,7 @@ static void take_hello(struct boot_groups *all, struct boot_conn *c)
 	struct boot_group *g;
 	struct boot_source *s;
 	int served;
-	const uint32_t version = c->reader.kind == BOOT_HELLO && bytes ? boot_hello_version(data, bytes) : 0;
+	const uint32_t version = c->reader.kind == BOOT_HELLO ? boot_hello_version(data, bytes) : 0;
 	process_text(&all->maker, self);
 	if (version && version != BOOT_PROTOCOL)
 		refuse(c, boot_reason_of(

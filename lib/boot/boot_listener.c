@@ -290,7 +290,6 @@ static int start(const struct boot_options *o)
 {
 	struct boot_address address;
 	char name[BOOT_INTERFACE_TEXT], text[BOOT_ADDRESS_TEXT];
-	pthread_t thread;
 	int ret = boot_interface_choose(o->ifname, o->family, &address, name);
 	if (ret)
 		return ret;
@@ -302,7 +301,7 @@ static int start(const struct boot_options *o)
 	it.wake = boot_fds_event();
 	boot_peer_fill(&it.groups.maker);
 	it.groups.maker.listener = address;
-	int error = it.wake < 0 ? errno : process_thread(&thread, listener_main, NULL);
+	int error = it.wake < 0 ? errno : process_thread(NULL, listener_main, NULL);
 	if (error) {
 		boot_fds_close(it.wake);
 		boot_fds_close(fd);
@@ -310,7 +309,6 @@ static int start(const struct boot_options *o)
 		return log_error(CORALE_ESYSTEM, -1, "bootstrap: cannot start its thread: %s",
 				 strerror(error));
 	}
-	pthread_detach(thread);
 	it.is_running = 1;
 	log_line(LOG_INFO, -1, "bootstrap: listens at %s (%s)", boot_address_text(&address, text), name);
 	return 0;

@@ -33,7 +33,7 @@ static int take_missing(struct boot_rank *b)
 static int take_fail(struct boot_rank *b)
 {
 	struct boot_reason reason;
-	if (!b->dial.reader.bytes || !boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
+	if (!boot_reason_decode(b->dial.reader.data, b->dial.reader.bytes, &reason))
 		return rank_damaged(b);
 	b->base.lost = reason.code == CORALE_EPEER ? reason.what : -1;
 	return rank_fail(b, code_of_peer(reason.code), "%s", reason.text);
@@ -48,7 +48,7 @@ static int take_frame(struct boot_rank *b)
 	case BOOT_ALL:
 		return take_delivery(b);
 	case BOOT_FEED:
-		return b->dial.reader.bytes ? rank_take_feed(b) : rank_damaged(b);
+		return rank_take_feed(b);
 	case BOOT_MISSING:
 		return take_missing(b);
 	case BOOT_FAIL:

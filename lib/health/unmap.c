@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unmap.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,17 +87,14 @@ static void *work(void *arg)
 /* One at a time; who can't be answered now is answered by a later look, or has waited in vain. */
 static void start(struct comm *comm, int local)
 {
-	pthread_t thread;
 	struct helper *h = malloc(sizeof *h);
 	if (!h)
 		return;
 	*h = (struct helper){ comm, local, atomic_load(&comm->error) != 0 };
 	atomic_store(&comm->watch.unmapping, 1);
-	int error = process_thread(&thread, work, h);
-	if (!error) {
-		pthread_detach(thread);
+	int error = process_thread(NULL, work, h);
+	if (!error)
 		return;
-	}
 	atomic_store(&comm->watch.unmapping, 0);
 	free(h);
 	log_line(LOG_WARN, comm->rank, "no thread to answer rank %d, which gives up its memory: %s",

@@ -113,14 +113,12 @@ __attribute__((destructor)) static void at_end(void)
 
 static int start_thread(int rank)
 {
-	pthread_t thread;
-	int error = process_thread(&thread, work, NULL);
+	int error = process_thread(NULL, work, NULL);
 	if (error)
 		return log_error(CORALE_ESYSTEM, rank,
 				 "no thread to watch over the process's communicators: %s; raise the limit "
 				 "of threads (ulimit -u, the container's pids limit)",
 				 strerror(error));
-	pthread_detach(thread);
 	while (!watch.started)
 		pthread_cond_wait(&watch.changed, &watch.lock);
 	return watch.started < 0 ? watch.started : 0;

@@ -34,12 +34,10 @@ static void *work(void *unused)
 
 static int add_thread(void)
 {
-	pthread_t thread;
-	int ret = process_thread(&thread, work, NULL);
+	int ret = process_thread(NULL, work, NULL);
 	if (ret)
 		return log_error(CORALE_ESYSTEM, -1, "no thread for a channel: %s; lower CORALE_MAX_CHANNELS",
 				 strerror(ret));
-	pthread_detach(thread);
 	idle++;
 	return 0;
 }

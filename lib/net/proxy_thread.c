@@ -213,14 +213,12 @@ static void *run(void *arg)
 
 static int start_thread(struct progress_thread *m, int rank)
 {
-	pthread_t id;
-	int error = process_thread(&id, run, m);
+	int error = process_thread(NULL, run, m);
 	if (error)
 		return log_error(CORALE_ESYSTEM, rank,
 				 "no thread to carry messages between nodes: %s; raise the limit of threads "
 				 "(ulimit -u, the container's pids limit)",
 				 strerror(error));
-	pthread_detach(id);
 	m->started = 1;
 	return 0;
 }
