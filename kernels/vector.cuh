@@ -58,7 +58,7 @@ template <class F> VECTOR_FN F vector_greater(F a, F b, bool a_is_negative)
 	return a > b || a != a || (a == b && !a_is_negative) ? a : b;
 }
 
-template <int OP> VECTOR_FN float vector_float_op(float a, float b)
+template <int OP> VECTOR_FN float vector_op(float a, float b)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 	float result;
@@ -78,7 +78,7 @@ template <int OP> VECTOR_FN float vector_float_op(float a, float b)
 #endif
 }
 
-template <int OP> VECTOR_FN double vector_double_op(double a, double b)
+template <int OP> VECTOR_FN double vector_op(double a, double b)
 {
 	uint64_t bits;
 	memcpy(&bits, &a, sizeof(bits));
@@ -287,7 +287,7 @@ private:
 			vector_word<TYPE>::widen(words.e[i], g);
 #pragma unroll
 			for (int j = 0; j < N; j++)
-				f[i * N + j] = vector_float_op<OP>(f[i * N + j], g[j]);
+				f[i * N + j] = vector_op<OP>(f[i * N + j], g[j]);
 		}
 	}
 	VECTOR_FN void divide(int ranks)
@@ -300,7 +300,7 @@ private:
 			float inverse = float_of_bits((254u << 23) - float_bits((float)ranks));
 #pragma unroll
 			for (int i = 0; i < 4 * N; i++)
-				f[i] = vector_float_op<CORALE_PROD>(f[i], inverse);
+				f[i] = vector_op<CORALE_PROD>(f[i], inverse);
 		}
 	}
 };
@@ -339,7 +339,7 @@ private:
 		vector_elements<double> next = vector_as<vector_elements<double>>(v);
 #pragma unroll
 		for (int i = 0; i < 2; i++)
-			sum.e[i] = vector_double_op<OP>(sum.e[i], next.e[i]);
+			sum.e[i] = vector_op<OP>(sum.e[i], next.e[i]);
 	}
 };
 

@@ -50,16 +50,6 @@ VECTOR_FN vector_words vector_bits(int type, int op, vector_words a, vector_word
 
 /* ---- Products of complex numbers ------------------------------------------------------------------------------ */
 
-template <int OP> VECTOR_FN float vector_part_op(float a, float b)
-{
-	return vector_float_op<OP>(a, b);
-}
-
-template <int OP> VECTOR_FN double vector_part_op(double a, double b)
-{
-	return vector_double_op<OP>(a, b);
-}
-
 /* (a + bi)(c + di); each step is rounded by itself. */
 template <class F> VECTOR_FN vector_words vector_complex_product(vector_words x, vector_words y)
 {
@@ -69,8 +59,8 @@ template <class F> VECTOR_FN vector_words vector_complex_product(vector_words x,
 #pragma unroll
 	for (int i = 0; i < (int)(sizeof(vector) / sizeof(F)); i += 2) {
 		const F a = v.e[i], b = v.e[i + 1], c = w.e[i], d = w.e[i + 1];
-		result.e[i] = vector_part_op<CORALE_SUM>(vector_part_op<CORALE_PROD>(a, c), -vector_part_op<CORALE_PROD>(b, d));
-		result.e[i + 1] = vector_part_op<CORALE_SUM>(vector_part_op<CORALE_PROD>(a, d), vector_part_op<CORALE_PROD>(b, c));
+		result.e[i] = vector_op<CORALE_SUM>(vector_op<CORALE_PROD>(a, c), -vector_op<CORALE_PROD>(b, d));
+		result.e[i + 1] = vector_op<CORALE_SUM>(vector_op<CORALE_PROD>(a, d), vector_op<CORALE_PROD>(b, c));
 	}
 	return vector_as<vector_words>(vector_of(result));
 }
@@ -154,24 +144,14 @@ VECTOR_FN vector_words vector_other_op(int type, int op, vector_words a, vector_
 	}
 }
 
-template <class F> VECTOR_FN F vector_canonical(F value);
-template <> VECTOR_FN float vector_canonical(float value)
-{
-	return float_canonical(value);
-}
-template <> VECTOR_FN double vector_canonical(double value)
-{
-	return double_canonical(value);
-}
-
 /* NaNs become canonical: every part of a complex number, or only the first one of each two. */
-template <class F> VECTOR_FN vector_words vector_finish_floats(vector_words v, int step)
+template <class F> VECTOR_FN vector_words vector_finish_floats(vector_words v, int step, F canonical(F))
 {
 	vector_elements<F> parts = vector_as<vector_elements<F>>(vector_of(v));
 #pragma unroll
 	for (int i = 0; i < (int)(sizeof(vector) / sizeof(F)); i++)
 		if (i % step == 0)
-			parts.e[i] = vector_canonical(parts.e[i]);
+			parts.e[i] = canonical(parts.e[i]);
 	return vector_as<vector_words>(vector_of(parts));
 }
 
@@ -179,9 +159,9 @@ template <class F> VECTOR_FN vector_words vector_finish_floats(vector_words v, i
 VECTOR_FN vector_words vector_other_finish(int type, vector_words v)
 {
 	if (type == CORALE_COMPLEX64 || type == CORALE_PAIR_FLOAT32)
-		v = vector_finish_floats<float>(v, type == CORALE_COMPLEX64 ? 1 : 2);
+		v = vector_finish_floats(v, type == CORALE_COMPLEX64 ? 1 : 2, float_canonical);
 	if (type == CORALE_COMPLEX128 || type == CORALE_PAIR_FLOAT64)
-		v = vector_finish_floats<double>(v, type == CORALE_COMPLEX128 ? 1 : 2);
+		v = vector_finish_floats(v, type == CORALE_COMPLEX128 ? 1 : 2, double_canonical);
 	if (type == CORALE_PAIR_FLOAT64 || type == CORALE_PAIR_INT64)
 		v.e[3] = 0;
 	if (type == CORALE_PAIR_INT16) {

@@ -97,12 +97,9 @@ static void log_shared(const struct comm *comm, const struct gpu_hello *all)
 static void refuse_copies(struct comm *comm, const struct gpu_hello *all)
 {
 	const int rank = gpu_hello_find_beside(all, comm->size);
-	if (comm->host_window) /* they would need memory of peers */
+	if (rank >= 0 || comm->host_window) /* there they would need memory of peers */
 		gpu_machine_refuse(&comm->machine, &copies_codelet);
-	if (rank < 0)
-		return;
-	gpu_machine_refuse(&comm->machine, &copies_codelet);
-	if (!comm->rank)
+	if (rank >= 0 && !comm->rank)
 		log_line(
 		    LOG_INFO, comm->rank,
 		    "copy engines run no call of this communicator: rank %d and another rank of its process "
