@@ -125,22 +125,13 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_broadcast(const __gri
 	bulk_run(a, begin, [&](const bulk_call *b) { return run_warp<BULK_MANY>(a, b); });
 }
 
-int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, void *stream)
+int codelets_bulk_broadcast(const codelet_args *args, struct grid grid, int many, void *stream)
 {
-	return launch((const void *)bulk_broadcast, grid, args, stream);
+	return launch((const void *)(many ? fifo_broadcast : bulk_broadcast), grid, args, stream);
 }
 
 int codelets_load_bulk_broadcast(void)
 {
-	return load((const void *)bulk_broadcast);
-}
-
-int codelets_fifo_broadcast(const codelet_args *args, struct grid grid, void *stream)
-{
-	return launch((const void *)fifo_broadcast, grid, args, stream);
-}
-
-int codelets_load_fifo_broadcast(void)
-{
-	return load((const void *)fifo_broadcast);
+	const int error = load((const void *)bulk_broadcast);
+	return error ? error : load((const void *)fifo_broadcast);
 }

@@ -178,22 +178,13 @@ __global__ __launch_bounds__(CODELET_THREADS, 2) void fifo_moves(const __grid_co
 	bulk_run(a, begin, [&](const bulk_call *b) { return run_warp<BULK_MANY>(a, b); });
 }
 
-int codelets_bulk_moves(const codelet_args *args, struct grid grid, void *stream)
+int codelets_bulk_moves(const codelet_args *args, struct grid grid, int many, void *stream)
 {
-	return launch((const void *)bulk_moves, grid, args, stream);
+	return launch((const void *)(many ? fifo_moves : bulk_moves), grid, args, stream);
 }
 
 int codelets_load_bulk_moves(void)
 {
-	return load((const void *)bulk_moves);
-}
-
-int codelets_fifo_moves(const codelet_args *args, struct grid grid, void *stream)
-{
-	return launch((const void *)fifo_moves, grid, args, stream);
-}
-
-int codelets_load_fifo_moves(void)
-{
-	return load((const void *)fifo_moves);
+	const int error = load((const void *)bulk_moves);
+	return error ? error : load((const void *)fifo_moves);
 }

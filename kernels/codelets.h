@@ -654,8 +654,6 @@ struct codelet_follow {
 int codelets_load_one_shot(void);
 int codelets_load_two_shot(void);
 int codelets_load_p2p(void);
-int codelets_load_fifo_moves(void);
-int codelets_load_fifo_broadcast(void);
 int codelets_load_bulk_moves(void);
 int codelets_load_bulk_reduce(void);
 int codelets_load_bulk_broadcast(void);
@@ -674,13 +672,11 @@ int codelets_one_shot_few_long(const struct codelet_args *args, struct grid grid
 int codelets_two_shot_few(const struct codelet_args *args, struct grid grid, int type, void *stream);
 int codelets_one_shot(const struct codelet_args *args, struct grid grid, int type, int folds, void *stream);
 int codelets_two_shot(const struct codelet_args *args, struct grid grid, int type, void *stream);
-/* all_gather, all_to_all; broadcast */
-int codelets_fifo_moves(const struct codelet_args *args, struct grid grid, void *stream);
-int codelets_fifo_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
-/* Through slots, or from the ranks' buffers: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast */
+/* Through slots, or from the ranks' buffers: all_reduce, reduce_scatter, reduce; all_gather, all_to_all, gather, scatter; broadcast.
+ * many: the shape for many blocks, through slots alone, without gather and scatter. */
 int codelets_bulk_reduce(const struct codelet_args *args, struct grid grid, int type, void *stream);
-int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, void *stream);
-int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, void *stream);
+int codelets_bulk_moves(const struct codelet_args *args, struct grid grid, int many, void *stream);
+int codelets_bulk_broadcast(const struct codelet_args *args, struct grid grid, int many, void *stream);
 int codelets_chain(const struct codelet_args *args, struct grid grid, void *stream);
 /* Chooses the kernel: few small messages have one with fewer arguments and threads. */
 int codelets_p2p(const struct codelet_p2p *args, void *stream);

@@ -15,9 +15,9 @@ static int launch(const struct codelet_args *a, const struct launch *l, int type
 	case BULK_REDUCE:
 		return codelets_bulk_reduce(a, l->grid, type, stream);
 	case BULK_MOVES:
-		return codelets_bulk_moves(a, l->grid, stream);
+		return codelets_bulk_moves(a, l->grid, 0, stream);
 	default:
-		return codelets_bulk_broadcast(a, l->grid, stream);
+		return codelets_bulk_broadcast(a, l->grid, 0, stream);
 	}
 }
 

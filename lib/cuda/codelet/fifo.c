@@ -4,16 +4,16 @@
 
 static int load(void)
 {
-	const int error = codelets_load_fifo_moves();
-	return error ? error : codelets_load_fifo_broadcast();
+	const int error = codelets_load_bulk_moves();
+	return error ? error : codelets_load_bulk_broadcast();
 }
 
 static int run(struct engine *e, const struct call *c, const struct gpu_launch *l, cudaStream_t stream)
 {
 	const struct codelet_args a = codelet_begin(e, c, l);
 	return engine_check(e,
-			    (l->cut.variant == FIFO_MOVES ? codelets_fifo_moves
-							  : codelets_fifo_broadcast)(&a, l->cut.grid, stream),
+			    (l->cut.variant == FIFO_MOVES ? codelets_bulk_moves : codelets_bulk_broadcast)(
+				&a, l->cut.grid, 1, stream),
 			    "launching a kernel");
 }
 
