@@ -244,6 +244,30 @@ UNIT_TEST(leaves)
 	finish();
 }
 
+/* A BYE comes by another connection than data, and may be there before data that UCX still receives: slots stay until both are. */
+UNIT_TEST(says_bye_before_data)
+{
+	start_receiving();
+	struct ucx_wire wire = make(UCX_NOTICE, BIG, 0), bye = make(UCX_BYE, 0, 0);
+	wire.scheme = UCX_SCHEME_TAG;
+	deliver(&wire, NULL, 0, 0);
+	ucx_lock(world.worker);
+	ucx_endpoint_abandon(comm->peers[PEER]->endpoint, CORALE_EPEER, "the test says so");
+	ucx_unlock(world.worker);
+	unsigned char *const addresses = comm->base.addresses;
+	ucx_end_close(comm);
+	ucx_comm_free(comm);
+	free(addresses);
+	bye.index = 0;
+	bye.number = UCX_BYE_THROUGH;
+	deliver(&bye, NULL, 0, 0);
+	assert_null(world.worker->retired);
+	ucx_lock(world.worker);
+	assert_true(fake_ucx_deliver_tag(0, BIG)); /* writes the slot */
+	ucx_unlock(world.worker);
+	finish();
+}
+
 /* ---- Sending ---- */
 
 UNIT_TEST(is_sent)

@@ -58,6 +58,7 @@ struct ucx_slots {
 	int given; /* the user's: */
 	struct link_memory user;
 	int large; /* in large pages */
+	struct ucx_retired *retired; /* what keeps them for the peer while UCX still fills them; or NULL */
 };
 
 /* Under the lock, all of them. */
@@ -69,8 +70,8 @@ int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, cons
 void ucx_slots_enlarge(struct ucx_worker *w, struct ucx_slots *s);
 /* Frees slots that nobody reads or writes any more. Slots that were not made are allowed. */
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s);
-/* Keeps slots that a peer may still write until its BYE. */
-void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s);
+/* Keeps slots that a peer may still write until its BYE, and until ucx_slots_free(s) if a link still receives into them. */
+void ucx_slots_retire(const struct ucx_comm *c, int peer, struct ucx_slots *s, int receives);
 /* Frees kept slots of a rank of a closed communicator, if its BYE says that nothing is under way; NULL: of all ranks. */
 void ucx_slots_free_retired(struct ucx_worker *w, const struct ucx_wire *bye);
 

@@ -96,10 +96,8 @@ int ucx_link_retire(struct ucx_link *l)
  * end. */
 static int free_link(struct ucx_comm *c, struct ucx_link *l)
 {
-	if (l->ins && !l->p->through) {
-		ucx_slots_retire(c, l->base.peer, &l->in);
-		l->in.at = NULL;
-	}
+	if (l->ins && !l->p->through)
+		ucx_slots_retire(c, l->base.peer, &l->in, !is_received(l));
 	l->comm = NULL;
 	l->p = NULL;
 	return !ucx_link_retire(l);

@@ -19,6 +19,7 @@ struct ucx_retired {
 	uint64_t comm_id;
 	int to, from;
 	struct ucx_slots slots;
+	struct ucx_slots *receives; /* the link's, while UCX still fills them; or NULL */
 };
 
 int ucx_slots_make(struct ucx_slots *s, const struct ucx_comm *c, int peer, const struct link_memory *user,
@@ -71,6 +72,9 @@ static void forget_large(struct ucx_worker *w, struct ucx_slots *s)
 
 void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
 {
+	if (s->retired)
+		s->retired->receives = NULL;
+	s->retired = NULL;
 	if (!s->at)
 		return;
 	if (!s->user.slab)
@@ -83,15 +87,19 @@ void ucx_slots_free(struct ucx_worker *w, struct ucx_slots *s)
 	forget_large(w, s);
 }
 
-void ucx_slots_retire(const struct ucx_comm *c, int peer, const struct ucx_slots *s)
+void ucx_slots_retire(const struct ucx_comm *c, int peer, struct ucx_slots *s, int receives)
 {
 	struct ucx_retired *retired = malloc(sizeof(*retired));
-	if (!s->given)
-		madvise(s->at, s->bytes, MADV_DONTNEED);
+	const struct ucx_slots slots = *s;
+	s->at = NULL;
+	if (!slots.given)
+		madvise(slots.at, slots.bytes, MADV_DONTNEED);
 	if (!retired)
 		return; /* the addresses stay taken */
-	*retired = (struct ucx_retired){ c->worker->retired, c->params.comm_id, c->params.rank, peer, *s };
+	*retired = (struct ucx_retired){ c->worker->retired, c->params.comm_id, c->params.rank, peer, slots,
+					 receives ? s : NULL };
 	forget_large(c->worker, &retired->slots); /* it has no pages */
+	s->retired = receives ? retired : NULL;
 	c->worker->retired = retired;
 }
 
@@ -104,7 +112,10 @@ void ucx_slots_free_retired(struct ucx_worker *w, const struct ucx_wire *bye)
 			continue;
 		}
 		*at = retired->next;
-		ucx_slots_free(w, &retired->slots);
+		if (retired->receives) /* the link frees them: data come by another connection than a BYE */
+			*retired->receives = retired->slots;
+		else
+			ucx_slots_free(w, &retired->slots);
 		free(retired);
 	}
 }
