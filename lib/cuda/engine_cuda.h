@@ -220,22 +220,30 @@ struct stage_back {
 	uint64_t bytes;
 };
 
+/* Of the call that is staged, too large for a stack; one engine makes one call at a time. */
+struct stage_room {
+	void *memory[STAGE_MOST];
+	struct stage_back back[STAGE_MOST];
+	struct call messages[ENGINE_MOST_GROUPED];
+};
+
 struct stage {
 	struct engine *engine;
 	cudaStream_t stream;
-	void *memory[STAGE_MOST];
-	struct stage_back back[STAGE_MOST];
+	void **memory; /* the room's; NULL: there is one, */
+	void *copy; /* of what a call in place sends */
 	int allocated, backs;
 	int waits; /* the call receives into ordinary memory, which no stream can write on its own */
 };
 
 /* Memory of the GPU stands in for ordinary host memory, which no kernel can read. May wait for the stream. */
 int engine_stage_call(struct stage *stage, struct engine *engine, struct call *call, cudaStream_t stream);
-int engine_stage_messages(struct stage *stage, struct engine *engine, struct call *messages, int n,
-			  cudaStream_t stream);
+/* staged: the messages with the copies' addresses. */
+int engine_stage_messages(struct stage *stage, struct engine *engine, const struct call *messages, int n,
+			  cudaStream_t stream, struct call **staged);
 /* Of an all_to_all in place: a copy of what it sends. */
 int engine_copy_call(struct stage *stage, struct engine *engine, struct call *call, cudaStream_t stream);
-/* For a copy of what a call sends, and such a copy, by the stream. */
+/* For one copy of what a call sends, and such a copy, by the stream. */
 int engine_stage_reserve(struct stage *stage, const struct call *call, uint64_t bytes, unsigned char **out);
 int engine_stage_copy(struct stage *stage, void *to, const void *from, uint64_t bytes, const char *what);
 /* ret: what came of copying and launching. Has waited for the call's end where it received into ordinary memory, which is as it was if the call has

@@ -184,7 +184,7 @@ static int open_parts(struct engine *e, const struct engine_params *p, int (*loa
 {
 	const size_t window_bytes = p->window_bytes < p->memory_cap ? p->window_bytes : p->memory_cap;
 	codelet_layout_init(&e->layout, p->most_ranks, window_bytes); /* equal on all nodes, as plans are */
-	int ret = e->handles && e->mapped && e->p2p
+	int ret = e->handles && e->mapped && e->p2p && e->staged && e->jobs
 		      ? 0
 		      : log_error(CORALE_ENOMEM, p->world_rank, "no memory for an engine");
 	ret = ret ? ret : cuda_need_driver(&e->driver, p->world_rank);
@@ -220,6 +220,8 @@ int engine_open(const struct engine_params *p, int (*load)(void), struct engine 
 	e->handles = calloc((size_t)p->ranks, sizeof(*e->handles));
 	e->mapped = calloc((size_t)p->ranks, 1);
 	e->p2p = calloc(1, sizeof(*e->p2p));
+	e->staged = calloc(1, sizeof(*e->staged));
+	e->jobs = calloc(ENGINE_COPY_JOBS, sizeof(*e->jobs));
 	const int ret = open_parts(e, p, load);
 	if (ret) {
 		engine_close(e);
@@ -275,6 +277,8 @@ void engine_close(struct engine *e)
 	free(e->handles);
 	free(e->mapped);
 	free(e->p2p);
+	free(e->staged);
+	free(e->jobs);
 	pthread_mutex_destroy(&e->opened_lock);
 	free(e);
 	engine_host_count(-1);

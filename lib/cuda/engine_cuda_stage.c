@@ -3,6 +3,8 @@
  * Ordinary host memory, or memory of another GPU, in a call: memory of the GPU stands in for it. The call's stream allocates it, copies in what is sent,
  * runs the call, copies out what was received and frees it, so that order and reuse are the stream's.
  */
+#include <string.h>
+
 #include "engine_cuda.h"
 #include "base/wait.h"
 #include "base/collectives.h"
@@ -21,7 +23,7 @@ static int waits(const struct call *c)
 /* Of n messages, or one call. The thread may wait for the stream. */
 static int begin(struct stage *s, struct engine *e, const struct call *calls, int n, cudaStream_t stream)
 {
-	*s = (struct stage){ .engine = e, .stream = stream };
+	*s = (struct stage){ .engine = e, .stream = stream, .memory = e->staged->memory };
 	for (int i = 0; i < n; i++)
 		s->waits |= waits(&calls[i]);
 	e->staging = 1;
@@ -33,7 +35,7 @@ static int begin(struct stage *s, struct engine *e, const struct call *calls, in
 /* Memory of the GPU for so many bytes. */
 static int reserve(struct stage *s, uint64_t bytes, unsigned char **out)
 {
-	void **memory = &s->memory[s->allocated];
+	void **memory = s->memory ? &s->memory[s->allocated] : &s->copy;
 	int ret = engine_check(s->engine, cudaMallocAsync(memory, bytes, s->stream),
 			       "allocating GPU memory for the copy of a buffer");
 	s->allocated += !ret;
@@ -52,7 +54,7 @@ static int copy_in(struct stage *s, void *device, const void *host, uint64_t byt
 static void copy_back_later(struct stage *s, void *host, const void *device, uint64_t bytes)
 {
 	if (bytes)
-		s->back[s->backs++] = (struct stage_back){ host, device, bytes };
+		s->engine->staged->back[s->backs++] = (struct stage_back){ host, device, bytes };
 }
 
 static int poll_stream(void *arg)
@@ -78,14 +80,15 @@ int engine_stage_end(struct stage *s, int ret)
 	s->engine->staging = 0;
 	if (!ret && s->waits)
 		ret = wait_for_call(s);
+	const struct stage_back *back = s->engine->staged->back;
 	for (int i = 0; !ret && i < s->backs; i++)
 		ret = engine_check(s->engine,
-				   cudaMemcpyAsync(s->back[i].host, s->back[i].device, s->back[i].bytes,
+				   cudaMemcpyAsync(back[i].host, back[i].device, back[i].bytes,
 						   cudaMemcpyDefault, s->stream),
 				   "copying to ordinary host memory or another GPU");
 	for (int i = 0; i < s->allocated; i++) {
-		int freed =
-		    engine_check(s->engine, cudaFreeAsync(s->memory[i], s->stream), "freeing GPU memory");
+		void *memory = s->memory ? s->memory[i] : s->copy;
+		int freed = engine_check(s->engine, cudaFreeAsync(memory, s->stream), "freeing GPU memory");
 		ret = ret ? ret : freed;
 	}
 	return ret;
@@ -290,11 +293,13 @@ static int stage_message(struct stage *s, struct call *m)
 	return stage_recv(s, m, bytes);
 }
 
-int engine_stage_messages(struct stage *s, struct engine *e, struct call *m, int n, cudaStream_t stream)
+int engine_stage_messages(struct stage *s, struct engine *e, const struct call *m, int n, cudaStream_t stream,
+			  struct call **staged)
 {
 	int ret = begin(s, e, m, n, stream);
+	*staged = memcpy(e->staged->messages, m, (size_t)n * sizeof *m);
 	for (int i = 0; !ret && i < n; i++)
-		ret = stage_message(s, &m[i]);
+		ret = stage_message(s, *staged + i);
 	e->staging = s->waits = s->waits && s->backs;
 	return ret;
 }

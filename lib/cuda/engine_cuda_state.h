@@ -87,6 +87,8 @@ struct engine_words {
 	uint64_t done; /* codelet_state.done, as engine_wait_own has copied it last */
 };
 
+enum { ENGINE_COPY_JOBS = 2 * CODELET_MAX_RANKS }; /* of a round by copy engines */
+
 /* Where a launch's packets or messages lie. */
 enum engine_area { AREA_WORDS, AREA_LINES, AREA_SLOTS, AREA_SCRATCH, ENGINE_AREAS };
 
@@ -116,7 +118,9 @@ struct engine {
 	_Atomic int released; /* for good */
 	uint32_t launches; /* each has its number, */
 	int staging; /* but those of a call whose thread waits for the stream: they do not hold it */
-	struct codelet_p2p *p2p; /* the arguments of a launch, too large for a stack */
+	struct codelet_p2p *p2p; /* the arguments of a launch, too large for a stack, as are */
+	struct stage_room *staged; /* copies of buffers, and */
+	struct codelet_job *jobs; /* a round by copy engines (codelet/copies.h) */
 	size_t bytes; /* of GPU memory held */
 	void *_Atomic
 	    spare; /* a little of it, which waiting for the whole GPU frees; of one thread at a time */

@@ -171,6 +171,7 @@ int codelets_follow(const struct codelet_follow *f, void *on)
 static struct engine open_engine(void)
 {
 	static struct codelet_state state;
+	static struct stage_room staged;
 	memset(&capture, 0, sizeof capture);
 	memset(&known, 0, sizeof known);
 	memset(&failure, 0, sizeof failure);
@@ -185,6 +186,7 @@ static struct engine open_engine(void)
 				.world_ranks = RANKS,
 				.ordinal = GPU,
 				.state = &state,
+				.staged = &staged,
 				.failure = &failure };
 }
 
@@ -373,11 +375,12 @@ static const int32_t before[COUNT] = { 1, 2, 3, 4 }, result[COUNT] = { 5, 6, 7, 
 static int run_staged(struct engine *e, const struct call *given)
 {
 	struct stage s;
-	struct call call = *given;
-	const int ret = call.record.coll == CORALE_RECV ? engine_stage_messages(&s, e, &call, 1, stream)
-							: engine_stage_call(&s, e, &call, stream);
+	struct call copied = *given, *call = &copied;
+	const int ret = given->record.coll == CORALE_RECV
+			    ? engine_stage_messages(&s, e, given, 1, stream, &call)
+			    : engine_stage_call(&s, e, call, stream);
 	if (!ret)
-		memcpy(call.recv, result, BYTES);
+		memcpy(call->recv, result, BYTES);
 	return engine_stage_end(&s, ret);
 }
 

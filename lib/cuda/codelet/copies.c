@@ -19,7 +19,7 @@ enum {
 	LAST_PIECES = 8
 }; /* of a chunk of scratch: more is divided, of a round at first, and of what is left of it */
 
-_Static_assert((int)COPY_JOBS / 2 == (int)LAUNCH_MOST_CHUNKS,
+_Static_assert((int)ENGINE_COPY_JOBS / 2 == (int)LAUNCH_MOST_CHUNKS,
 	       "a job for each chunk of a round, and for its last smaller ones");
 
 /* ---- What is enqueued ------------------------------------------------------------------------------------ */
@@ -276,6 +276,7 @@ static int run(struct engine *e, const struct call *c, const struct gpu_launch *
 			    .call = c,
 			    .launch = &l->cut,
 			    .unaligned = launch_copies_unaligned(&l->cut),
+			    .job = e->jobs,
 			    .stream = stream };
 	k.barrier.args = l->args;
 	engine_patch_args(e, c, &k.barrier.args);

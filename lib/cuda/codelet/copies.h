@@ -13,8 +13,7 @@
 
 #include "cuda_codelet.h"
 
-/* Of offsets in scratch; of a round's jobs. */
-enum { COPY_ALIGN = LAUNCH_COPY_ALIGN, COPY_JOBS = 2 * CODELET_MAX_RANKS };
+enum { COPY_ALIGN = LAUNCH_COPY_ALIGN }; /* of offsets in scratch */
 
 /* A call on its way onto the stream. */
 struct copies {
@@ -25,7 +24,7 @@ struct copies {
 	/* the last two: the engine's, or the first again where another capture holds those */
 	cudaStream_t stream, second, work;
 	struct codelet_step barrier, arrival; /* the next ones */
-	struct codelet_job job[COPY_JOBS]; /* of the round */
+	struct codelet_job *job; /* of the round: the engine's */
 	int jobs, launched;
 	uint32_t done; /* the number of the last job that is waited for */
 	int error; /* the first; then nothing more is enqueued */

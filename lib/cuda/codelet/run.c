@@ -153,9 +153,8 @@ int engine_run(struct engine *e, const struct call *c, const struct gpu_launch *
 static int run_staged_messages(struct engine *e, const struct call *m, int n, cudaStream_t stream)
 {
 	struct stage s;
-	struct call staged[ENGINE_MOST_GROUPED];
-	memcpy(staged, m, (size_t)n * sizeof *m);
-	const int ret = engine_stage_messages(&s, e, staged, n, stream);
+	struct call *staged;
+	const int ret = engine_stage_messages(&s, e, m, n, stream, &staged);
 	return engine_stage_end(&s, ret ? ret : p2p_run_messages(e, staged, n, stream));
 }
 
