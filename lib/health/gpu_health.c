@@ -13,7 +13,8 @@
 
 enum {
 	STILL_LOOKS = 4, /* of the watch thread, without a message */
-	LEFT_LOOKS = 12 /* the same, where a rank has left: what it sent last may still be on its way */
+	LEFT_LOOKS = 12, /* the same, where a rank has left: what it sent last may still be on its way */
+	RECORDED_MS = 100 /* for a kernel that is ended to say so */
 };
 
 /* A rank that destroyed the communicator has completed the calls that it made. */
@@ -135,6 +136,28 @@ static int end_last_call(struct comm *comm, int code)
 					: diagnose_end(comm, &call, code);
 }
 
+struct recorded {
+	const struct comm *comm;
+	struct engine_failure failure;
+};
+
+static int poll_recorded(void *arg)
+{
+	struct recorded *r = arg;
+	return engine_cuda.failure(r->comm->gpu, &r->failure) != 0;
+}
+
+/* Another rank has ended the communicator: a kernel that waits ends, and says which call it is; there may be later ones behind it. False: none waits. */
+static int stop_waiting_call(const struct comm *comm, int code, struct engine_failure *f)
+{
+	static const struct wait_policy soon = { .spin_ns = 20000, .timeout_ns = RECORDED_MS * 1000000ll };
+	struct recorded r = { .comm = comm };
+	engine_cuda.stop(comm->gpu, code);
+	const int found = wait_until(&soon, poll_recorded, &r) > 0;
+	*f = r.failure;
+	return found;
+}
+
 /* 0, or the code that ended the communicator, reported; of host memory alone. */
 static int find_failure(struct comm *comm)
 {
@@ -143,7 +166,7 @@ static int find_failure(struct comm *comm)
 	if (error)
 		return error;
 	const int failed = engine_cuda.failure(comm->gpu, &f), code = diagnose_peers(comm);
-	if (!failed)
+	if (!failed && (!code || !stop_waiting_call(comm, code, &f)))
 		return end_last_call(comm, code);
 	f.code = code ? code : f.code; /* whoever was first says why */
 	return report(comm, &f);
