@@ -14,7 +14,7 @@
 enum {
 	STILL_LOOKS = 4, /* of the watch thread, without a message */
 	LEFT_LOOKS = 12, /* the same, where a rank has left: what it sent last may still be on its way */
-	RECORDED_MS = 100 /* for a kernel that is ended to say so */
+	STOP_MS = 100 /* until a kernel that is stopped has said so */
 };
 
 /* A rank that destroyed the communicator has completed the calls that it made. */
@@ -102,6 +102,12 @@ int gpu_remote_look(struct comm *comm)
 	return ret ? ret : diagnose_stalled(comm, PLAN_NONE);
 }
 
+static struct record call_of(const struct comm *comm, const struct engine_failure *f)
+{
+	return f->number ? gpu_journal_find(comm->gpu_journal, f->number, gpu_rank_at(comm, f->peer))
+			 : last_call(comm);
+}
+
 static int report(struct comm *comm, const struct engine_failure *f)
 {
 	char text[COMM_ERROR_BYTES];
@@ -112,8 +118,7 @@ static int report(struct comm *comm, const struct engine_failure *f)
 				   .got_type = f->got_type };
 	*(f->of_message ? &m.expected_edge : &m.expected) = f->expected;
 	*(f->of_message ? &m.got_edge : &m.got) = f->got;
-	const struct record call =
-	    f->number ? gpu_journal_find(comm->gpu_journal, f->number, m.peer) : last_call(comm);
+	const struct record call = call_of(comm, f);
 	switch (f->code) {
 	case CORALE_EMISMATCH: /* without a difference another rank has found it, or refused a group */
 		return diagnose_mismatch(comm, &call, f->of_message || f->expected != f->got ? &m : NULL);
@@ -126,36 +131,39 @@ static int report(struct comm *comm, const struct engine_failure *f)
 	}
 }
 
+static int end_call(struct comm *comm, const struct record *call, int code)
+{
+	return code == CORALE_EMISMATCH ? diagnose_mismatch(comm, call, NULL)
+					: diagnose_end(comm, call, code);
+}
+
 /* Ends the communicator by a code that was found beside a call. 0: none was. */
 static int end_last_call(struct comm *comm, int code)
 {
 	if (!code)
 		return 0;
 	const struct record call = last_call(comm);
-	return code == CORALE_EMISMATCH ? diagnose_mismatch(comm, &call, NULL)
-					: diagnose_end(comm, &call, code);
+	return end_call(comm, &call, code);
 }
 
-struct recorded {
+struct stopped {
 	const struct comm *comm;
 	struct engine_failure failure;
 };
 
-static int poll_recorded(void *arg)
+static int poll_stopped(void *arg)
 {
-	struct recorded *r = arg;
-	return engine_cuda.failure(r->comm->gpu, &r->failure) != 0;
+	struct stopped *s = arg;
+	return engine_cuda.failure(s->comm->gpu, &s->failure) != 0;
 }
 
-/* Another rank has ended the communicator: a kernel that waits ends, and says which call it is; there may be later ones behind it. False: none waits. */
-static int stop_waiting_call(const struct comm *comm, int code, struct engine_failure *f)
+/* The call whose kernel waits, which ends by a code of another rank's, and says so; there may be later calls behind it. The last one if none waits. */
+static struct record stop_call(const struct comm *comm, int code)
 {
-	static const struct wait_policy soon = { .spin_ns = 20000, .timeout_ns = RECORDED_MS * 1000000ll };
-	struct recorded r = { .comm = comm };
+	static const struct wait_policy soon = { .spin_ns = 20000, .timeout_ns = STOP_MS * 1000000ll };
+	struct stopped s = { .comm = comm };
 	engine_cuda.stop(comm->gpu, code);
-	const int found = wait_until(&soon, poll_recorded, &r) > 0;
-	*f = r.failure;
-	return found;
+	return wait_until(&soon, poll_stopped, &s) > 0 ? call_of(comm, &s.failure) : last_call(comm);
 }
 
 /* 0, or the code that ended the communicator, reported; of host memory alone. */
@@ -166,8 +174,12 @@ static int find_failure(struct comm *comm)
 	if (error)
 		return error;
 	const int failed = engine_cuda.failure(comm->gpu, &f), code = diagnose_peers(comm);
-	if (!failed && (!code || !stop_waiting_call(comm, code, &f)))
-		return end_last_call(comm, code);
+	if (!failed && !code)
+		return 0;
+	if (!failed) {
+		const struct record call = stop_call(comm, code);
+		return end_call(comm, &call, code);
+	}
 	f.code = code ? code : f.code; /* whoever was first says why */
 	return report(comm, &f);
 }
