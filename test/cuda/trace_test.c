@@ -114,12 +114,12 @@ static void without_tool(void)
 {
 	struct trace *volatile trace = trace_open();
 	expect(trace == NULL, "no trace without a tool");
-	double begin = clock_ns();
+	const int64_t begin = clock_ns();
 	for (int i = 0; i < CALLS; i++) {
 		trace_begin(trace, CORALE_ALL_REDUCE, &one_shot_codelet, (uint64_t)i);
 		trace_end(trace);
 	}
-	double ns = (clock_ns() - begin) / CALLS;
+	double ns = (double)(clock_ns() - begin) / CALLS;
 	printf("# a range without a tool: %.2f ns\n", ns);
 	fflush(stdout);
 	expect(ns < 10, "less than 10 ns a range");

@@ -134,6 +134,7 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->hold = calloc(1, sizeof(*e->hold));
 	e->waits = calloc(CODELET_MAX_RANKS, sizeof(*e->waits));
 	e->p2p = calloc(1, sizeof(*e->p2p));
+	e->staged = calloc(1, sizeof(*e->staged));
 	e->jobs = calloc(ENGINE_COPY_JOBS, sizeof(*e->jobs));
 	e->second = (cudaStream_t)GPU_STREAM(1);
 	e->work = (cudaStream_t)GPU_STREAM(2);
@@ -142,8 +143,8 @@ static int open_rank(struct world *w, int rank, const struct world_params *p, si
 	e->edges_at_once = p->edges_at_once ? p->edges_at_once : (CODELET_MAX_MESSAGES - 1) / 2;
 	e->gpu_peers = w->regions;
 	e->driver.stream_id = stream_id;
-	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->p2p || !e->jobs ||
-	    engine_open_lists(e))
+	if (!e->state || !e->failure || !e->abort || !e->hold || !e->waits || !e->p2p || !e->staged ||
+	    !e->jobs || engine_open_lists(e))
 		return CORALE_ENOMEM;
 	for (int b = 0; b < CODELET_MAX_BLOCKS; b++)
 		e->state->epochs[b] = p->first_epoch;
@@ -307,6 +308,7 @@ void world_close(struct world *w)
 		free(w->engines[r].hold);
 		free(w->engines[r].waits);
 		free(w->engines[r].p2p);
+		free(w->engines[r].staged);
 		free(w->engines[r].jobs);
 		engine_close_lists(&w->engines[r]);
 	}
