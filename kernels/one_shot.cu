@@ -203,7 +203,7 @@ static constexpr auto folds = vector_table_of<one_shot_row>([](auto type) {
 			     { one_shot_few<TYPE, false>, one_shot_few<TYPE, !vector_shares_kernels<TYPE>> },
 			     one_shot_few_long_scatter<TYPE> };
 });
-static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by UNALIGNED; the others by EACH */
+static const kernel moves[2] = { one_shot_moves<false>, one_shot_moves<true> }; /* by UNALIGNED; the other by EACH */
 static const kernel few_long_moves[2] = { one_shot_few_long_moves<false>, one_shot_few_long_moves<true> };
 
 int codelets_one_shot(const codelet_args *args, struct grid grid, int type, int folding, void *stream)

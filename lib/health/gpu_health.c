@@ -157,11 +157,16 @@ static int poll_stopped(void *arg)
 	return engine_cuda.failure(s->comm->gpu, &s->failure) != 0;
 }
 
-/* The call whose kernel waits, which ends by a code of another rank's, and says so; there may be later calls behind it. The last one if none waits. */
+/*
+ * The call that a code of another rank's ends. Over nodes that may come before the kernel that runs has found anything: it is stopped, and says of which
+ * call it is, as there may be later ones behind it. Where none runs nothing is waited for.
+ */
 static struct record stop_call(const struct comm *comm, int code)
 {
 	static const struct wait_policy soon = { .spin_ns = 20000, .timeout_ns = STOP_MS * 1000000ll };
 	struct stopped s = { .comm = comm };
+	if (!comm->proxy || proxy_state(comm->proxy) != PROXY_RUNNING)
+		return last_call(comm);
 	engine_cuda.stop(comm->gpu, code);
 	return wait_until(&soon, poll_stopped, &s) > 0 ? call_of(comm, &s.failure) : last_call(comm);
 }
